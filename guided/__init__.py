@@ -1,0 +1,1 @@
+"""guided: constrained decoding. What the model writes satisfies the specification."""

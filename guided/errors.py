@@ -1,0 +1,115 @@
+"""The one error tree. Every error that guided raises on purpose is a `GuidedError`.
+
+An error is data first and text second: the fields below are what a program branches on, and `str(error)` is
+what a person reads: message, the line with a caret under the place, and a hint.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BudgetError", "GuidedError", "LimitExceeded", "SpecError", "UnsupportedError", "VocabularyError"]
+
+
+class GuidedError(Exception):
+    """Base of all errors raised by guided."""
+
+
+def _caret(text: str, span: tuple[int, int]) -> str:
+    """The line of `text` that holds `span`, with carets under the span (clipped to that line)."""
+    start, end = max(0, min(span[0], len(text))), max(0, min(span[1], len(text)))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    left = max(line_start, start - 60)
+    right = min(line_end, max(end, start) + 40)
+    width = max(1, min(end, line_end) - start)
+    prefix = "..." if left > line_start else ""
+    suffix = "..." if right < line_end else ""
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text[left:right])
+    return f"    {prefix}{shown}{suffix}\n    {' ' * (len(prefix) + start - left)}{'^' * min(width, right - start or 1)}"
+
+
+class SpecError(GuidedError):
+    """The specification is invalid.
+
+    Attributes:
+        text: the specification's source text ("" where there is none, as for a Python dict).
+        span: (start, end) offsets into `text`, in characters.
+        message: what is wrong.
+        hint: what to write instead ("" if there is nothing to say).
+        pointer: JSON Pointer of the place, for specifications that are JSON ("" otherwise).
+    """
+
+    def __init__(
+        self, message: str, *, text: str = "", span: tuple[int, int] = (0, 0), hint: str = "", pointer: str = ""
+    ) -> None:
+        self.text, self.span, self.message, self.hint, self.pointer = text, span, message, hint, pointer
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.pointer:
+            parts[0] += f" (at {self.pointer})"
+        if self.text:
+            line = self.text.count("\n", 0, self.span[0]) + 1
+            column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
+            parts[0] += f" (line {line}, column {column})"
+            parts.append(_caret(self.text, self.span))
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class UnsupportedError(GuidedError):
+    """The specification is valid, but a part of it is not enforced (yet): refused, never ignored.
+
+    Attributes:
+        pointer: the place (a JSON Pointer for schemas, else a description such as "offset 3").
+        reason: why it is refused.
+        hint: what to write instead.
+        text, span: the source and the place in it, where there is a source text.
+    """
+
+    def __init__(
+        self, reason: str, *, pointer: str = "", hint: str = "", text: str = "", span: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.pointer, self.reason, self.hint, self.text, self.span = pointer, reason, hint, text, span
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        parts = [f"{self.reason}" + (f" (at {self.pointer})" if self.pointer else "")]
+        if self.text:
+            parts.append(_caret(self.text, self.span))
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class LimitExceeded(GuidedError):
+    """A bound of `guided.Limits` was reached.
+
+    Attributes:
+        limit: the field of `Limits`.
+        given: what the input asked for (for time and memory: what had been used).
+        allowed: the bound.
+    """
+
+    def __init__(self, limit: str, given: float, allowed: float) -> None:
+        self.limit, self.given, self.allowed = limit, given, allowed
+        super().__init__(f"limit {limit!r} exceeded: {given:g} > {allowed:g}; raise guided.Limits({limit}=...) to allow it")
+
+
+class VocabularyError(GuidedError):
+    """A tokenizer or model file cannot be read, or a vocabulary cannot express what is asked of it."""
+
+
+class BudgetError(GuidedError, ValueError):
+    """Not even the shortest completion fits the token budget.
+
+    Attributes:
+        needed: the least number of tokens to a complete output, the end token included.
+        given: the budget.
+    """
+
+    def __init__(self, needed: int, given: int) -> None:
+        self.needed, self.given = needed, given
+        super().__init__(f"the shortest completion needs {needed} tokens, the budget is {given}")

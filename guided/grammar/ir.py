@@ -1,0 +1,257 @@
+"""The grammar IR: what every front end produces and the core consumes. Frozen nodes, no methods that compute.
+
+A node denotes a set of strings of Unicode code points (surrogates excluded). `Special` denotes one control token.
+*Regular* nodes are those built without `Special`, `Permutation` and recursion; `And`, `Not`, `Length` and
+`Encoded` take regular items only (a non-recursive `Ref` in them is looked through).
+
+`Chars` ranges are sorted, disjoint, not adjacent, within 0..0x10FFFF and without 0xD800..0xDFFF: build them with
+`charset` and the set operations below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "ALL_CHARS",
+    "ANY_CHAR",
+    "EMPTY",
+    "EPSILON",
+    "UTF8",
+    "Alt",
+    "And",
+    "Chars",
+    "Encoded",
+    "Encoding",
+    "Form",
+    "Grammar",
+    "Length",
+    "Member",
+    "Node",
+    "Not",
+    "Permutation",
+    "Ranges",
+    "Ref",
+    "Repeat",
+    "Seq",
+    "Span",
+    "Special",
+    "Text",
+    "charset",
+    "complement",
+    "intersect",
+]
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One code point out of `ranges` (inclusive pairs)."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Exactly this text. Holds no surrogates."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """Concatenation; `Seq(())` is the empty string."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alt:
+    """Union; `Alt(())` is the empty language."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`item` concatenated `min` to `max` times (None: unbounded)."""
+
+    item: Node
+    min: int
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Intersection of regular items; `And(())` is every string."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Every string of code points that the regular `item` does not contain."""
+
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The strings of the regular `item` that have `min` to `max` code points (None: unbounded)."""
+
+    item: Node
+    min: int
+    max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes `low`..`high`; byte b contributes `value + (b - low) * step` to the code point."""
+
+    low: int
+    high: int
+    value: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to spell code points: a byte from each digit in turn; the code point is the sum of contributions.
+
+    Only code points in `ranges` are spelled this way. Digits are positional: what the digits after one can add
+    is less than one step of it.
+    """
+
+    ranges: Ranges
+    digits: tuple[tuple[Span, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How code points become bytes: the union of its forms (a code point may have several spellings)."""
+
+    name: str
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8."""
+
+    item: Node
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A rule of the grammar, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """One control token, by id or by name in the vocabulary. Its spelling as text does not match."""
+
+    token: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An item of a `Permutation`. `item` is not nullable. A repeatable member may occur any number of times."""
+
+    item: Node
+    required: bool = False
+    repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable.
+
+    The members' languages must differ in a way that the text shows; where two overlap, either may be counted.
+    """
+
+    members: tuple[Member, ...]
+    separator: Node
+    min: int = 0
+    max: int | None = None
+
+
+Node: TypeAlias = (
+    Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included."""
+
+    rules: Mapping[str, Node]
+    start: str = "start"
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Rule name -> the part of the specification that it stands for (a JSON Pointer, a rule's line), for explanations."""
+
+
+def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Any ranges as sorted, disjoint, non-adjacent ones without surrogates."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        for a, b in ((low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))):
+            if a > b:
+                continue
+            if merged and a <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], b))
+            else:
+                merged.append((a, b))
+    return tuple(merged)
+
+
+ALL_CHARS: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """Every code point that is not in `ranges`."""
+    out, at = [], 0
+    for low, high in ranges:
+        if at < low:
+            out.append((at, low - 1))
+        at = high + 1
+    if at <= 0x10FFFF:
+        out.append((at, 0x10FFFF))
+    return charset(out)
+
+
+def intersect(a: Ranges, b: Ranges) -> Ranges:
+    """The code points in both."""
+    return complement(charset((*complement(a), *complement(b))))
+
+
+_CONTINUATION = Span(0x80, 0xBF, 0, 1)
+UTF8 = Encoding(
+    "utf-8",
+    (
+        Form(((0, 0x7F),), ((Span(0, 0x7F, 0, 1),),)),
+        Form(((0x80, 0x7FF),), ((Span(0xC2, 0xDF, 2 << 6, 1 << 6),), (_CONTINUATION,))),
+        Form(
+            ((0x800, 0xD7FF), (0xE000, 0xFFFF)),
+            ((Span(0xE0, 0xEF, 0, 1 << 12),), (Span(0x80, 0xBF, 0, 1 << 6),), (_CONTINUATION,)),
+        ),
+        Form(
+            ((0x10000, 0x10FFFF),),
+            (
+                (Span(0xF0, 0xF4, 0, 1 << 18),),
+                (Span(0x80, 0xBF, 0, 1 << 12),),
+                (Span(0x80, 0xBF, 0, 1 << 6),),
+                (_CONTINUATION,),
+            ),
+        ),
+    ),
+)
+
+EPSILON = Seq(())
+EMPTY = Alt(())
+ANY_CHAR = Chars(ALL_CHARS)
