@@ -1,1 +1,1 @@
-""""""
+"""Attention kernels behind one call."""

@@ -1,1 +1,1 @@
-""""""
+"""Where keys and values live."""

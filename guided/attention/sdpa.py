@@ -1,0 +1,34 @@
+"""Causal attention by torch's `scaled_dot_product_attention`.
+
+In: queries of the newest positions, keys and values of all, layout (batch, positions, heads, head_dim); fewer KV heads
+than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
+Runs on every device that torch does. Cost: n times S per head; the mask is built once a forward pass, not once a layer.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["causal_mask", "sdpa"]
+
+
+def causal_mask(new: int, total: int, device: torch.device | str = "cpu") -> Tensor | None:
+    """Which of `total` keys each of the `new` last queries reads; None where the kernel needs to be told nothing."""
+    if new == 1 or new == total:
+        return None
+    return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
+
+
+def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention with the mask that `causal_mask` made for these lengths."""
+    out = F.scaled_dot_product_attention(
+        q.transpose(1, 2),
+        k.transpose(1, 2),
+        v.transpose(1, 2),
+        attn_mask=mask,
+        is_causal=mask is None and q.shape[1] > 1,
+        enable_gqa=q.shape[2] != k.shape[2],
+    )
+    return out.transpose(1, 2)
