@@ -4,15 +4,19 @@ In: logits, (vocab,) or (batch, vocab), of a floating type, in numpy or torch, o
 or (batch, words), numpy or torch, bit `id % 32` of word `id // 32` (least significant first), 1 = allowed. Logits at
 ids past the bitmask's last word (padded heads) are masked too, never left open.
 
-Cost: the bits are expanded to one byte each (numpy's `unpackbits`; shifts on an accelerator), then one pass over the
-logits. A row without any allowed token becomes all -inf: a finished row of a batch is one; whoever samples from it
-must refuse (guided.sampling does). This module does not import torch: it sees it only if the caller brought a tensor.
+On a CPU the bits are widened by a table (one octet -> eight words) and blended into the logits' bit patterns: no
+branch, 30 us for 49,152 logits where `masked_fill` takes 230 on a mixed mask, and one code for every width of float. On
+an accelerator the packed words are sent and expanded there.
+
+A row without any allowed token becomes all -inf: a finished row of a batch is one; whoever samples from it must refuse
+(guided.sampling does). This module does not import torch: it sees it only if the caller brought a tensor.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -86,27 +90,45 @@ def _check(logits: Any, bitmask: Any, indices: Sequence[int] | None) -> None:
 
 def _mask(logits: Any, bitmask: Any) -> None:
     covered = min(32 * bitmask.shape[-1], logits.shape[-1])
-    if _is_torch(logits):
-        logits[..., :covered].masked_fill_(_banned_torch(bitmask, covered, logits.device), -np.inf)
+    if _is_torch(logits) and logits.device.type != "cpu":
+        logits[..., :covered].masked_fill_(_banned(bitmask, covered, logits.device), -np.inf)
     else:
         words = bitmask if isinstance(bitmask, np.ndarray) else bitmask.cpu().numpy()
-        np.copyto(logits[..., :covered], -np.inf, where=_banned(words, covered))
+        bits, minus_infinity = _bit_patterns(logits[..., :covered])
+        octets = np.ascontiguousarray(words).astype("<i4", copy=False).view(np.uint8)
+        banned = np.take(_widened(bits.dtype.itemsize), octets, axis=0).reshape(*octets.shape[:-1], -1)[..., :covered]
+        bits ^= (bits ^ minus_infinity) & banned  # where banned: the other pattern, else unchanged
     logits[..., covered:] = -np.inf
 
 
-def _banned(bitmask: Array, covered: int) -> npt.NDArray[np.bool_]:
-    """One bool for each of the first `covered` ids: not allowed."""
-    octets = np.ascontiguousarray(~bitmask).astype("<i4", copy=False).view(np.uint8)
-    return np.unpackbits(octets, axis=-1, bitorder="little")[..., :covered].view(np.bool_)
-
-
-def _banned_torch(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
-    """The same, on the logits' device; there the packed words are sent, not the bits."""
+def _bit_patterns(logits: Any) -> tuple[Array, Any]:
+    """The logits' memory as integers, and -inf as one of them."""
+    size = logits.dtype.itemsize
+    integer = np.dtype(f"i{size}")
+    if isinstance(logits, np.ndarray):
+        if not logits.dtype.isnative or size > 8:
+            raise TypeError(f"logits of dtype {logits.dtype} are not supported")
+        return logits.view(integer), np.array(-np.inf, logits.dtype).view(integer)
     import torch
 
-    if device.type == "cpu":
-        words = bitmask if isinstance(bitmask, np.ndarray) else bitmask.cpu().numpy()
-        return torch.from_numpy(_banned(words, covered))
+    same_width = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    if size not in same_width:
+        raise TypeError(f"logits of dtype {logits.dtype} are not supported")
+    minus_infinity = torch.full((), -np.inf, dtype=logits.dtype).view(same_width[size]).numpy()
+    return logits.detach().view(same_width[size]).numpy(), minus_infinity
+
+
+@cache
+def _widened(size: int) -> Array:
+    """For each octet eight integers of `size` bytes: all ones where its bit is 0 (banned), else zero."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    return bits.astype(f"i{size}") - 1
+
+
+def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
+    """One bool for each of the first `covered` ids: not allowed."""
+    import torch
+
     if isinstance(bitmask, np.ndarray):
         bitmask = torch.from_numpy(np.ascontiguousarray(bitmask))
     packed = bitmask.to(device, non_blocking=True)

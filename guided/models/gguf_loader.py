@@ -87,7 +87,7 @@ def llama_config(metadata: Any, where: str = "GGUF") -> LlamaConfig:
         raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=where)
     kv_heads = int(field("attention.head_count_kv", heads))
     if heads % kv_heads or head_dim % 2:
-        raise VocabularyError(f"{where}: {heads} heads, {kv_heads} KV heads of dimension {head_dim} do not fit together")
+        raise VocabularyError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit")
     return LlamaConfig(
         layers=int(field("block_count")),
         dim=dim,
@@ -138,7 +138,7 @@ def load_llama(file: GgufFile, *, dtype: torch.dtype, device: torch.device) -> L
     w = _Weights(file, dtype, device)
     embedding = w.floats("token_embd.weight")
     if embedding.ndim != 2 or embedding.shape[1] != c.dim:
-        raise VocabularyError(f"{file.path}: the embedding has the shape {tuple(embedding.shape)}, expected (*, {c.dim})")
+        raise VocabularyError(f"{file.path}: the embedding is {tuple(embedding.shape)}, expected (*, {c.dim})")
     config = c.with_vocab_size(int(embedding.shape[0]))
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 

@@ -22,12 +22,10 @@ __all__ = ["Attend", "Layer", "Llama", "LlamaConfig"]
 
 
 class Attend(Protocol):
-    """Stores keys and values of the new positions of a layer and attends over all stored up to each query.
+    """Stores keys and values of the new positions of a layer and attends over all stored up to each query."""
 
-    q: (batch, new, heads, head_dim); k, v: (batch, new, kv_heads, head_dim). Returns the shape of q.
-    """
-
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """q: (batch, new, heads, head_dim); k, v: (batch, new, kv_heads, head_dim). Returns the shape of q."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Llama:
         generator = torch.Generator().manual_seed(seed)
 
         def matrix(rows: int, columns: int) -> Tensor:
-            return (torch.randn(rows, columns, generator=generator) * columns**-0.5).to(dtype)
+            return torch.randn(rows, columns, generator=generator).mul(columns**-0.5).to(dtype)
 
         def gain() -> Tensor:
             return (1 + 0.1 * torch.randn(config.dim, generator=generator)).to(dtype)
