@@ -1,0 +1,74 @@
+"""Encoders for vocabularies that come without a tokenizer.
+
+`FewestTokens`: any list of byte strings. The fewest tokens that spell the text; among those, the one whose last token
+is longest, then the one before it, and so on; among ids that spell the same bytes, the lowest. Dynamic programming
+over the positions of the text: O(bytes x distinct token lengths with the same first byte).
+`Characters`: one token for each character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import spelled
+
+__all__ = ["Characters", "FewestTokens"]
+
+
+class FewestTokens:
+    """Spells text with as few tokens as possible."""
+
+    def __init__(self, tokens: Sequence[bytes | None]) -> None:
+        self._ids: dict[bytes, int] = {}
+        lengths: dict[int, set[int]] = {}
+        for number, token in enumerate(tokens):
+            if token:
+                self._ids.setdefault(token, number)
+                lengths.setdefault(token[0], set()).add(len(token))
+        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`."""
+        data = text.encode("utf-8")
+        fewest: list[int | None] = [0] + [None] * len(data)
+        last = [0] * (len(data) + 1)  # the length of the last token of the best spelling of data[:i]
+        for place in range(len(data)):
+            steps = fewest[place]
+            if steps is None:
+                continue
+            for length in self._lengths.get(data[place], ()):
+                end = place + length
+                if end > len(data):
+                    break
+                known = fewest[end]
+                # Places come in rising order, so an equal count found earlier has the longer last token: keep it.
+                if (known is None or known > steps + 1) and data[place:end] in self._ids:
+                    fewest[end], last[end] = steps + 1, length
+        if fewest[-1] is None:
+            reached = max(place for place, steps in enumerate(fewest) if steps is not None)
+            raise VocabularyError(
+                f"no tokens of this vocabulary spell the bytes {spelled(data[reached:])} at byte {reached} of the text"
+            )
+        out, end = [], len(data)
+        while end:
+            out.append(self._ids[data[end - last[end] : end]])
+            end -= last[end]
+        return out[::-1]
+
+
+class Characters:
+    """One token for each character."""
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self._ids = ids
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`."""
+        try:
+            return [self._ids[char] for char in text]
+        except KeyError as error:
+            char = str(error.args[0])
+            raise VocabularyError(
+                f"no token of this vocabulary spells {char!r} ({spelled(char.encode('utf-8'))})"
+            ) from None

@@ -1,0 +1,105 @@
+"""What a reader of a tokenizer hands to `Vocabulary`, and what all readers share.
+
+`Source` holds the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
+tables that masks do not, so they are built when text is first encoded. `no_encoder(reason)` is the factory for a
+tokenizer whose ids can be read but whose way of encoding cannot be followed exactly: it refuses, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import Encoder
+
+__all__ = ["END_NAMES", "MAX_SIZE", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder", "read_json"]
+
+EncoderFactory = Callable[[], Encoder]
+
+MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have some 300,000
+
+# Control tokens that models end an answer with. Files often declare one end token of several, so the names count too.
+END_NAMES: Final = frozenset(
+    {
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|end|>",
+        "<|return|>",
+        "<end_of_turn>",
+        "<turn|>",
+        "<end_of_utterance>",
+        "</s>",
+        "<eos>",
+        "<EOT>",
+        "[EOT]",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tokenizer as read: `Vocabulary` checks it and keeps it.
+
+    Attributes:
+        tokens: the bytes of each id, None where it has none.
+        eos_token_ids: the end ids.
+        special_tokens: id -> name.
+        encoder: makes the encoder; None: encode by the fewest tokens.
+        size: number of logits, where the source says more than the tokens do.
+    """
+
+    tokens: Sequence[bytes | None]
+    eos_token_ids: Collection[int]
+    special_tokens: Mapping[int, str] = field(default_factory=dict)
+    encoder: EncoderFactory | None = None
+    size: int | None = None
+
+
+def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
+    """The special tokens whose names are known to end an answer."""
+    return frozenset(number for number, name in special_tokens.items() if name in END_NAMES)
+
+
+def no_encoder(reason: str) -> EncoderFactory:
+    """A factory that refuses: the tokens are known, the way from text to ids is not."""
+
+    def refuse() -> Encoder:
+        raise VocabularyError(f"text cannot be encoded exactly as this tokenizer does: {reason}")
+
+    return refuse
+
+
+def check_ids(ids: Collection[int], what: str) -> list[int]:
+    """The ids as plain ints, each within 0 and `MAX_SIZE`."""
+    if isinstance(ids, (str, bytes)):
+        raise VocabularyError(f"{what} are integers, not {ids!r}")
+    try:
+        out = [index(number) for number in ids]
+    except TypeError:
+        raise VocabularyError(f"{what} are a collection of integers, not {ids!r:.80}") from None
+    for number in out:
+        if not 0 <= number < MAX_SIZE:
+            raise VocabularyError(f"{what}: {number} is not an id (0 to {MAX_SIZE - 1})")
+    return out
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """The JSON in a file.
+
+    Raises:
+        VocabularyError: it is not JSON, or nests deeper than Python's reader goes.
+    """
+    try:
+        return json.loads(Path(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise VocabularyError(f"{path}: not a JSON file: {str(error)[:200] or type(error).__name__}") from None

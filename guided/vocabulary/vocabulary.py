@@ -1,0 +1,210 @@
+"""`Vocabulary`: what each token id spells, as bytes.
+
+In: a list of byte strings, or a tokenizer (GGUF, Hugging Face, tiktoken, SentencePiece, tekken, characters).
+Out: `size`, `tokens`, `eos_token_ids`, `special_tokens`, and `encode` and `decode`.
+
+An id without text is None: holes, padding, end tokens and special tokens. Special tokens are named in `special_tokens`
+and are reached by name in a grammar, never by the bytes of their name. Two ids may spell the same bytes. Immutable;
+may be shared between threads. Encoding tables are built when text is first encoded, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from os import PathLike
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import Encoder, added_pattern, split_added
+from guided.vocabulary.plain import Characters, FewestTokens
+from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, check_ids
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Vocabulary"]
+
+_NOTHING: Mapping[int, str] = MappingProxyType({})
+
+
+class Vocabulary:
+    """Token id -> bytes.
+
+    Args:
+        tokens: the bytes of each id; None or b"" for an id without text.
+        eos_token_ids: the ids that end an output. They may lie past `tokens`. They have no bytes, whatever `tokens`
+            holds for them.
+        special_tokens: id -> name of control tokens. They too have no bytes.
+        size: number of logits, where the model's head is padded past the largest id.
+
+    Attributes:
+        tokens: as given, with None for every id that has no text.
+        size: one more than the largest id, or the larger `size` that was given. Ids from `len(tokens)` on have no text.
+        eos_token_ids: the end ids.
+        special_tokens: id -> name.
+
+    Raises:
+        VocabularyError: a token is not bytes, an id is out of range, or `size` does not cover the largest id.
+    """
+
+    __slots__ = ("__weakref__", "_encoder", "_factory", "eos_token_ids", "size", "special_tokens", "tokens")
+
+    tokens: tuple[bytes | None, ...]
+    eos_token_ids: frozenset[int]
+    special_tokens: Mapping[int, str]
+    size: int
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes | None],
+        *,
+        eos_token_ids: Collection[int],
+        special_tokens: Mapping[int, str] = _NOTHING,
+        size: int | None = None,
+    ) -> None:
+        self.eos_token_ids = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
+        names = dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
+        self.special_tokens = MappingProxyType(names)
+        self.tokens = _cleaned(tokens, self.eos_token_ids.union(names))
+        least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
+        self.size = least if size is None else size
+        if not least <= self.size <= MAX_SIZE:
+            raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
+        self._encoder: Encoder | None = None
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
+
+    def token_bytes(self, id: int) -> bytes | None:
+        """The bytes of a token, None where it has none. VocabularyError where `id` is not below `size`."""
+        if not 0 <= id < self.size:
+            raise VocabularyError(f"{id} is not a token id of this vocabulary (0 to {self.size - 1})")
+        return self.tokens[id] if id < len(self.tokens) else None
+
+    def encode(self, text: str) -> list[int]:
+        """The ids that the tokenizer gives for `text`, without begin or end tokens.
+
+        Names of special tokens in `text` are text like any other. A SentencePiece model that puts a space before the
+        text does so here. A vocabulary made from a list of tokens alone uses the fewest tokens.
+
+        Raises:
+            VocabularyError: bytes that no token spells, or a tokenizer whose encoding cannot be followed exactly.
+        """
+        if self._encoder is None:
+            self._encoder = self._factory()
+        try:
+            return self._encoder.encode(text)
+        except UnicodeEncodeError as error:
+            raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
+
+    def encode_with_special(self, text: str) -> list[int]:
+        """As `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates."""
+        ids: dict[str, int] = {}
+        for number in sorted(self.special_tokens):
+            ids.setdefault(self.special_tokens[number], number)
+        out: list[int] = []
+        for part, special in split_added(text, added_pattern(ids)):
+            out += [ids[part]] if special else self.encode(part)
+        return out
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """The bytes of the tokens, one after another; ids without text add nothing."""
+        return b"".join(self.token_bytes(number) or b"" for number in ids)
+
+    @classmethod
+    def from_gguf(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+        """The tokenizer of a GGUF file (models "gpt2" and "llama").
+
+        End tokens are those that the file declares, and control tokens with a name that is known to end an answer.
+        """
+        from guided.vocabulary.gguf_tokenizer import read_gguf
+
+        return cls._from(read_gguf(path), eos_token_ids)
+
+    @classmethod
+    def from_huggingface(cls, tokenizer: Any, *, eos_token_ids: Collection[int] | None = None) -> Self:
+        """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, or the path of a tokenizer.json.
+
+        End tokens are what the tokenizer declares; for a path, what the tokenizer_config.json and
+        generation_config.json beside it declare; where nothing does, special tokens with a known name.
+        """
+        from guided.vocabulary.huggingface import read_huggingface
+
+        return cls._from(read_huggingface(tokenizer), eos_token_ids)
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        encoding: Any,
+        *,
+        eos_token_ids: Collection[int] | None = None,
+        special_tokens: Mapping[int, str] | Mapping[str, int] | None = None,
+        pattern: str | None = None,
+    ) -> Self:
+        """A `tiktoken.Encoding`, or the path of a ranks file (base64 bytes and rank, one a line).
+
+        A ranks file says neither its end tokens, its special tokens (id -> name, or name -> id as tiktoken has it) nor
+        its pre-tokenizer: `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", or
+        the regex itself. Without a pattern `encode` merges across the whole text, which spells it right but not
+        always as the model's own tokenizer does.
+        """
+        from guided.vocabulary.tiktoken import read_tiktoken
+
+        return cls._from(read_tiktoken(encoding, special_tokens, pattern), eos_token_ids)
+
+    @classmethod
+    def from_sentencepiece(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+        """A SentencePiece .model file: unigram, BPE, character or word."""
+        from guided.vocabulary.sentencepiece import read_sentencepiece
+
+        return cls._from(read_sentencepiece(path), eos_token_ids)
+
+    @classmethod
+    def from_tekken(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+        """Mistral's tekken.json."""
+        from guided.vocabulary.tekken import read_tekken
+
+        return cls._from(read_tekken(path), eos_token_ids)
+
+    @classmethod
+    def from_characters(cls, text: str) -> Self:
+        """One id for each distinct character of `text`, in the order of code points, and one end id after them."""
+        chars = sorted(set(text))
+        try:
+            tokens = [char.encode("utf-8") for char in chars]
+        except UnicodeEncodeError:
+            raise VocabularyError("the text holds a lone surrogate, which no bytes spell") from None
+        ids = {char: number for number, char in enumerate(chars)}
+        return cls._from(Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None)
+
+    @classmethod
+    def _from(cls, source: Source, eos_token_ids: Collection[int] | None) -> Self:
+        ends = source.eos_token_ids if eos_token_ids is None else eos_token_ids
+        if not ends:
+            raise VocabularyError(
+                "the tokenizer does not say which tokens end an output: pass eos_token_ids=[...]; its special tokens "
+                f"are {dict(list(source.special_tokens.items())[:8])}"
+            )
+        vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=source.size)
+        if source.encoder is not None:
+            vocabulary._factory = source.encoder
+        return vocabulary
+
+
+def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
+    """The tokens as a tuple, None for ids without text."""
+    if isinstance(tokens, (str, bytes)):
+        raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
+    out = list(tokens)
+    if len(out) > MAX_SIZE:
+        raise VocabularyError(f"{len(out)} tokens are more than {MAX_SIZE}")
+    wrong = set(map(type, out)) - {bytes, type(None)}
+    if wrong:
+        number = next(k for k, token in enumerate(out) if type(token) in wrong)
+        raise VocabularyError(f"token {number} is {out[number]!r:.60}: tokens are bytes (or None), not text")
+    for number in without_text:
+        if number < len(out):
+            out[number] = None
+    return tuple(token or None for token in out)
