@@ -43,6 +43,10 @@ PATTERNS: Final[dict[str, tuple[str, ...]]] = {
     "smollm": (r"\p{N}", _GPT2),
     "llama3": (_CONTRACTION + _WORDS % r"\p{N}{1,3}",),
     "qwen2": (_CONTRACTION + _WORDS % r"\p{N}",),
+    "qwen35": (
+        _CONTRACTION
+        + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
     "cl100k": (
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
         r"|\s+(?!\S)|\s",

@@ -1,0 +1,159 @@
+"""The tokenizer inside a GGUF file.
+
+In: a path. Out: a `Source`. Models "gpt2" (byte-level BPE: tokens in GPT-2's alphabet, merge rules, the name of a
+pre-tokenizer) and "llama" (SentencePiece: pieces with scores). Token types: 1 normal, 2 unknown, 3 control, 4 user
+defined (text, taken out before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp.
+A pre-tokenizer that is not in the table below leaves the tokens usable, and `encode` refuses with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import ByteLevelEncoder, Encoder, from_byte_alphabet, pair_ranks
+from guided.vocabulary.gguf import GgufFile
+from guided.vocabulary.pieces import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, PieceEncoder, PieceModel, byte_piece
+from guided.vocabulary.pretokenize import PATTERNS, Splitter
+from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, ends_by_name, no_encoder
+
+__all__ = ["read_gguf"]
+
+# llama.cpp's names -> ours
+_PRE_TOKENIZERS: Final[dict[str, str]] = {
+    name: ours
+    for ours, names in {
+        "gpt2": "gpt-2 phi-2 jina-es jina-de mpt olmo jais trillion roberta-bpe granite-docling gigachat",
+        "smollm": "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
+        "llama3": "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe",
+        "qwen2": "qwen2 stablelm2 deepseek-r1-qwen hunyuan megrez grok-2",
+        "qwen35": "qwen35",
+        "tekken": "tekken",
+        "o200k": "gpt-4o llama4 kanana2 minimax-m2",
+    }.items()
+    for name in names.split()
+}
+_WHOLE_FIRST: Final = frozenset(
+    {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
+)
+_END_KEYS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+
+def read_gguf(path: str | PathLike[str]) -> Source:
+    """The vocabulary of a GGUF file.
+
+    Raises:
+        VocabularyError: the file is corrupt, holds no tokenizer, or one of another kind.
+    """
+    with GgufFile(path) as file:
+        metadata = file.metadata
+    try:
+        return _source(metadata)
+    except VocabularyError as error:
+        raise VocabularyError(f"{path}: {error}") from None
+
+
+def _source(metadata: Mapping[str, Any]) -> Source:
+    model = metadata.get("tokenizer.ggml.model")
+    if model is None:
+        raise VocabularyError("the file holds no tokenizer (no tokenizer.ggml.model)")
+    names = metadata.get("tokenizer.ggml.tokens")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MAX_SIZE:
+        raise VocabularyError("tokenizer.ggml.tokens is not a list of strings")
+    kinds = _numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
+    if kinds and not NORMAL <= min(kinds) <= max(kinds) <= BYTE:
+        raise VocabularyError("tokenizer.ggml.token_type holds a type that is not 1 to 6")
+    if model == "gpt2":
+        tokens, encoder = _byte_level(metadata, names, kinds)
+    elif model == "llama":
+        scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
+        prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
+        collapse = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
+        pieces = PieceModel(names, scores, kinds, "bpe", dummy_prefix=prefix, collapse=collapse)
+        tokens, encoder = pieces.tokens(), lambda: PieceEncoder(pieces)
+    else:
+        raise VocabularyError(f"the tokenizer model {model!r:.60} is not read; 'gpt2' and 'llama' are")
+    special = {number: names[number] for number, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
+    return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
+
+
+def _numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) -> list[Any]:
+    found = metadata.get(key)
+    if found is None:
+        return [default] * count
+    if not isinstance(found, np.ndarray) or len(found) != count or not np.isfinite(found).all():
+        raise VocabularyError(f"{key} is not a list of {count} numbers, one for each token")
+    return list(found.tolist())
+
+
+def _ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
+    ends = set(ends_by_name(special))
+    for key in _END_KEYS:
+        number = metadata.get(f"tokenizer.ggml.{key}")
+        if number is None:
+            continue
+        if type(number) is not int or not 0 <= number < count:
+            raise VocabularyError(f"tokenizer.ggml.{key} is {number!r:.40}, which is not a token")
+        ends.add(number)
+    return ends
+
+
+def _size(metadata: Mapping[str, Any], count: int) -> int:
+    """The number of logits: the declared vocabulary size where that is larger than the list of tokens."""
+    declared = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
+    if type(declared) is not int or declared > MAX_SIZE:
+        raise VocabularyError(f"the declared vocabulary size is {declared!r:.40}")
+    return max(declared, count)
+
+
+def _byte_level(
+    metadata: Mapping[str, Any], names: Sequence[str], kinds: Sequence[int]
+) -> tuple[list[bytes | None], EncoderFactory]:
+    tokens: list[bytes | None] = []
+    added: dict[str, int] = {}
+    ids: dict[bytes, int] = {}
+    for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        token = None
+        if kind == NORMAL:
+            token = from_byte_alphabet(name)
+            token = name.encode("utf-8") if token is None else token
+            ids.setdefault(token, number)
+        elif kind == USER_DEFINED:
+            token = name.encode("utf-8")
+            added.setdefault(name, number)
+        elif kind == BYTE:
+            byte = byte_piece(name)
+            if byte is None:
+                raise VocabularyError(f"token {number} is a byte token but is spelled {name[:40]!r}")
+            token = bytes((byte,))
+            ids.setdefault(token, number)
+        tokens.append(token)
+    return tokens, _byte_level_encoder(metadata, ids, added)
+
+
+def _byte_level_encoder(
+    metadata: Mapping[str, Any], ids: Mapping[bytes, int], added: Mapping[str, int]
+) -> EncoderFactory:
+    merges = metadata.get("tokenizer.ggml.merges")
+    pre = metadata.get("tokenizer.ggml.pre", "default")
+    ours = _PRE_TOKENIZERS.get(pre) if isinstance(pre, str) else None
+    if not isinstance(merges, list):
+        return no_encoder("the file holds no merge rules (tokenizer.ggml.merges)")
+    if ours is None:
+        return no_encoder(f"the pre-tokenizer {pre!r:.60} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}")
+
+    def build() -> Encoder:
+        return ByteLevelEncoder(
+            ids,
+            merges=pair_ranks(merges),
+            splitters=[Splitter(pattern) for pattern in PATTERNS[ours]],
+            whole_first=pre in _WHOLE_FIRST,
+            added=added,
+            prefix_space=bool(metadata.get("tokenizer.ggml.add_space_prefix", False)),
+        )
+
+    return build

@@ -1,0 +1,90 @@
+"""tekken.json: Mistral's tokenizer files.
+
+In: JSON with `config` (pattern, sizes), `vocab` (rank and base64 bytes of each token) and `special_tokens`. Out: a
+`Source`. The special tokens come first: a token's id is its rank plus their number, and only as many tokens count as
+`default_vocab_size` leaves room for (131,072 of the 150,000 listed). Encoding is BPE by ranks. Source: mistral-common,
+tokens/tokenizers/tekken.py. Versions up to v7 may leave the special tokens out; theirs are known.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from os import PathLike
+from typing import Any, Final
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import ByteLevelEncoder
+from guided.vocabulary.pretokenize import Splitter
+from guided.vocabulary.source import MAX_SIZE, Source, read_json
+
+__all__ = ["read_tekken"]
+
+_KNOWN_NAMES: Final = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]"),
+    *("[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]"),
+    *("[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
+)
+_VERSIONS_WITHOUT_NAMES: Final = frozenset({"v1", "v2", "v3", "v7"})
+
+
+def read_tekken(path: str | PathLike[str]) -> Source:
+    """The vocabulary of a tekken.json.
+
+    Raises:
+        VocabularyError: the file is not of this format, or contradicts itself.
+    """
+    data = read_json(path)
+    try:
+        return _source(data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise VocabularyError(f"{path}: not a tekken file: {type(error).__name__} {str(error)[:100]}") from None
+    except (ValueError, VocabularyError, Base64Error) as error:
+        raise VocabularyError(f"{path}: not a valid tekken file: {str(error)[:300]}") from None
+
+
+def _source(data: dict[str, Any]) -> Source:
+    config, vocab = data["config"], data["vocab"]
+    size, count, pattern = config["default_vocab_size"], config["default_num_special_tokens"], config["pattern"]
+    if type(size) is not int or type(count) is not int or not 0 <= count <= size <= MAX_SIZE:
+        raise ValueError(f"the sizes {size!r} and {count!r} are not valid")
+    if size - count > len(vocab) or count > len(vocab) + 65_536:
+        raise ValueError(f"it promises {size - count} tokens and {count} special ones, but lists {len(vocab)} tokens")
+    ranks: dict[bytes, int] = {}
+    for entry in vocab:
+        rank = entry["rank"]
+        if type(rank) is not int or rank < 0:
+            raise ValueError(f"the rank {rank!r}")
+        if rank < size - count:
+            ranks[a2b_base64(entry["token_bytes"], strict_mode=True)] = rank
+    tokens: list[bytes | None] = [None] * size
+    for token, rank in ranks.items():
+        tokens[rank + count] = token
+    if None in tokens[count:] or len(ranks) != size - count:
+        raise ValueError("two tokens have one rank, or the same bytes, or a rank is missing")
+    names = _names(data, config, count)
+    if not isinstance(pattern, str):
+        raise ValueError(f"the pattern {pattern!r:.60}")
+    ends = {number for number, name in names.items() if name == "</s>"}
+
+    def encoder() -> ByteLevelEncoder:
+        ids = {token: rank + count for token, rank in ranks.items()}
+        return ByteLevelEncoder(ids, splitters=[Splitter(pattern)])
+
+    return Source(tokens, ends, names, encoder)
+
+
+def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
+    """The special tokens: as listed, then `<SPECIAL_n>`."""
+    names = {number: f"<SPECIAL_{number}>" for number in range(count)}
+    listed = data.get("special_tokens")
+    if listed is None:
+        if config.get("version") not in _VERSIONS_WITHOUT_NAMES:
+            raise ValueError(f"version {config.get('version')!r} must list its special tokens")
+        listed = [{"rank": number, "token_str": name} for number, name in enumerate(_KNOWN_NAMES)]
+    for entry in listed:
+        number, name = entry["rank"], entry["token_str"]
+        if number not in names or not isinstance(name, str):
+            raise ValueError(f"the special token {name!r:.60} has the rank {number!r:.20}, of {count}")
+        names[number] = name
+    return names
