@@ -1,0 +1,163 @@
+"""The readable twin of the native core: a grammar and a vocabulary, and the exact token masks that follow.
+
+In: an IR `Grammar`, what each token id spells, the end tokens and the names of the control tokens. Out: states, the
+ids that a state allows, the fewest tokens to a complete output. Same operations as the native core, no code in common.
+
+A token is allowed where, after its bytes, an accepting state can still be reached *in tokens*. If every byte of the
+vocabulary is also a token, a state that exists is enough: the language holds no byte that cannot be written (see
+`reference_language.py`). Otherwise the token graph is searched, breadth first, from each successor.
+
+Tokens: ids that end or are control tokens spell no text, whatever bytes they have; ids with no bytes (None or empty)
+are allowed only where the grammar names them. A control token is named by its id or by its name.
+
+Cost: a mask tries every token; searches are memoised by state and stop with `LimitExceeded` after `MAX_STATES` states,
+never with a guess. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from guided.automaton.reference_language import Language, State, accepts, viable
+from guided.automaton.reference_regular import MAX_STATES
+from guided.errors import LimitExceeded, SpecError, VocabularyError
+from guided.grammar.ir import Grammar
+
+__all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
+
+_NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+
+class ReferenceGrammar:
+    """One grammar over one vocabulary. States are immutable and compared by identity."""
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        tokens: Sequence[bytes | None],
+        eos_token_ids: Collection[int],
+        special_tokens: Mapping[int, str] = _NO_NAMES,
+    ) -> None:
+        self._ends = frozenset(eos_token_ids)
+        no_text = self._ends | special_tokens.keys()
+        self._texts = {token: data for token, data in enumerate(tokens) if data and token not in no_text}
+        strings = frozenset(self._texts.values())
+        live = frozenset(byte for data in strings for byte in data)
+        self._byte_complete = all(bytes([byte]) in strings for byte in live)
+        self._strings = sorted(strings)
+        self._language = Language(grammar, live)
+        self._controls = self._control_ids(len(tokens), special_tokens)
+        self._terminated = State(frozenset(), accepting=True)
+        self._fewest: dict[State, int | None] = {}
+        start = self._language.start
+        if start is None or not self._can_finish(start):
+            if Language(grammar).start is None:
+                raise SpecError("the grammar generates nothing")
+            raise VocabularyError("the tokens of the vocabulary cannot write any output of the grammar")
+        self._start = start
+
+    def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
+        """The control tokens that the grammar names: id -> all that it is called there."""
+        found: dict[int, set[int | str]] = {}
+        for name in self._language.control_tokens:
+            if isinstance(name, str):
+                ids = {token for token, its_name in special_tokens.items() if its_name == name}
+            else:
+                ids = {name} if 0 <= name < size or name in special_tokens or name in self._ends else set()
+            if not ids:
+                raise VocabularyError(f"the vocabulary has no control token {name!r}")
+            if ends := ids & self._ends:
+                raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it inside")
+            for token in ids:
+                found.setdefault(token, set()).add(name)
+        return {token: frozenset(names) for token, names in found.items()}
+
+    def initial(self) -> State:
+        """The state before the first token."""
+        return self._start
+
+    def accepting(self, state: State) -> bool:
+        """Whether the output may end here (true after an end token, too)."""
+        return state.accepting
+
+    def terminated(self, state: State) -> bool:
+        """Whether an end token was accepted."""
+        return state is self._terminated
+
+    def step(self, state: State, byte: int) -> State | None:
+        """The state after one byte, or None where no output goes on so."""
+        return self._language.step(state, byte)
+
+    def accept_token(self, state: State, token: int) -> State | None:
+        """The state after one token, or None where it is not allowed."""
+        if token in self._ends:
+            return self._terminated if state.accepting and not self.terminated(state) else None
+        after = self._after(state, self._texts.get(token))
+        if token in self._controls:  # a plain token may be named by its id, too
+            after = self._language.either(after, self._language.special(state, self._controls[token]))
+        return after if after is not None and self._can_finish(after) else None
+
+    def mask(self, state: State) -> set[int]:
+        """The ids that are allowed next."""
+        return {token for token in self._ids() if self.accept_token(state, token) is not None}
+
+    def min_tokens(self, state: State) -> int | None:
+        """The fewest tokens to a complete output, the end token included; None if there is no way."""
+        if self.terminated(state):
+            return 0
+        if not self._ends:
+            return None
+        if state not in self._fewest:
+            self._fewest[state] = self._search(state)
+        fewest = self._fewest[state]
+        return None if fewest is None else fewest + 1
+
+    def budget_mask(self, state: State, n: int) -> set[int]:
+        """The ids that are allowed next and leave a way to a complete output in n tokens, this one included."""
+        allowed = set()
+        for token in self._ids():
+            after = self.accept_token(state, token)
+            needed = None if after is None else self.min_tokens(after)
+            if needed is not None and needed <= n - 1:
+                allowed.add(token)
+        return allowed
+
+    def _ids(self) -> set[int]:
+        return self._ends | self._texts.keys() | self._controls.keys()
+
+    def _after(self, state: State, data: bytes | None) -> State | None:
+        after = state if data else None
+        for byte in data or b"":
+            after = self._language.step(after, byte) if after is not None else None
+        return after
+
+    def _successors(self, state: State) -> Iterator[State]:
+        for data in self._strings:
+            if (after := self._after(state, data)) is not None:
+                yield after
+        for names in self._controls.values():
+            if (after := self._language.special(state, names)) is not None:
+                yield after
+
+    def _can_finish(self, state: State) -> bool:
+        """Whether an accepting state can be reached in tokens."""
+        if self._byte_complete:
+            return True
+        if state not in self._fewest:
+            self._fewest[state] = self._search(state)
+        return self._fewest[state] is not None
+
+    def _search(self, start: State) -> int | None:
+        """The fewest tokens from `start` to an accepting state, breadth first."""
+        seen, level, distance = {start}, [start], 0
+        while level:
+            if any(state.accepting for state in level):
+                return distance
+            level = list(dict.fromkeys(after for state in level for after in self._successors(state)))
+            level = [state for state in level if state not in seen]
+            seen.update(level)
+            distance += 1
+            if len(seen) > MAX_STATES:
+                raise LimitExceeded("states", len(seen), MAX_STATES)
+        return None

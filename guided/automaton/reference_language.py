@@ -1,0 +1,401 @@
+"""The language of an IR grammar, byte by byte: what a constraint means, written to be believed rather than to be fast.
+
+In: a `Grammar` and the bytes that can be written. Out: states. A state is the future: equal futures that are found
+equal are one object, `step` and `special` lead from one to the next, None where no completion is left.
+
+Algorithm: Earley's (CACM 13(2), 1970) with Aycock and Horspool's treatment of empty rules (The Computer Journal 45(6),
+2002). An item is what is left of a rule, and its *return*: what its callers do afterwards. Earley writes the column
+where the rule began; the return is the part of that column which can matter, so that states meet again. Every call
+that may be empty is also skipped, hence a call that consumed nothing has nothing to report. Left recursion, hidden or
+not, cyclic rules and empty rules need no special case: a return may lead back to itself.
+
+Only *productive* terms enter a state (least fixpoint over the rules: some text or control tokens can be written), so
+a state exists exactly where some completion does.
+
+Cost: a step is linear in the items of the state; states, returns and derivatives are kept. Nesting of the
+specification is bounded by `MAX_DEPTH`, states by `MAX_STATES`. Not done: `Encoded` inside `And`, `Not`, `Length` or
+another `Encoded` is refused: combine the items first, then spell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.automaton.reference_regular import (
+    MAX_DEPTH,
+    MAX_STATES,
+    Run,
+    Spelling,
+    in_bounds,
+    regular,
+)
+from guided.errors import LimitExceeded, SpecError
+from guided.grammar.ir import (
+    UTF8,
+    Alt,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Grammar,
+    Length,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
+
+__all__ = ["Language", "State", "accepts", "viable"]
+
+ALL_BYTES = frozenset(range(256))
+
+
+@dataclass(frozen=True)
+class Members:
+    """The rest of a `Permutation`: the members that can't come again or were asked for, and how many have come."""
+
+    whole: Permutation
+    seen: frozenset[int] = frozenset()
+    count: int = 0
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether nothing more has to come."""
+        asked = {i for i, member in enumerate(self.whole.members) if member.required}
+        return asked <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+
+    def choices(self) -> Iterator[tuple[Node, Members]]:
+        """What may come next, and the rest after it."""
+        if self.whole.max is not None and self.count >= self.whole.max:
+            return
+        # With no upper bound, counts past the lower one are alike; 1 stands for "not the first".
+        top = max(self.whole.min, 1) if self.whole.max is None else self.whole.max
+        for i, member in enumerate(self.whole.members):
+            if i not in self.seen or member.repeatable:
+                seen = self.seen | {i} if member.required or not member.repeatable else self.seen
+                item = Seq((self.whole.separator, member.item)) if self.count else member.item
+                yield item, Members(self.whole, seen, min(self.count + 1, top))
+
+
+Term: TypeAlias = Node | Run | Members
+Rest: TypeAlias = tuple[Term, ...]
+
+
+class Return:
+    """What is done when a call ends: the calls of `callee` among `calls`. Compared by identity.
+
+    `calls` are the calls at one place: callee -> (what follows the call, the return of the caller). A caller that is
+    itself called at that place stands there by its name: that is how left recursion leads back.
+    """
+
+    def __init__(self, callee: Node | None, calls: Mapping[Node | None, Collection[tuple[Rest, Owner]]]) -> None:
+        self.callee, self.calls = callee, calls
+        self.resumed: frozenset[tuple[Rest, Return]] | None = None
+
+
+Owner: TypeAlias = "Return | Node | None"
+_END = Return(None, {})
+
+
+class State:
+    """A set of items that wait for a byte or a control token. Compared by identity: equal sets are one object."""
+
+    def __init__(self, items: frozenset[tuple[Rest, Return]], accepting: bool) -> None:
+        self.items, self.accepting = items, accepting
+        self.steps: dict[int, State | None] = {}
+
+
+class Language:
+    """The states of one grammar. `live` are the bytes that can be written."""
+
+    def __init__(self, grammar: Grammar, live: frozenset[int] = ALL_BYTES) -> None:
+        self._rules, self._live = grammar.rules, live
+        self._spellings: dict[Encoding, Spelling] = {}
+        self._runs: dict[Node, Run] = {}
+        self._returns: dict[object, Return] = {}
+        self._states: dict[object, State] = {}
+        self._known: dict[Term, bool] = {}  # productive or not
+        self._nullable_rules: set[str] = set()
+        self._productive_rules: set[str] = set()
+        if grammar.start not in grammar.rules:
+            raise SpecError(f"there is no rule {grammar.start!r} to start from")
+        self._check()
+        self._least(self._nullable, self._nullable_rules)
+        self._least(self._productive, self._productive_rules)
+        for node in self._nodes():
+            if isinstance(node, Permutation) and any(self._nullable(member.item) for member in node.members):
+                raise SpecError("a member of a permutation may be empty", hint="take the empty case out of the member")
+        self.control_tokens = frozenset(node.token for node in self._nodes() if isinstance(node, Special))
+        """The control tokens that the grammar names."""
+        self.start = self._close([((Ref(grammar.start),), _END)])
+        """The state before the first byte; None: the language is empty."""
+
+    # ---- stepping
+
+    def step(self, state: State, byte: int) -> State | None:
+        """The state after `byte`."""
+        if byte not in self._live:
+            return None
+        if byte not in state.steps:
+            state.steps[byte] = self._close(
+                ((run, *rest[1:]), back)
+                for rest, back in state.items
+                if isinstance(rest[0], Run)
+                for run in rest[0].after(byte)
+            )
+        return state.steps[byte]
+
+    def special(self, state: State, names: Collection[int | str]) -> State | None:
+        """The state after a control token that goes by any of `names`."""
+        return self._close(
+            (rest[1:], back) for rest, back in state.items if isinstance(rest[0], Special) and rest[0].token in names
+        )
+
+    def either(self, a: State | None, b: State | None) -> State | None:
+        """The state that allows what one of the two does."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self._state(a.items | b.items, a.accepting or b.accepting)
+
+    def _close(self, kernel: Iterable[tuple[Rest, Return]]) -> State | None:
+        """The state of these items and of all that they call, or None if none of them can be finished."""
+        todo: list[tuple[Rest, Owner]] = list(kernel)
+        seen: set[tuple[Rest, Owner]] = set()
+        calls: dict[Node | None, set[tuple[Rest, Owner]]] = {}
+        waiting: list[tuple[Rest, Owner]] = []
+        accepting = False
+        while todo:
+            item = todo.pop()
+            rest, owner = item
+            if item in seen or not all(self._productive(term) for term in rest):
+                continue
+            seen.add(item)
+            if not rest:  # The end of a call. One that began here consumed nothing: its caller has gone on already.
+                accepting |= owner is _END
+                if isinstance(owner, Return):
+                    todo.extend(self._resume(owner))
+                continue
+            head, tail = rest[0], rest[1:]
+            if isinstance(head, Run):
+                todo.extend([(tail, owner)] if head.may_stop else [])
+                waiting.extend([item] if head.may_go_on else [])
+            elif isinstance(head, Special):
+                waiting.append(item)
+            elif isinstance(head, Ref | Repeat):
+                todo.extend([(tail, owner)] if self._nullable(head) else [])
+                for callee, after in self._call(head):
+                    if callee not in calls:
+                        body = self._rules[callee.name] if isinstance(callee, Ref) else callee
+                        calls[callee] = set()
+                        todo.append(((body,), callee))
+                    calls[callee].add((after + tail, owner))
+            else:
+                todo.extend((first + tail, owner) for first in self._expand(head))
+        items = {(rest, owner if isinstance(owner, Return) else self._return(owner, calls)) for rest, owner in waiting}
+        return self._state(frozenset(items), accepting) if items or accepting else None
+
+    def _state(self, items: frozenset[tuple[Rest, Return]], accepting: bool) -> State:
+        if len(self._states) > MAX_STATES:
+            raise LimitExceeded("states", len(self._states), MAX_STATES)
+        return self._states.setdefault((items, accepting), State(items, accepting))
+
+    def _expand(self, head: Term) -> Iterator[Rest]:
+        """The sequences that `head` stands for."""
+        match head:
+            case Seq(items):
+                yield items
+            case Alt(items):
+                yield from ((item,) for item in items)
+            case Permutation():
+                yield (Members(head),)
+            case Members():
+                if head.may_stop:
+                    yield ()
+                yield from head.choices()
+            case Text() | Chars() | And() | Not() | Length() | Encoded():
+                yield (self._run(head),)
+
+    def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
+        """What `head` calls, and what is left of it afterwards."""
+        if isinstance(head, Ref):
+            if self._productive(head):
+                yield head, ()
+        elif head.max != 0 and self._productive(head.item):
+            # An iteration that is called consumes something. Where the item may be empty, no number of them is needed.
+            low = 0 if self._nullable(head.item) else max(head.min - 1, 0)
+            yield head.item, (Repeat(head.item, low, None if head.max is None else head.max - 1),)
+
+    # ---- returns
+
+    def _return(self, callee: Node | None, calls: Mapping[Node | None, Collection[tuple[Rest, Owner]]]) -> Return:
+        """The return of a call of `callee`, with no more of `calls` than it can come to."""
+        reached: dict[Node | None, frozenset[tuple[Rest, Owner]]] = {}
+        todo = [callee]
+        while todo:
+            name = todo.pop()
+            if name not in reached:
+                reached[name] = frozenset(self._resumptions(name, calls))
+                todo.extend(owner for _, owner in reached[name] if not isinstance(owner, Return))
+        if all(isinstance(owner, Return) for _, owner in reached[callee]):  # then the name does not matter
+            callee, reached = None, {None: reached[callee]}
+        key = (callee, frozenset(reached.items()))
+        return self._returns.setdefault(key, Return(callee, reached))
+
+    def _resumptions(
+        self, callee: Node | None, calls: Mapping[Node | None, Collection[tuple[Rest, Owner]]]
+    ) -> Iterator[tuple[Rest, Owner]]:
+        """What goes on after `callee`. A caller with nothing left to do is replaced by what goes on after it."""
+        todo, seen = [callee], {callee}
+        while todo:
+            for rest, owner in calls[todo.pop()]:
+                if rest or owner is _END:
+                    yield rest, owner
+                elif isinstance(owner, Return):
+                    yield from self._resume(owner)
+                elif owner not in seen:
+                    seen.add(owner)
+                    todo.append(owner)
+
+    def _resume(self, back: Return) -> frozenset[tuple[Rest, Return]]:
+        """What a return leads to; nothing after the end."""
+        if back.resumed is None:
+            back.resumed = frozenset(
+                (rest, owner if isinstance(owner, Return) else self._return(owner, back.calls))
+                for rest, owner in back.calls.get(back.callee, ())
+            )
+        return back.resumed
+
+    # ---- facts about terms
+
+    def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
+        """Grows `into` to the least set of rules of which `holds`, which reads it, is true."""
+        grown = True
+        while grown:
+            self._known.clear()
+            found = {name for name, node in self._rules.items() if name not in into and holds(node)}
+            into |= found
+            grown = bool(found)
+
+    def _nullable(self, term: Term) -> bool:
+        """Whether `term` contains the empty text."""
+        match term:
+            case Ref(name):
+                return name in self._nullable_rules
+            case Seq(items):
+                return all(self._nullable(item) for item in items)
+            case Alt(items):
+                return any(self._nullable(item) for item in items)
+            case Repeat(item, low, high):
+                return in_bounds(low, high) and (low <= 0 or self._nullable(item))
+            case Permutation():
+                return Members(term).may_stop
+            case Members():
+                return term.may_stop
+            case Special():
+                return False
+            case Run():
+                return term.may_stop
+        return self._run(term).may_stop
+
+    def _productive(self, term: Term) -> bool:
+        """Whether `term` contains anything that can be written."""
+        if term not in self._known:
+            self._known[term] = self._decide_productive(term)
+        return self._known[term]
+
+    def _decide_productive(self, term: Term) -> bool:
+        match term:
+            case Ref(name):
+                return name in self._productive_rules
+            case Seq(items):
+                return all(self._productive(item) for item in items)
+            case Alt(items):
+                return any(self._productive(item) for item in items)
+            case Repeat(item, low, high):
+                return in_bounds(low, high) and (low <= 0 or self._productive(item))
+            case Permutation():
+                return self._fillable(Members(term))
+            case Members():
+                return self._fillable(term)
+            case Special():
+                return True
+            case Run():
+                return term.alive
+        return self._run(term).alive
+
+    def _fillable(self, rest: Members) -> bool:
+        """Whether a permutation can be finished: the members that must come can, and enough others for the bounds."""
+        whole = rest.whole
+        members = [(i, member, self._productive(member.item)) for i, member in enumerate(whole.members)]
+        must = [can for i, member, can in members if member.required and i not in rest.seen]
+        others = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
+        fewest = max(len(must), whole.min - rest.count, 0)
+        most = [fewest] if whole.max is None else [whole.max - rest.count]
+        if not any(member.repeatable for member in others):
+            most.append(len(others))
+        if not self._productive(whole.separator):
+            most.append(0 if rest.count else 1)
+        return all(must) and fewest <= min(most)
+
+    def _run(self, node: Node) -> Run:
+        """The run at the beginning of a regular node that has no items of its own here."""
+        if node not in self._runs:
+            item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
+            if encoding not in self._spellings:
+                self._spellings[encoding] = Spelling(encoding, self._live)
+            self._runs[node] = self._spellings[encoding].run(regular(item, self._rules))
+        return self._runs[node]
+
+    # ---- checks
+
+    def _nodes(self) -> Iterator[Node]:
+        """Every node of every rule; boolean and spelled nodes as a whole. Refuses what is nested too deeply."""
+        todo = [(node, 1) for node in self._rules.values()]
+        while todo:
+            node, depth = todo.pop()
+            if depth > MAX_DEPTH:
+                raise LimitExceeded("depth", depth, MAX_DEPTH)
+            yield node
+            match node:
+                case Seq(items) | Alt(items):
+                    todo.extend((item, depth + 1) for item in items)
+                case Repeat(item):
+                    todo.append((item, depth + 1))
+                case Permutation(members, separator):
+                    todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
+
+    def _check(self) -> None:
+        """Refuses what the IR's docstrings exclude, and what this module does not do."""
+        for node in self._nodes():
+            match node:
+                case Ref(name) if name not in self._rules:
+                    raise SpecError(f"rule {name!r} is not defined")
+                case And() | Not() | Length() | Encoded():
+                    self._run(node)
+
+
+def _after(grammar: Grammar, data: bytes) -> State | None:
+    language = Language(grammar)
+    state = language.start
+    for byte in data:
+        if state is None:
+            break
+        state = language.step(state, byte)
+    return state
+
+
+def accepts(grammar: Grammar, data: bytes) -> bool:
+    """Whether `data` is in the language of `grammar`. Control tokens are no part of any `data`."""
+    state = _after(grammar, data)
+    return state is not None and state.accepting
+
+
+def viable(grammar: Grammar, data: bytes) -> bool:
+    """Whether `data` begins some output of `grammar`; control tokens may be needed after it."""
+    return _after(grammar, data) is not None
