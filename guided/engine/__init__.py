@@ -1,1 +1,1 @@
-""""""
+"""The engine: a model that answers under constraints."""

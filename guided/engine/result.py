@@ -1,0 +1,88 @@
+"""What an engine hands back: events while it runs, a result at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["FinishReason", "Result", "StreamEvent", "Timings"]
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds, by perf_counter. On an accelerator a forward pass is counted when it is launched, and the waiting in
+    `sample`.
+
+    Attributes:
+        prefill: the forward pass over the prompt and what is forced after it (0 where a sample shares it).
+        forward: each later forward pass.
+        mask: each filling of the mask for a step.
+        sample: each step's masking of logits and choice of a token.
+        total: all of the time between the first and the last token, the consumer's of a stream left out.
+    """
+
+    prefill: float = 0.0
+    forward: list[float] = field(default_factory=list)
+    mask: list[float] = field(default_factory=list)
+    sample: list[float] = field(default_factory=list)
+    total: float = 0.0
+
+    @property
+    def mask_us(self) -> list[float]:
+        """`mask` in microseconds."""
+        return [1e6 * seconds for seconds in self.mask]
+
+
+@dataclass(slots=True)
+class Result:
+    """One output.
+
+    Attributes:
+        text: the output, decoded; the end token is not part of it.
+        value: the parsed text where the constraint is JSON or a type, else None.
+        tokens: the ids of the text, in order.
+        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar forced it.
+        finish_reason: "stop": the model or the grammar ended it. "length": the budget did; only without a constraint.
+        timings: see `Timings`.
+        removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
+            all that was allowed; 0 where nothing likely was masked. The choice of an end token counts too.
+        removed_log_mass: their sum. Where `score_forced` was asked for, -log of the model's probability of each forced
+            token is in it, and exp(-removed_log_mass) is the weight that importance sampling asks for.
+        seed: gives this output again (with n=1 and the same arguments).
+        prompt_tokens: how many tokens stood before the output.
+    """
+
+    text: str
+    value: Any
+    tokens: list[int]
+    token_masks: list[int]
+    finish_reason: FinishReason
+    timings: Timings
+    removed_log_masses: list[float]
+    removed_log_mass: float
+    seed: int
+    prompt_tokens: int
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Output tokens, forced ones included, by the whole time, prefill included."""
+        return len(self.tokens) / self.timings.total if self.timings.total > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """Some new tokens of an output.
+
+    Attributes:
+        tokens: their ids; none in the last event.
+        text: what they add to the text. A character whose bytes are not complete is held back until they are.
+        forced: the grammar forced them (all of one event alike).
+        result: in the last event, the whole.
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    forced: bool = False
+    result: Result | None = None
