@@ -13,18 +13,31 @@ What no piece spells becomes byte pieces where the model has them; otherwise it 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from guided.errors import VocabularyError
 from guided.vocabulary.bpe import added_pattern, join, spelled, split_added
 
-__all__ = ["BYTE", "CONTROL", "NORMAL", "UNKNOWN", "UNUSED", "USER_DEFINED", "PieceEncoder", "PieceModel", "byte_piece"]
+__all__ = [
+    "BYTE",
+    "CONTROL",
+    "NORMAL",
+    "SPACE",
+    "UNKNOWN",
+    "UNKNOWN_PENALTY",
+    "UNUSED",
+    "USER_DEFINED",
+    "PieceEncoder",
+    "PieceModel",
+    "byte_piece",
+    "viterbi",
+]
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 SPACE: Final = "\u2581"
-_UNKNOWN_PENALTY = 10.0
+UNKNOWN_PENALTY = 10.0
 _FLOAT_MIN = 1.1754943508222875e-38
 _SINGLE = struct.Struct("<f")
 
@@ -127,6 +140,33 @@ def _offset(unit: int) -> int:
     return (unit >> 10) << ((unit & 0x200) >> 6)
 
 
+def viterbi(
+    text: str, scores: Mapping[str, float], unknown: float, longest: int, *, single_precision: bool = True
+) -> list[str]:
+    """The pieces whose scores sum highest; a character that is no piece has the score `unknown`.
+
+    Of equal sums the one found first counts, from left to right and short pieces before long ones.
+    """
+    count = len(text)
+    best, origin = [0.0] * (count + 1), [-1] * (count + 1)
+    for start in range(count):
+        here = best[start]
+        for end in range(start + 1, min(count, start + longest) + 1):
+            score = scores.get(text[start:end])
+            if score is None:
+                continue
+            if origin[end] < 0 or here + score > best[end]:
+                best[end], origin[end] = single(here + score) if single_precision else here + score, start
+        end = start + 1
+        if text[start] not in scores and (origin[end] < 0 or here + unknown > best[end]):
+            best[end], origin[end] = single(here + unknown) if single_precision else here + unknown, start
+    pieces, end = [], count
+    while end:
+        pieces.append(text[origin[end] : end])
+        end = origin[end]
+    return pieces[::-1]
+
+
 class PieceEncoder:
     """Encodes text as the model does."""
 
@@ -144,9 +184,11 @@ class PieceEncoder:
         self._user_pattern = added_pattern(self._user)
         self._charsmap = CharsMap(model.charsmap) if model.charsmap else None
         normal = [model.scores[number] for number in self.ids.values() if model.kinds[number] == NORMAL]
-        self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
-        self._max_score = max(normal, default=_FLOAT_MIN)
-        self._longest = max(map(len, self.ids), default=0)
+        self._unknown_score = min(normal, default=0.0) - UNKNOWN_PENALTY
+        bonus = max(normal, default=_FLOAT_MIN)
+        self._scores = {piece: model.scores[number] for piece, number in self.ids.items() if piece not in self._unused}
+        self._scores |= {piece: len(piece.encode("utf-8")) * bonus - 0.1 for piece in self._user}  # always taken
+        self._longest = max(map(len, self._scores), default=0)
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`."""
@@ -222,29 +264,7 @@ class PieceEncoder:
                     yield piece
 
     def _unigram(self, normal: str) -> list[str]:
-        count, unused, longest = len(normal), self._unused, self._longest
-        best = [0.0] * (count + 1)
-        origin = [-1] * (count + 1)
-        for start in range(count):
-            here, alone = best[start], False
-            for end in range(start + 1, min(count, start + longest) + 1):
-                piece = normal[start:end]
-                number = self.ids.get(piece)
-                if number is None or piece in unused:
-                    continue
-                score = self.model.scores[number]
-                if piece in self._user:
-                    score = len(piece.encode("utf-8")) * self._max_score - 0.1
-                if origin[end] < 0 or here + score > best[end]:
-                    best[end], origin[end] = single(here + score), start
-                alone = alone or end == start + 1
-            if not alone and (origin[start + 1] < 0 or here + self._unknown_score > best[start + 1]):
-                best[start + 1], origin[start + 1] = single(here + self._unknown_score), start
-        pieces, end = [], count
-        while end:
-            pieces.append(normal[origin[end] : end])
-            end = origin[end]
-        return pieces[::-1]
+        return viterbi(normal, self._scores, self._unknown_score, self._longest)
 
     def _chars(self, normal: str) -> Iterator[str]:
         for part, user in split_added(normal, self._user_pattern):

@@ -148,6 +148,30 @@ class Splitter:
             pieces.append(text[position:])
         return pieces
 
+    def merged(self, text: str, behavior: str, invert: bool) -> list[str]:
+        """The pieces, with each match ("Isolated") alone or joined to its neighbour ("MergedWithPrevious"/"...Next").
+
+        With `invert` what lies between the matches plays their part.
+        """
+        parts: list[tuple[str, bool]] = []
+        position = 0
+        for start, end in (*self.spans(text), (len(text), len(text))):
+            parts += [(text[position:start], invert), (text[start:end], not invert)]
+            position = end
+        parts = [(part, matched) for part, matched in parts if part]
+        if behavior == "Isolated":
+            return [part for part, _ in parts]
+        out: list[str] = []
+        before = behavior == "MergedWithPrevious"
+        open_ended = False  # the last piece still takes the part that follows
+        for part, matched in parts:
+            if open_ended and matched == before:
+                out[-1] += part
+            else:
+                out.append(part)
+            open_ended = matched != before
+        return out
+
     def _render(self, item: _Set) -> str:
         """The set as a class of `re` over symbols."""
         found = [code for code in range(128) if item.contains(code, category(code), item.named(code))]

@@ -1,0 +1,144 @@
+"""Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
+
+In: an object with `backend_tokenizer` or `to_str`, or a path. Out: a `Source`. Only the JSON is read; neither package
+is imported. What a token spells follows from the decoder: "ByteLevel" (GPT-2's alphabet), or U+2581 for a space with
+byte pieces such as <0x0A> ("Metaspace", or "Replace" and "ByteFallback"). WordPiece, WordLevel and decoders whose
+output for one token depends on its neighbours are refused: no fixed bytes, no exact masks. Encoding is in pipeline.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from guided.errors import VocabularyError
+from guided.vocabulary.bpe import from_byte_alphabet
+from guided.vocabulary.pieces import SPACE, byte_piece
+from guided.vocabulary.pipeline import encoder_factory, flattened
+from guided.vocabulary.source import MAX_SIZE, Source, ends_by_name, read_json
+
+__all__ = ["read_huggingface"]
+
+
+def read_huggingface(tokenizer: Any) -> Source:
+    """The vocabulary of a tokenizer.
+
+    Raises:
+        VocabularyError: the tokenizer is not a fast one, its file is corrupt, or its tokens have no fixed bytes.
+    """
+    ends: set[int] = set()
+    if isinstance(tokenizer, (str, PathLike)):
+        path = Path(tokenizer)
+        path = path / "tokenizer.json" if path.is_dir() else path
+        data = read_json(path)
+        where = str(path)
+    else:
+        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        if not hasattr(backend, "to_str"):
+            raise VocabularyError(
+                f"from_huggingface takes a fast tokenizer, a tokenizers.Tokenizer or a path, not "
+                f"{type(tokenizer).__name__}; for a SentencePiece .model file use from_sentencepiece"
+            )
+        data, path, where = json.loads(backend.to_str()), None, type(tokenizer).__name__
+        if isinstance(end := getattr(tokenizer, "eos_token_id", None), int):
+            ends.add(end)
+    try:
+        source = _source(data)
+        ends |= _declared_ends(path, source.special_tokens) if path is not None else set()
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise VocabularyError(f"{where}: not a tokenizer.json: {type(error).__name__} {str(error)[:100]}") from None
+    except (ValueError, VocabularyError) as error:
+        raise VocabularyError(f"{where}: {str(error)[:400]}") from None
+    ends = ends or set(ends_by_name(source.special_tokens))
+    return Source(source.tokens, ends, source.special_tokens, source.encoder)
+
+
+def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
+    """What tokenizer_config.json and generation_config.json in the same folder say."""
+    ends: set[int] = set()
+    config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
+    if config.is_file():
+        name = read_json(config).get("eos_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        ends |= {number for number, found in special.items() if found == name}
+    if generation.is_file():
+        found = read_json(generation).get("eos_token_id")
+        ends |= set(found) if isinstance(found, list) else {found} if isinstance(found, int) else set()
+    return ends
+
+
+def _source(data: dict[str, Any]) -> Source:
+    model = data["model"]
+    vocab = _vocab(model)
+    added = data.get("added_tokens") or []
+    ids = list(vocab.values()) + [entry["id"] for entry in added]
+    largest = max(ids, default=-1)
+    if any(type(number) is not int or number < 0 for number in ids) or not ids:
+        raise ValueError("an id is not a number, or there are none")
+    if largest >= min(MAX_SIZE, 2 * len(ids) + 65_536):
+        raise ValueError(f"a token has the id {largest}, but there are {len(ids)} tokens")
+    byte_level, byte_fallback = _spelling(data, model)
+    tokens: list[bytes | None] = [None] * (largest + 1)
+    for piece, number in vocab.items():
+        tokens[number] = _token(piece, byte_level, byte_fallback)
+    special: dict[int, str] = {}
+    unknown = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    if unknown is not None:
+        special[unknown] = next(piece for piece, number in vocab.items() if number == unknown)
+    for entry in added:
+        content = entry["content"]
+        if entry.get("special"):
+            special[entry["id"]] = content
+        else:
+            special.pop(entry["id"], None)
+            tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
+    return Source(tokens, (), special, encoder_factory(data, vocab))
+
+
+def _vocab(model: dict[str, Any]) -> dict[str, int]:
+    """Piece -> id."""
+    kind = model.get("type") or ("BPE" if "merges" in model else "")
+    if kind == "BPE":
+        for name in ("continuing_subword_prefix", "end_of_word_suffix"):
+            if model.get(name):
+                raise VocabularyError(f"{name} {model[name]!r}: what a token spells depends on its neighbours")
+        return dict(model["vocab"])
+    if kind == "Unigram":
+        vocab: dict[str, int] = {}
+        for number, (piece, _) in enumerate(model["vocab"]):
+            vocab.setdefault(piece, number)
+        return vocab
+    raise VocabularyError(
+        f"a {kind or 'model without a type'} tokenizer: what a token spells depends on its neighbours; byte-level BPE, "
+        "BPE with byte fallback and Unigram tokenizers are read"
+    )
+
+
+def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
+    """How tokens are spelled: (in GPT-2's byte alphabet, with byte pieces)."""
+    decoders = flattened(data.get("decoder"), "decoders")
+    kinds = [decoder["type"] for decoder in decoders]
+    if "ByteLevel" in kinds:
+        return True, False
+    spaces = "Metaspace" in kinds and all(decoder.get("replacement", SPACE) == SPACE for decoder in decoders)
+    for decoder in decoders:
+        if decoder["type"] == "Replace":
+            if decoder["pattern"] != {"String": SPACE} or decoder["content"] != " ":
+                raise VocabularyError(f"a decoder that replaces {str(decoder['pattern'])[:60]}")
+            spaces = True
+    others = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
+    if others or not spaces:
+        found = ", ".join(sorted(others)) or "none that says how a space is spelled"
+        raise VocabularyError(f"the bytes of a token cannot be told from its decoders ({found})")
+    return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
+
+
+def _token(piece: str, byte_level: bool, byte_fallback: bool) -> bytes:
+    if byte_level:
+        found = from_byte_alphabet(piece)
+        return piece.encode("utf-8") if found is None else found
+    byte = byte_piece(piece) if byte_fallback else None
+    return piece.replace(SPACE, " ").encode("utf-8") if byte is None else bytes((byte,))
