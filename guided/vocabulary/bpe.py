@@ -31,8 +31,11 @@ _REMEMBERED_LENGTH = 256
 class Encoder(Protocol):
     """Text -> token ids, as a tokenizer would give them."""
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of `text`; raises VocabularyError for text that no tokens spell."""
+    def encode(self, text: str, continued: bool = False) -> list[int]:
+        """The ids of `text`; raises VocabularyError for text that no tokens spell.
+
+        With `continued` the text goes on after other text: no space is put before it.
+        """
         ...
 
 
@@ -147,21 +150,21 @@ class ByteLevelEncoder:
         self._added_pattern = added_pattern(self.added)
         self._remembered: dict[str, list[int]] = {}
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         out: list[int] = []
         for part, is_added in split_added(text, self._added_pattern):
             if is_added:
                 out.append(self.added[part])
                 continue
-            for piece in self._pieces(part):
+            for piece in self._pieces(part, continued):
                 out += self._remember(piece) if len(piece) <= _REMEMBERED_LENGTH else self._piece(piece)
         return out
 
-    def _pieces(self, text: str) -> list[str]:
+    def _pieces(self, text: str, continued: bool) -> list[str]:
         if self.normalization:
             text = unicodedata.normalize(self.normalization, text)  # type: ignore[arg-type]
-        if self.prefix_space and not text.startswith(" "):
+        if self.prefix_space and not continued and not text.startswith(" "):
             text = " " + text
         pieces = [text]
         for splitter in self.splitters:

@@ -190,10 +190,10 @@ class PieceEncoder:
         self._scores |= {piece: len(piece.encode("utf-8")) * bonus - 0.1 for piece in self._user}  # always taken
         self._longest = max(map(len, self._scores), default=0)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         text.encode("utf-8")  # a lone surrogate is an error in every algorithm
-        normal = self.normalized(text)
+        normal = self.normalized(text, continued)
         pieces = {"unigram": self._unigram, "bpe": self._bpe, "word": self._words, "char": self._chars}
         out: list[int] = []
         for piece in pieces[self.model.algorithm](normal):
@@ -207,11 +207,11 @@ class PieceEncoder:
             out += [self.bytes[byte] for byte in data]
         return out
 
-    def normalized(self, text: str) -> str:
+    def normalized(self, text: str, continued: bool = False) -> str:
         """The text as the pieces spell it."""
         model, space = self.model, SPACE if self.model.escape else " "
         parts: list[str] = []
-        after_space = model.collapse
+        after_space = model.collapse and not continued
         for part in self._normalized_parts(text):
             if after_space:
                 part = part.lstrip(" ")
@@ -221,7 +221,7 @@ class PieceEncoder:
         if not (parts if model.collapse else text):
             return ""
         normal = "".join(parts).replace(" ", space)
-        if model.dummy_prefix and not model.space_as_suffix:
+        if model.dummy_prefix and not model.space_as_suffix and not continued:
             normal = space + normal
         if model.collapse:
             normal = normal.rstrip(space)

@@ -25,9 +25,11 @@ _REMEMBERED_LENGTH = 256
 _MAX_NESTING = 8
 _FORMS: Final = ("NFC", "NFD", "NFKC", "NFKD")
 
-# A normalizer changes a text; a pre-tokenizer cuts a piece, and is told whether the piece begins the text.
-Normalizer: TypeAlias = Callable[[str], str]
-PreTokenizer: TypeAlias = Callable[[str, bool], Iterable[str]]
+# A normalizer changes a text and a pre-tokenizer cuts a piece. Some put a space before it: always, or only where it
+# begins the text (FIRST); never where the text goes on after other text (CONTINUED).
+FIRST, LATER, CONTINUED = range(3)
+Normalizer: TypeAlias = Callable[[str, int], str]
+PreTokenizer: TypeAlias = Callable[[str, int], Iterable[str]]
 
 
 def flattened(item: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
@@ -73,44 +75,44 @@ class PipelineEncoder:
                     raise _refused(f"the added token {entry['content']!r:.60} has {flag}")
             (normal if entry.get("normalized") else raw)[entry["content"]] = entry["id"]
         self._raw_added, self._raw_pattern = raw, added_pattern(raw)
-        self._added = {self._normalized(content): number for content, number in normal.items()}
+        self._added = {self._normalized(content, CONTINUED): number for content, number in normal.items()}
         self._pattern = added_pattern(self._added)
         self._remembered: dict[str, list[int]] = {}
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         text.encode("utf-8")  # a lone surrogate is an error
         out: list[int] = []
-        first = True
+        place = CONTINUED if continued else FIRST
         for part, added in split_added(text, self._raw_pattern):
             if added:
                 out.append(self._raw_added[part])
             else:
-                out += self._part(part, first)
-            first = False
+                out += self._part(part, place)
+            place = max(place, LATER)
         return out
 
-    def _part(self, text: str, first: bool) -> list[int]:
+    def _part(self, text: str, place: int) -> list[int]:
         out: list[int] = []
-        for part, added in split_added(self._normalized(text), self._pattern):
+        for part, added in split_added(self._normalized(text, place), self._pattern):
             if added:
                 out.append(self._added[part])
             else:
-                pieces = [(part, first)]
+                pieces = [(part, place)]
                 for cut in self._cutters:
                     pieces = [
-                        (piece, start and index == 0)
-                        for whole, start in pieces
-                        for index, piece in enumerate(cut(whole, start))
+                        (piece, max(where, LATER) if index else where)
+                        for whole, where in pieces
+                        for index, piece in enumerate(cut(whole, where))
                     ]
                 for piece, _ in pieces:
                     out += self._piece(piece)
-            first = False
+            place = max(place, LATER)
         return out
 
-    def _normalized(self, text: str) -> str:
+    def _normalized(self, text: str, place: int) -> str:
         for change in self._normalizers:
-            text = change(text)
+            text = change(text, place)
         return text
 
     def _piece(self, piece: str) -> list[int]:
@@ -165,13 +167,13 @@ def _refused(reason: str) -> VocabularyError:
 def _normalizer(step: dict[str, Any]) -> Normalizer:
     kind = step["type"]
     if kind in _FORMS:
-        return lambda text: unicodedata.normalize(kind, text)
+        return lambda text, place: unicodedata.normalize(kind, text)
     if kind == "Prepend":
         prefix = str(step["prepend"])
-        return lambda text: prefix + text if text else text
+        return lambda text, place: prefix + text if text and place != CONTINUED else text
     if kind == "Replace" and isinstance(step["pattern"].get("String"), str) and step["pattern"]["String"]:
         old, new = step["pattern"]["String"], str(step["content"])
-        return lambda text: text.replace(old, new)
+        return lambda text, place: text.replace(old, new)
     raise _refused(f"the normalizer {kind} is not followed")
 
 
@@ -181,7 +183,7 @@ def _pre_tokenizer(step: dict[str, Any]) -> PreTokenizer:
         return _byte_level(bool(step.get("add_prefix_space", True)), bool(step.get("use_regex", True)))
     if kind == "Digits":
         splitter = Splitter(r"\p{N}" if step.get("individual_digits") else r"\p{N}+")
-        return lambda piece, start: splitter.split(piece)
+        return lambda piece, place: splitter.split(piece)
     if kind == "Split":
         return _split(step)
     if kind == "Metaspace":
@@ -193,8 +195,8 @@ def _byte_level(prefix_space: bool, use_regex: bool) -> PreTokenizer:
     splitter = Splitter(PATTERNS["gpt2"][0]) if use_regex else None
     alphabet = byte_alphabet()
 
-    def cut(piece: str, start: bool) -> list[str]:
-        if prefix_space and not piece.startswith(" "):
+    def cut(piece: str, place: int) -> list[str]:
+        if prefix_space and place != CONTINUED and not piece.startswith(" "):
             piece = " " + piece
         parts = splitter.split(piece) if splitter else [piece]
         return ["".join([alphabet[byte] for byte in part.encode("utf-8")]) for part in parts]
@@ -210,7 +212,7 @@ def _split(step: dict[str, Any]) -> PreTokenizer:
         splitter = Splitter(pattern["Regex"], dialect="oniguruma")
     else:
         splitter = Splitter("".join(f"\\u{{{ord(char):X}}}" for char in pattern["String"]))
-    return lambda piece, start: splitter.merged(piece, behavior, invert)
+    return lambda piece, place: splitter.merged(piece, behavior, invert)
 
 
 def _metaspace(step: dict[str, Any]) -> PreTokenizer:
@@ -219,9 +221,11 @@ def _metaspace(step: dict[str, Any]) -> PreTokenizer:
     if scheme not in ("always", "first", "never") or not isinstance(mark, str) or len(mark) != 1:
         raise _refused(f"the Metaspace scheme {scheme!r:.40}")
 
-    def cut(piece: str, start: bool) -> list[str]:
+    places = {"always": (FIRST, LATER), "first": (FIRST,), "never": ()}[scheme]
+
+    def cut(piece: str, place: int) -> list[str]:
         piece = piece.replace(" ", mark)
-        if not piece.startswith(mark) and (scheme == "always" or (scheme == "first" and start)):
+        if not piece.startswith(mark) and place in places:
             piece = mark + piece
         if not cuts:
             return [piece]

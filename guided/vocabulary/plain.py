@@ -28,7 +28,7 @@ class FewestTokens:
                 lengths.setdefault(token[0], set()).add(len(token))
         self._lengths = {first: sorted(found) for first, found in lengths.items()}
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         data = text.encode("utf-8")
         fewest: list[int | None] = [0] + [None] * len(data)
@@ -63,7 +63,7 @@ class Characters:
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = ids
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         try:
             return [self._ids[char] for char in text]

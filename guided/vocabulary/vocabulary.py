@@ -83,11 +83,12 @@ class Vocabulary:
             raise VocabularyError(f"{id} is not a token id of this vocabulary (0 to {self.size - 1})")
         return self.tokens[id] if id < len(self.tokens) else None
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, continued: bool = False) -> list[int]:
         """The ids that the tokenizer gives for `text`, without begin or end tokens.
 
-        Names of special tokens in `text` are text like any other. A SentencePiece model that puts a space before the
-        text does so here. A vocabulary made from a list of tokens alone uses the fewest tokens.
+        Names of special tokens in `text` are text like any other. Some tokenizers (SentencePiece) put a space before
+        the text, so that the ids decode to one byte more; with `continued` the text goes on after other text, and
+        they do not. A vocabulary made from a list of tokens alone uses the fewest tokens.
 
         Raises:
             VocabularyError: bytes that no token spells, or a tokenizer whose encoding cannot be followed exactly.
@@ -95,7 +96,7 @@ class Vocabulary:
         if self._encoder is None:
             self._encoder = self._factory()
         try:
-            return self._encoder.encode(text)
+            return self._encoder.encode(text, continued)
         except UnicodeEncodeError as error:
             raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
@@ -114,17 +115,21 @@ class Vocabulary:
         return b"".join(self.token_bytes(number) or b"" for number in ids)
 
     @classmethod
-    def from_gguf(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+    def from_gguf(
+        cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None, size: int | None = None
+    ) -> Self:
         """The tokenizer of a GGUF file (models "gpt2" and "llama").
 
         End tokens are those that the file declares, and control tokens with a name that is known to end an answer.
         """
         from guided.vocabulary.gguf_tokenizer import read_gguf
 
-        return cls._from(read_gguf(path), eos_token_ids)
+        return cls._from(read_gguf(path), eos_token_ids, size)
 
     @classmethod
-    def from_huggingface(cls, tokenizer: Any, *, eos_token_ids: Collection[int] | None = None) -> Self:
+    def from_huggingface(
+        cls, tokenizer: Any, *, eos_token_ids: Collection[int] | None = None, size: int | None = None
+    ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, or the path of a tokenizer.json.
 
         End tokens are what the tokenizer declares; for a path, what the tokenizer_config.json and
@@ -132,7 +137,7 @@ class Vocabulary:
         """
         from guided.vocabulary.huggingface import read_huggingface
 
-        return cls._from(read_huggingface(tokenizer), eos_token_ids)
+        return cls._from(read_huggingface(tokenizer), eos_token_ids, size)
 
     @classmethod
     def from_tiktoken(
@@ -142,6 +147,7 @@ class Vocabulary:
         eos_token_ids: Collection[int] | None = None,
         special_tokens: Mapping[int, str] | Mapping[str, int] | None = None,
         pattern: str | None = None,
+        size: int | None = None,
     ) -> Self:
         """A `tiktoken.Encoding`, or the path of a ranks file (base64 bytes and rank, one a line).
 
@@ -152,24 +158,28 @@ class Vocabulary:
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
-        return cls._from(read_tiktoken(encoding, special_tokens, pattern), eos_token_ids)
+        return cls._from(read_tiktoken(encoding, special_tokens, pattern), eos_token_ids, size)
 
     @classmethod
-    def from_sentencepiece(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+    def from_sentencepiece(
+        cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None, size: int | None = None
+    ) -> Self:
         """A SentencePiece .model file: unigram, BPE, character or word."""
         from guided.vocabulary.sentencepiece import read_sentencepiece
 
-        return cls._from(read_sentencepiece(path), eos_token_ids)
+        return cls._from(read_sentencepiece(path), eos_token_ids, size)
 
     @classmethod
-    def from_tekken(cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None) -> Self:
+    def from_tekken(
+        cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None, size: int | None = None
+    ) -> Self:
         """Mistral's tekken.json."""
         from guided.vocabulary.tekken import read_tekken
 
-        return cls._from(read_tekken(path), eos_token_ids)
+        return cls._from(read_tekken(path), eos_token_ids, size)
 
     @classmethod
-    def from_characters(cls, text: str) -> Self:
+    def from_characters(cls, text: str, *, size: int | None = None) -> Self:
         """One id for each distinct character of `text`, in the order of code points, and one end id after them."""
         chars = sorted(set(text))
         try:
@@ -177,17 +187,18 @@ class Vocabulary:
         except UnicodeEncodeError:
             raise VocabularyError("the text holds a lone surrogate, which no bytes spell") from None
         ids = {char: number for number, char in enumerate(chars)}
-        return cls._from(Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None)
+        return cls._from(Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
 
     @classmethod
-    def _from(cls, source: Source, eos_token_ids: Collection[int] | None) -> Self:
+    def _from(cls, source: Source, eos_token_ids: Collection[int] | None, size: int | None) -> Self:
         ends = source.eos_token_ids if eos_token_ids is None else eos_token_ids
         if not ends:
             raise VocabularyError(
                 "the tokenizer does not say which tokens end an output: pass eos_token_ids=[...]; its special tokens "
                 f"are {dict(list(source.special_tokens.items())[:8])}"
             )
-        vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=source.size)
+        size = source.size if size is None else size
+        vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary
