@@ -1,0 +1,124 @@
+"""The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
+
+A value is written with every escape, number spelling and gap that the options allow; its members in their own order,
+or any with `property_order="any"`. What the other keywords ask of it is decided here, value by value, except
+patterns: those are intersected with the text. Cost: linear in the values; a deep value becomes several rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from guided.grammar.ir import EMPTY, Alt, And, Node, Text
+from guided.spec.json_schema.containers import Field, any_order, array_body, declared_order
+from guided.spec.json_schema.expand import Goal, item_goal, member_goal
+from guided.spec.json_schema.numbers import number_constant
+from guided.spec.json_schema.shape import Shape, Window
+from guided.spec.json_schema.spelling import quoted
+from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.lower import Lowering
+
+__all__ = ["Constants"]
+
+_DEEP = 8
+
+
+class Constants:
+    """Spells constants for one `Lowering`."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self._lowering = lowering
+
+    def any_of(self, shape: Shape, level: int) -> Node:
+        """The values of the shape's enumeration that the rest of the shape admits."""
+        others = [value for value in shape.values or () if not isinstance(value, str)]
+        parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
+        if "string" in shape.types:
+            texts = [v for v in shape.values or () if isinstance(v, str) and len(v) in shape.length]
+            if texts:
+                parts.insert(0, _strings(texts, shape))
+        if not parts:
+            return EMPTY
+        return parts[0] if len(parts) == 1 else Alt(tuple(parts))
+
+    def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
+        """The spellings of `value` if the goal admits it (None: it does not)."""
+        if nested > _DEEP and isinstance(value, list | dict):
+            key = ("constant", id(value), goal, level)
+            where = goal[0].where if goal else ""
+            return self._lowering.rule(
+                key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
+            )
+        shapes = self._lowering.shapes(goal)
+        parts = [node for shape in shapes if (node := self._in_shape(value, shape, level, nested)) is not None]
+        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
+        return None if not unique else unique[0] if len(unique) == 1 else Alt(tuple(unique))
+
+    def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+        if json_type(value) not in shape.types:
+            return None
+        if nested and shape.values is not None and canonical(value) not in map(canonical, shape.values):
+            return None
+        if value is None or isinstance(value, bool):
+            return Text({None: "null", True: "true", False: "false"}[value])
+        if isinstance(value, Decimal10):
+            return self._number(value) if value in shape.numbers else None
+        if isinstance(value, str):
+            return _strings([value], shape) if len(value) in shape.length else None
+        return (
+            self._array(value, shape, level, nested)
+            if isinstance(value, list)
+            else self._object(value, shape, level, nested)
+        )
+
+    def _number(self, value: Decimal10) -> Node:
+        plain = self._lowering.options.numbers == "plain"
+        if plain:
+            return number_constant(value, True)
+        return self._lowering.rule(
+            ("constant", value), f"json number = {value}", "", lambda: number_constant(value, False)
+        )
+
+    def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if len(value) not in shape.items:
+            return None
+        items = []
+        for at, item in enumerate(value):
+            goal = self._lowering.expander.goal(item_goal(shape, at))
+            node = self._literal(item, goal, level + 1, nested + 1)
+            if node is None:
+                return None
+            items.append(node)
+        layout = self._lowering.layout
+        body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
+        return layout.wrap("[]", body, not items, level)
+
+    def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if len(value) not in shape.members or not value.keys() >= set(shape.required):
+            return None
+        fields = []
+        for name, member in value.items():
+            goal = self._lowering.expander.goal(member_goal(shape, name))
+            node = self._literal(member, goal, level + 1, nested + 1)
+            if node is None:
+                return None
+            fields.append(Field(self._lowering.member(name, node), True))
+        layout = self._lowering.layout
+        comma, window = layout.between(level), Window()
+        if self._lowering.options.property_order == "any":
+            body = any_order(fields, None, comma, window)
+        else:
+            body = declared_order(fields, None, comma, window, None, _no_rule, "")
+        return layout.wrap("{}", body, not fields, level)
+
+
+def _strings(texts: list[str], shape: Shape) -> Node:
+    content: Node = Alt(tuple(Text(text) for text in texts)) if len(texts) > 1 else Text(texts[0])
+    patterns = {id(pattern): pattern for pattern in shape.patterns}
+    return quoted(And((content, *patterns.values())) if patterns else content)
+
+
+def _no_rule(name: str, node: Node) -> None:
+    raise AssertionError("a constant has no choice of members")

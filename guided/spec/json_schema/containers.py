@@ -1,0 +1,157 @@
+"""The text of arrays and objects from that of their parts. In: IR nodes and counts. Out: IR nodes, never empty text.
+
+Members in declared order are one flat sequence once a required one is among them: each optional member before it
+brings its own comma. Without a required member "something was written" is decided by halving the list, n log n nodes.
+A window on the count makes one rule for each (member, count so far). Any order is the IR's `Permutation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.spec.json_schema.shape import Window
+from guided.spec.json_schema.spelling import comma_list, optional
+
+__all__ = ["Field", "any_order", "array_body", "declared_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A declared member: its key and value as text."""
+
+    node: Node
+    required: bool
+
+
+def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
+    """One item or more; None where there can be none. `rest` None: nothing after the prefix."""
+    high = window.high
+    if rest is None:
+        high = len(prefix) if high is None else min(high, len(prefix))
+    low = max(window.low, 1)
+    if high is not None and high < low:
+        return None
+    if not prefix and rest is not None:
+        return comma_list(rest, comma, low, high)
+    listed = list(prefix if high is None else prefix[:high])
+    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(listed)]
+    tail: Node = EPSILON
+    if rest is not None and (high is None or high > len(steps)):
+        tail = Repeat(Seq((comma, rest)), max(low - len(steps), 0), None if high is None else high - len(steps))
+    return Seq((*steps[:low], _prefixes(steps[low:], tail) if low < len(steps) else tail))
+
+
+def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
+    """Any number of the steps from the front; after all of them, the tail."""
+    if len(steps) == 1:
+        return optional(Seq((steps[0], tail)))
+    half = len(steps) // 2
+    return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
+
+
+def any_order(fields: Sequence[Field], extra: Node | None, comma: Node, window: Window) -> Node | None:
+    """One member or more in any order, each declared one at most once."""
+    members = [Member(field.node, required=field.required) for field in fields]
+    if extra is not None:
+        members.append(Member(extra, repeatable=True))
+    if not members or window.high == 0:
+        return None
+    return Permutation(tuple(members), comma, max(window.low, 1), window.high)
+
+
+def declared_order(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    extra_cap: int | None,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+) -> Node | None:
+    """One member or more in the order of `fields`, then any of `extra`; counted rules are made with `new_rule`."""
+    if extra_cap == 0:
+        extra = None
+    if not fields and extra is None:
+        return None
+    required = sum(field.required for field in fields)
+    if extra is None and window.high is not None and window.high >= len(fields):
+        window = Window(window.low, None)
+    if not fields and extra is not None:
+        window = window.meet(Window(0, extra_cap))
+        empty = window.high is not None and window.high < max(window.low, 1)
+        return None if empty else comma_list(extra, comma, window.low, window.high)
+    if window.low <= max(required, 1) and window.high is None:
+        return _uncounted(fields, extra, comma, extra_cap)
+    return _counted(fields, extra, comma, window, extra_cap, new_rule, name)
+
+
+def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+    firsts: list[Node] = [field.node for field in fields]
+    follows: list[Node] = [
+        Seq((comma, field.node)) if field.required else optional(Seq((comma, field.node))) for field in fields
+    ]
+    if extra is not None:
+        firsts.append(comma_list(extra, comma, 1, extra_cap))
+        follows.append(Repeat(Seq((comma, extra)), 0, extra_cap))
+    pivot = next((at for at, field in enumerate(fields) if field.required), None)
+    if pivot is not None:
+        before = [optional(Seq((field.node, comma))) for field in fields[:pivot]]
+        return Seq((*before, firsts[pivot], *follows[pivot + 1 :]))
+    return _some(firsts, follows)
+
+
+def _some(firsts: Sequence[Node], follows: Sequence[Node]) -> Node:
+    """At least one of optional members in order."""
+    if len(firsts) == 1:
+        return firsts[0]
+    half = len(firsts) // 2
+    return Alt((Seq((_some(firsts[:half], follows[:half]), *follows[half:])), _some(firsts[half:], follows[half:])))
+
+
+def _counted(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    extra_cap: int | None,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+) -> Node:
+    """Rules `name.i.c`: from member i on, with c written (counted up to where the count no longer matters)."""
+    enough = max(window.low, 1) if window.high is None else window.high
+
+    def rule(at: int, count: int) -> Ref:
+        return Ref(f"{name}.{at}.{count}")
+
+    def end(count: int) -> Node:
+        low = max(window.low - count, 0)
+        high = None if window.high is None else window.high - count
+        if extra_cap is not None:
+            high = extra_cap if high is None else min(high, extra_cap)
+        if extra is None:
+            return EPSILON if low == 0 and count else EMPTY
+        if high is not None and high < low:
+            return EMPTY
+        if count:
+            return Repeat(Seq((comma, extra)), low, high)
+        return EMPTY if high == 0 else comma_list(extra, comma, low, high)
+
+    reached = {0}
+    for at, field in enumerate(fields):
+        following: set[int] = set()
+        for count in reached:
+            cases: list[Node] = []
+            if window.high is None or count < window.high:
+                after = min(count + 1, enough)
+                following.add(after)
+                cases.append(Seq((*((comma,) if count else ()), field.node, rule(at + 1, after))))
+            if not field.required:
+                following.add(count)
+                cases.append(rule(at + 1, count))
+            new_rule(rule(at, count).name, Alt(tuple(cases)))
+        reached = following
+    for count in reached:
+        new_rule(rule(len(fields), count).name, end(count))
+    return rule(0, 0)

@@ -1,0 +1,209 @@
+"""A conjunction of schemas -> the union of shapes that it is. In: a *goal*, the schemas that apply to one value. Out:
+`Shape`s, and why the others fell away.
+
+`$ref`, `allOf` and siblings add to the conjunction, `anyOf` splits it: disjunctive normal form, one shape for each
+choice of branches. A schema that leads back to itself without going into a member or an item says nothing that
+could be decided, and is refused. Cost: linear without `anyOf`; the product of the branches where several `anyOf`
+apply to one value, bounded by `Limits.nodes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from guided.errors import LimitExceeded, SpecError
+from guided.limits import Limits
+from guided.spec.json_schema.keywords import is_annotation
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.reader import Reader
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.json_schema.values import json_type
+
+__all__ = ["Expander", "Expansion", "Goal", "additional_goal", "item_goal", "member_goal"]
+
+Goal: TypeAlias = tuple[Schema, ...]
+"""Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The shapes of a goal; `reasons` are (pointer, text) for branches that no value satisfies."""
+
+    shapes: tuple[Shape, ...]
+    reasons: tuple[tuple[str, str], ...]
+
+
+class Expander:
+    """Expands goals of one library, each once."""
+
+    def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
+        self._reader, self._options, self._limits = reader, options, limits
+        self._done: dict[Goal, Expansion] = {}
+        self._acyclic: set[Schema] = set()
+
+    def goal(self, schemas: tuple[Schema, ...]) -> Goal:
+        """The conjunction in its normal form; a schema that is only a `$ref` stands for its target."""
+        out: dict[Schema, None] = {}
+        for schema in schemas:
+            seen = {schema}
+            while _is_alias(schema):
+                schema = self._reader.read(schema).groups[0][0]
+                if schema in seen:
+                    raise _endless(schema)
+                seen.add(schema)
+            if schema.value is False or (schema.value is not True and not all(map(is_annotation, schema.value))):
+                out[schema] = None
+        return tuple(out)
+
+    def expand(self, goal: Goal) -> Expansion:
+        """The union of shapes that the goal is."""
+        found = self._done.get(goal)
+        if found is None:
+            for schema in goal:
+                self._check_acyclic(schema)
+            found = self._done[goal] = self._expand(goal)
+        return found
+
+    def _expand(self, goal: Goal) -> Expansion:
+        shapes: list[Shape] = []
+        reasons: list[tuple[str, str]] = []
+        # (shape so far, groups still to choose from as a linked list, schemas already met)
+        work: list[tuple[Shape, _Groups, frozenset[Schema]]] = [(ANYTHING, _push(goal, None), frozenset())]
+        steps = 0
+        while work:
+            steps += 1
+            if steps * 20 > self._limits.nodes:
+                raise LimitExceeded("nodes", steps * 20, self._limits.nodes)
+            shape, groups, met = work.pop()
+            if groups is None:
+                shape, why = self._narrow(shape)
+                if shape.types:
+                    shapes.append(shape)
+                else:
+                    reasons.append((goal[0].where if goal else "", why))
+                continue
+            group, groups = groups
+            for schema in reversed(group):
+                if schema in met:
+                    work.append((shape, groups, met))
+                elif schema.value is False:
+                    reasons.append((schema.where, "false allows no value"))
+                else:
+                    reading = self._reader.read(schema)
+                    rest = groups
+                    for inner in reversed(reading.groups):
+                        rest = (inner, rest)
+                    work.append((shape.meet(reading.shape), rest, met | {schema}))
+        return Expansion(tuple(shapes), tuple(reasons))
+
+    def _check_acyclic(self, start: Schema) -> None:
+        """Refuse a schema whose `$ref`, `allOf` or `anyOf` lead back to it."""
+        on_path: set[Schema] = set()
+        stack: list[tuple[Schema, bool]] = [(start, True)]
+        while stack:
+            schema, entering = stack.pop()
+            if not entering:
+                on_path.discard(schema)
+                self._acyclic.add(schema)
+            elif schema in on_path:
+                raise _endless(schema)
+            elif schema not in self._acyclic:
+                on_path.add(schema)
+                stack.append((schema, False))
+                for group in self._reader.read(schema).groups:
+                    stack.extend((inner, True) for inner in group)
+
+    def _narrow(self, shape: Shape) -> tuple[Shape, str]:
+        """Drop the types for which nothing is left, and say what was the last of them."""
+        problems = {
+            "number": "no number lies between the bounds" if shape.numbers.is_empty else "",
+            "string": _window_problem(shape.length, "length of a string"),
+            "array": _window_problem(shape.items, "number of items"),
+            "object": self._object_problem(shape),
+        }
+        types = tuple(name for name in shape.types if not problems.get(name))
+        if shape.values is not None:
+            present = {json_type(value) for value in shape.values}
+            types = tuple(name for name in types if name in present)
+        why = "no type is left that all parts of the schema allow"
+        if not types:
+            left = [problems[name] for name in shape.types if problems.get(name)]
+            if left:
+                why = "; ".join(left)
+            elif shape.values is not None:
+                why = "no value of the enumeration satisfies the other keywords"
+        return (shape if types == shape.types else replace(shape, types=types)), why
+
+    def _object_problem(self, shape: Shape) -> str:
+        if "object" not in shape.types:
+            return ""
+        declared = shape.properties()
+        for name in shape.required:
+            if any(schema.value is False for schema in member_goal(shape, name)):
+                return f"the required member {name!r} is not allowed"
+            if name not in declared and self.is_closed(shape):
+                return f"the required member {name!r} is not declared, and additional ones are not allowed"
+        if shape.members.high is not None and len(shape.required) > shape.members.high:
+            return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
+        return _window_problem(shape.members, "number of members")
+
+    def is_closed(self, shape: Shape) -> bool:
+        """Whether members that no part declares are forbidden, by a schema or by the option."""
+        if any(schema.value is False for schema in additional_goal(shape)):
+            return True
+        if self._options.additional_properties is not False or not shape.speaks_of_objects or shape.values is not None:
+            return False
+        return all(part.additional is None for part in shape.objects)
+
+
+def _is_alias(schema: Schema) -> bool:
+    """Whether the schema is a reference and nothing else that allows or forbids."""
+    value = schema.value
+    return isinstance(value, dict) and "$ref" in value and all(is_annotation(name) for name in value if name != "$ref")
+
+
+_Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
+
+
+def _push(goal: Goal, groups: _Groups) -> _Groups:
+    for schema in reversed(goal):
+        groups = ((schema,), groups)
+    return groups
+
+
+def _window_problem(window: Window, what: str) -> str:
+    return f"the {what} would be at least {window.low} and at most {window.high}" if window.is_empty else ""
+
+
+def _endless(schema: Schema) -> SpecError:
+    return SpecError(
+        "the schema refers to itself without end", pointer=schema.where,
+        hint="a recursive reference must stand in a member or an item",
+    )  # fmt: skip
+
+
+def member_goal(shape: Shape, name: str) -> tuple[Schema, ...]:
+    """The schemas for the member `name`."""
+    out = []
+    for part in shape.objects:
+        found = part.properties.get(name, part.additional)
+        if found is not None:
+            out.append(found)
+    return tuple(out)
+
+
+def additional_goal(shape: Shape) -> tuple[Schema, ...]:
+    """The schemas for members that no part declares."""
+    return tuple(part.additional for part in shape.objects if part.additional is not None)
+
+
+def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
+    """The schemas for the item number `at`."""
+    out = []
+    for part in shape.arrays:
+        found = part.prefix[at] if at < len(part.prefix) else part.rest
+        if found is not None:
+            out.append(found)
+    return tuple(out)

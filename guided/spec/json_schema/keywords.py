@@ -1,0 +1,118 @@
+"""The vocabularies of JSON Schema, draft4 to 2020-12: which keyword belongs to which draft, and what is done with it.
+
+In: nothing. Out: one table. Whatever is not in it is unknown to every draft, and ignored as the standard says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from guided.spec.json_schema.options import DRAFTS
+
+__all__ = ["DRAFT_URIS", "KEYWORDS", "Holds", "Keyword", "Status", "is_annotation", "is_known"]
+
+DRAFT_URIS = {
+    "json-schema.org/draft-04/schema": "draft4",
+    "json-schema.org/draft-06/schema": "draft6",
+    "json-schema.org/draft-07/schema": "draft7",
+    "json-schema.org/draft/2019-09/schema": "2019-09",
+    "json-schema.org/draft/2020-12/schema": "2020-12",
+}
+
+
+class Status(Enum):
+    """What the reader does with a keyword."""
+
+    ENFORCED = auto()
+    ANNOTATION = auto()
+    REFUSED = auto()
+
+
+class Holds(Enum):
+    """Where schemas stand in a keyword's value."""
+
+    NOTHING = auto()
+    SCHEMA = auto()
+    LIST = auto()
+    MAP = auto()
+    SCHEMA_OR_LIST = auto()
+    MAP_OF_SCHEMAS_OR_NAMES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A keyword of the drafts `since` to `until`. `hint` says what to write instead of a refused one."""
+
+    status: Status
+    holds: Holds = Holds.NOTHING
+    since: str = "draft4"
+    until: str = "2020-12"
+    hint: str = ""
+
+
+def _on(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
+    return {name: Keyword(status, Holds.NOTHING, since, until) for name in names}
+
+
+_E, _R, _A = Status.ENFORCED, Status.REFUSED, Status.ANNOTATION
+_MERGE = "list the alternatives with anyOf, or write the allowed values out"
+
+KEYWORDS: dict[str, Keyword] = {
+    **_on(_E, "type", "enum", "required", "pattern", "$ref", "format", "multipleOf"),
+    **_on(_E, "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    **_on(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    **_on(_E, "const", since="draft6"),
+    "properties": Keyword(_E, Holds.MAP),
+    "additionalProperties": Keyword(_E, Holds.SCHEMA),
+    "items": Keyword(_E, Holds.SCHEMA_OR_LIST),
+    "additionalItems": Keyword(_E, Holds.SCHEMA, until="2019-09"),
+    "prefixItems": Keyword(_E, Holds.LIST, since="2020-12"),
+    "anyOf": Keyword(_E, Holds.LIST),
+    "allOf": Keyword(_E, Holds.LIST),
+    "oneOf": Keyword(_R, Holds.LIST, hint="use anyOf where the branches exclude one another"),
+    "not": Keyword(_R, Holds.SCHEMA, hint=_MERGE),
+    "if": Keyword(_R, Holds.SCHEMA, since="draft7", hint=_MERGE),
+    "then": Keyword(_A, Holds.SCHEMA, since="draft7"),
+    "else": Keyword(_A, Holds.SCHEMA, since="draft7"),
+    "contains": Keyword(
+        _R, Holds.SCHEMA, since="draft6", hint="constrain every item with items, or the first with prefixItems"
+    ),
+    "minContains": Keyword(_A, since="2019-09"),
+    "maxContains": Keyword(_A, since="2019-09"),
+    "uniqueItems": Keyword(_R, hint="bound the number of items with maxItems, and check the result for repetitions"),
+    "propertyNames": Keyword(
+        _R, Holds.SCHEMA, since="draft6", hint="name the properties, with additionalProperties: false"
+    ),
+    "patternProperties": Keyword(_R, Holds.MAP, hint="name the properties, with additionalProperties: false"),
+    "dependencies": Keyword(_R, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7", hint=_MERGE),
+    "dependentRequired": Keyword(_R, since="2019-09", hint=_MERGE),
+    "dependentSchemas": Keyword(_R, Holds.MAP, since="2019-09", hint=_MERGE),
+    "unevaluatedItems": Keyword(_R, Holds.SCHEMA, since="2019-09", hint="use items next to prefixItems"),
+    "unevaluatedProperties": Keyword(
+        _R, Holds.SCHEMA, since="2019-09", hint="use additionalProperties next to properties"
+    ),
+    "$dynamicRef": Keyword(_R, since="2020-12", hint="use $ref"),
+    "$recursiveRef": Keyword(_R, since="2019-09", until="2019-09", hint='use $ref: "#"'),
+    "$defs": Keyword(_A, Holds.MAP),
+    "definitions": Keyword(_A, Holds.MAP),
+    **_on(_A, "id", until="draft4"),
+    **_on(_A, "$id", since="draft6"),
+    **_on(_A, "$anchor", since="2019-09"),
+    **_on(_A, "$dynamicAnchor", since="2020-12"),
+    **_on(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
+    **_on(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
+    **_on(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+    "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
+}
+
+
+def is_annotation(name: str) -> bool:
+    """Whether a keyword allows every value: it only describes, or no draft knows it."""
+    return name not in KEYWORDS or KEYWORDS[name].status is Status.ANNOTATION
+
+
+def is_known(name: str, draft: str) -> bool:
+    """Whether `name` is a keyword of `draft`. `$defs` and plain annotations are taken in every draft."""
+    keyword = KEYWORDS.get(name)
+    return keyword is not None and DRAFTS.index(keyword.since) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.until)

@@ -1,0 +1,230 @@
+"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the places of the schema.
+
+A goal (the schemas that apply to one value) is one rule, made once, so recursion ends and shared definitions are
+shared rules; what is small and regular stands in place. Strings are constrained decoded and then encoded; numbers
+are `numbers.py`; the values of `enum` and `const` are spelled under the other keywords' constraints. The rules are
+made from a queue, nothing recurses over the depth of the schema. Cost: linear in the expansions.
+
+Stated limit: a key that no part declares may be written twice among additional members; declared keys may not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.ir import EMPTY, Alt, And, Grammar, Node, Ref, Seq, Text
+from guided.limits import Limits
+from guided.spec.json_schema.constants import Constants
+from guided.spec.json_schema.containers import Field, any_order, array_body, declared_order
+from guided.spec.json_schema.expand import Expander, Goal, additional_goal, item_goal, member_goal
+from guided.spec.json_schema.numbers import NumberSet, number_node
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.productive import unproductive
+from guided.spec.json_schema.resolve import Library
+from guided.spec.json_schema.shape import ALL_TYPES, Shape, Window
+from guided.spec.json_schema.spelling import any_text, key_other_than, layout_of, quoted, sized
+
+__all__ = ["Lowering"]
+
+_SMALL = 8
+
+
+class Lowering:
+    """Makes the rules of one grammar."""
+
+    def __init__(self, library: Library, expander: Expander, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.expander, self.options, self._limits = expander, options, limits
+        self.layout = layout_of(options)
+        self._plain = options.numbers == "plain"
+        self._constants = Constants(self)
+        self._root = library.root
+        self._rules: dict[str, Node] = {}
+        self._origins: dict[str, str] = {}
+        self._names: dict[object, str] = {}
+        self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
+        self._reasons: list[tuple[str, str]] = []
+
+    def grammar(self) -> Grammar:
+        """The whole grammar; SpecError where no value satisfies the schema."""
+        deadline = time.monotonic() + self._limits.seconds
+        around = self.layout.around
+        goal = self.expander.goal((self._root,))
+        top = self.value(goal, 0)
+        self._add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
+        while self._queue:
+            if time.monotonic() > deadline:
+                raise LimitExceeded("seconds", self._limits.seconds, self._limits.seconds)
+            name, make = self._queue.popleft()
+            self._rules[name] = make()
+        if "start" in unproductive(self._rules):
+            pointer, reason = self._reasons[0] if self._reasons else (self._root.where, "every value would be infinite")
+            raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
+        return Grammar(self._rules, "start", self._origins)
+
+    # --- rules
+
+    def _add(self, name: str, node: Node, origin: str) -> None:
+        if len(self._rules) * 4 > self._limits.nodes:
+            raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
+        self._rules[name] = node
+        self._origins[name] = origin
+
+    def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
+        """The rule for `key`, made later and once; its name is the label, numbered where another has it."""
+        name = self._names.get(key)
+        if name is None:
+            name, number = label, 1
+            while name in self._rules or name == "start":
+                number += 1
+                name = f"{label}~{number}"
+            self._names[key] = name
+            self._add(name, EMPTY, origin)
+            self._queue.append((name, make))
+        return Ref(name)
+
+    def value(self, goal: Goal, level: int) -> Node:
+        """The text of the values that satisfy the goal, at a depth of containers."""
+        if any(schema.value is False for schema in goal):
+            where = next(schema.where for schema in goal if schema.value is False)
+            self._reasons.append((where, "false allows no value"))
+            return EMPTY
+        shapes = self.expander.expand(goal).shapes
+        if len(shapes) <= _SMALL and all(map(self._is_small, shapes)):
+            return self.in_place(goal, level)
+        level = level if self.layout.indent is not None else 0
+        if level > self._limits.depth or (level and goal == ()):
+            self._refuse_indent(goal)
+        where = goal[0].where if goal else ""
+        label = " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4])) if goal else "json value"
+        label += f" @{level}" if level else ""
+        return self.rule((goal, level), label, where, lambda: self.in_place(goal, level))
+
+    def in_place(self, goal: Goal, level: int) -> Node:
+        """As `value`, without a rule of its own."""
+        expansion = self.expander.expand(goal)
+        self._reasons.extend(expansion.reasons)
+        where = goal[0].where if goal else ""
+        parts: list[Node] = []
+        for shape in expansion.shapes:
+            parts += self._shape(shape, where, level)
+        unique = list({id(part): part for part in parts}.values())
+        return unique[0] if len(unique) == 1 else Alt(tuple(unique))
+
+    def _refuse_indent(self, goal: Goal) -> None:
+        raise UnsupportedError(
+            "indentation needs a bounded depth, and this value may nest without end",
+            pointer=goal[0].where if goal else self._root.where,
+            hint="give every value a type and close the objects, or use whitespace='single_space'",
+        )
+
+    def _is_small(self, shape: Shape) -> bool:
+        """Whether the text stands in place rather than in a rule of its own."""
+        if shape.values is not None:
+            return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
+        return not {"array", "object"}.intersection(shape.types)
+
+    def shapes(self, goal: Goal) -> tuple[Shape, ...]:
+        """The shapes of a goal; none where one of its schemas is `false`."""
+        return () if any(schema.value is False for schema in goal) else self.expander.expand(goal).shapes
+
+    # --- one shape
+
+    def _shape(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+        if shape.values is not None:
+            node = self._constants.any_of(shape, level)
+            if node == EMPTY:
+                self._reasons.append((where, "no value of the enumeration satisfies the other keywords"))
+            return [node]
+        make: dict[str, Callable[[], Node]] = {
+            "null": lambda: Text("null"),
+            "boolean": lambda: Alt((Text("true"), Text("false"))),
+            "number": lambda: self._number(shape.numbers),
+            "string": lambda: self._string(shape, where),
+            "array": lambda: self._array(shape, where, level),
+            "object": lambda: self._object(shape, where, level),
+        }
+        return [make[name]() for name in ALL_TYPES if name in shape.types]
+
+    def _number(self, numbers: NumberSet) -> Node:
+        label = "json integer" if numbers.integral else "json number"
+        label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
+        label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
+        return self.rule(numbers, label, "", lambda: number_node(numbers, self._plain, self.options.max_digits))
+
+    def _string(self, shape: Shape, where: str) -> Node:
+        length = self._capped(shape.length, self.options.max_string, "max_string", where)
+        low, high = length.low, length.high
+        if length.is_empty:
+            return EMPTY
+        if not shape.patterns:
+            window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
+            return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high)))
+        patterns = tuple({id(pattern): pattern for pattern in shape.patterns}.values())
+        content = patterns[0] if len(patterns) == 1 else And(patterns)
+        key = ("string", tuple(map(id, patterns)), length)
+        return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high)))
+
+    def _capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
+        """A window under an option's cap on what the schema leaves open."""
+        capped = window.meet(Window(high=cap))
+        if capped.is_empty and not window.is_empty:
+            self._reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
+        return capped
+
+    def _array(self, shape: Shape, where: str, level: int) -> Node:
+        longest = max((len(part.prefix) for part in shape.arrays), default=0)
+        window = self._capped(shape.items, self.options.max_items, "max_items", where)
+        comma, prefix = self.layout.between(level), []
+        for at in range(longest if window.high is None else min(longest, window.high)):
+            goal = self.expander.goal(item_goal(shape, at))
+            if any(schema.value is False for schema in goal):
+                window = window.meet(Window(0, at))
+                break
+            prefix.append(self.value(goal, level + 1))
+        rest = None
+        if window.high is None or window.high > longest:
+            goal = self.expander.goal(item_goal(shape, longest))
+            if not any(schema.value is False for schema in goal):
+                rest = self.value(goal, level + 1)
+        if rest is None and window.low > len(prefix):
+            self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
+        return self.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+
+    def _object(self, shape: Shape, where: str, level: int) -> Node:
+        comma, declared, fields = self.layout.between(level), shape.properties(), []
+        names = dict.fromkeys((*declared, *shape.required))
+        required = set(shape.required)
+        closed = self.expander.is_closed(shape)
+        for name in names:
+            goal = self.expander.goal(member_goal(shape, name))
+            if not any(schema.value is False for schema in goal):
+                fields.append(Field(self.member(name, self.value(goal, level + 1)), name in required))
+        extra = None
+        if not closed:
+            key = key_other_than(tuple(names), self.options.max_string)
+            key_rule = self.rule(
+                ("key", tuple(names)), "json key" if not names else f"other key of #{where}", where, lambda: key
+            )
+            goal = self.expander.goal(additional_goal(shape))
+            extra = Seq((key_rule, self.layout.colon, self.value(goal, level + 1)))
+        may_be_empty = not shape.required and shape.members.low == 0
+        window, cap = shape.members, self.options.max_items
+        if extra is None and window.low > len(fields):
+            self._reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
+        if self.options.property_order == "any":
+            most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+            body = any_order(fields, extra, comma, most)
+        else:
+            name = f"members {len(self._rules)} of #{where}"
+            body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name)
+        return self.layout.wrap("{}", body, may_be_empty, level)
+
+    def _chain_rule(self, where: str) -> Callable[[str, Node], None]:
+        return lambda name, node: self._add(name, node, where)
+
+    def member(self, name: str, value: Node) -> Node:
+        """A key, the colon and a value."""
+        return Seq((quoted(Text(name)), self.layout.colon, value))

@@ -1,0 +1,365 @@
+r"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
+
+A magnitude is written 0.d1d2d3... times ten to the p, d1 not zero; p is the *position* of its first digit. Two
+magnitudes compare by position, then by digits. So the spellings without exponent that are at most b at position B
+are: every one with its first digit before B, and of those at B the ones whose digits compare so. With an
+exponent e the position is that of the mantissa plus e, so for each mantissa position there is one interval of
+exponents with any digits, and one exponent at each bound with the digits compared. Integers likewise by the position of
+their *last* digit that is not zero.
+
+numbers="json": every spelling of RFC 8259: `-0`, trailing zeros, exponents with either sign, case and leading
+zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language
+(zeros would have to be counted against the exponent without end). So of the spellings *with an exponent* those are
+left out whose mantissa has its first digit (for bounds) or last digit (for integers) more than `REACH` places
+from the point, unless the value does not depend on the distance. `15e-1` and `0.000015E+5` are in; nothing
+outside the interval is ever in; spellings without an exponent are complete, and so are numbers without bounds.
+
+numbers="plain": no exponent, no negative zero; integers without fraction. Trailing zeros of a fraction are allowed.
+A constant has its shortest spelling only.
+
+Cost: O(REACH + n^2) nodes for bounds of n digits. Does not do `multipleOf`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from guided.errors import LimitExceeded
+from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.spec.json_schema.values import Decimal10
+
+__all__ = ["EVERY_NUMBER", "REACH", "Bound", "NumberSet", "number_constant", "number_node"]
+
+REACH = 16
+
+_LONGEST_BOUND = 1_000
+_LARGEST_EXPONENT = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An end of an interval; `strict` excludes the value itself."""
+
+    value: Decimal10
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """The numbers between two bounds (None: none), only the integers if `integral`."""
+
+    low: Bound | None = None
+    high: Bound | None = None
+    integral: bool = False
+
+    def meet(self, other: NumberSet) -> NumberSet:
+        """The numbers in both."""
+        return NumberSet(_tighter(self.low, other.low, True), _tighter(self.high, other.high, False),
+                         self.integral or other.integral)  # fmt: skip
+
+    def __contains__(self, value: Decimal10) -> bool:
+        if self.integral and not value.is_integer:
+            return False
+        if self.low is not None and (value < self.low.value or (self.low.strict and value == self.low.value)):
+            return False
+        return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
+
+    def closed(self) -> NumberSet:
+        """For integers: the same set with bounds that are integers and belong to it."""
+        if not self.integral:
+            return self
+        low = None if self.low is None else Bound(_to_integer(self.low, 1))
+        high = None if self.high is None else Bound(_to_integer(self.high, -1))
+        return NumberSet(low, high, True)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number is in the set."""
+        exact = self.closed()
+        if exact.low is None or exact.high is None:
+            return False
+        if exact.low.value == exact.high.value:
+            return exact.low.strict or exact.high.strict
+        return exact.high.value < exact.low.value
+
+
+EVERY_NUMBER = NumberSet()
+
+
+def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a.value == b.value:
+        return Bound(a.value, a.strict or b.strict)
+    return a if (b.value < a.value) == low else b
+
+
+def _to_integer(bound: Bound, towards: int) -> Decimal10:
+    """The first integer from the bound on, going up (1) or down (-1)."""
+    value = bound.value
+    if value.is_integer:
+        return _add(value, towards) if bound.strict else value
+    whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
+    return whole if value.negative == (towards > 0) else _add(whole, towards)
+
+
+def _add(value: Decimal10, step: int) -> Decimal10:
+    return Decimal10.parse(str(int(value.plain()) + step))
+
+
+# --- pieces of spellings
+
+_DIGIT = Chars(((0x30, 0x39),))
+_NONZERO = Chars(((0x31, 0x39),))
+_DIGITS = Repeat(_DIGIT, 0, None)
+_SIGN = Repeat(Text("-"), 0, 1)
+_FRACTION = Repeat(Seq((Text("."), Repeat(_DIGIT, 1, None))), 0, 1)
+_ZERO_FRACTION = Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1)
+_E = Chars(((0x45, 0x45), (0x65, 0x65)))
+_ANY_EXPONENT = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), Repeat(_DIGIT, 1, None)))
+_WHOLE = Alt((Text("0"), Seq((_NONZERO, _DIGITS))))
+_ANY_NUMBER = Seq((_SIGN, _WHOLE, _FRACTION, Repeat(_ANY_EXPONENT, 0, 1)))
+
+
+def _alt(items: list[Node]) -> Node:
+    kept = [item for item in items if item != EMPTY]
+    return kept[0] if len(kept) == 1 else Alt(tuple(kept))
+
+
+def _span(low: str, high: str) -> Node:
+    return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
+
+
+def _text_at(position: int, digits: str) -> str:
+    """The first digits of a spelling whose first digit stands at `position`, the point included once it is passed."""
+    if position <= 0:
+        return "0." + "0" * -position + digits
+    return digits if len(digits) <= position else digits[:position] + "." + digits[position:]
+
+
+def _rest(position: int, read: int, digit: Node, fraction: bool) -> Node:
+    """What may follow `read` significant digits: any number of `digit`, the point in its place."""
+    tail = Repeat(Seq((Text("."), Repeat(digit, 1, None))), 0, 1) if fraction else EPSILON
+    if position <= 0 or read > position:
+        return Repeat(digit, 0, None)
+    return tail if read == position else Seq((Repeat(digit, position - read, position - read), tail))
+
+
+def _next(position: int, read: int, digits: Node) -> Node:
+    """One of `digits` as the significant digit number `read`, after the point where that comes first."""
+    return Seq((Text("."), digits)) if read == position > 0 else digits
+
+
+def _compared(position: int, bound: Bound, above: bool, fraction: bool) -> Node:
+    """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
+    digits, zero = bound.value.digits, Text("0")
+    parts: list[Node] = []
+    for at in range(len(digits)):
+        least = "1" if at == 0 else "0"
+        here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
+        if here != EMPTY:
+            start = Text(_text_at(position, digits[:at]))
+            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, _DIGIT, fraction))))
+        if not above and at >= max(position, 1):
+            parts.append(Text(_text_at(position, digits[:at])))  # ends here: what is missing counts as zeros
+    equal = Text(_text_at(position, digits))
+    after, zeros = (_rest(position, len(digits), digit, fraction) for digit in (_DIGIT, zero))
+    if above:
+        parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
+    elif not bound.strict:
+        parts.append(Seq((equal, zeros)))
+    return _alt(parts)
+
+
+def _edges(position: int, low: Bound | None, high: Bound | None, fraction: bool) -> Node:
+    """Spellings with the first digit at `position` whose digits are between the bounds given."""
+    if low is not None and high is not None and low.value == high.value:
+        zeros = _rest(position, len(low.value.digits), Text("0"), fraction)
+        return EMPTY if low.strict or high.strict else Seq((Text(_text_at(position, low.value.digits)), zeros))
+    sides = []
+    if low is not None:
+        sides.append(_compared(position, low, True, fraction))
+    if high is not None:
+        sides.append(_compared(position, high, False, fraction))
+    return sides[0] if len(sides) == 1 else And(tuple(sides))
+
+
+def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
+    """Spellings without exponent whose first digit stands at `low` to `high`, with any digits."""
+    if low is not None and high is not None and low > high:
+        return EMPTY
+    parts: list[Node] = []
+    if high is None or high >= 1:
+        count = Repeat(_DIGIT, max(low or 1, 1) - 1, None if high is None else high - 1)
+        parts.append(Seq((_NONZERO, count, _FRACTION if fraction else EPSILON)))
+    if fraction and (low is None or low <= 0):
+        zeros = Repeat(Text("0"), max(-high, 0) if high is not None else 0, None if low is None else -low)
+        parts.append(Seq((Text("0."), zeros, _NONZERO, _DIGITS)))
+    return _alt(parts)
+
+
+def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> Node:
+    """Positive numbers between positive bounds, spelled without exponent; without `fraction` also without a point."""
+    first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
+    parts = [
+        _positions(None if first is None else first + 1, None if last is None else last - 1, fraction),
+        *(_edges(position, a, b, fraction) for position, a, b in _edge_positions(low, high)),
+    ]
+    return _alt(parts)
+
+
+def _edge_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
+    """The position of each bound with the bounds to compare digits with there."""
+    if low is not None and high is not None and low.value.exponent == high.value.exponent:
+        return [(low.value.exponent, low, high)]
+    edges: list[tuple[int, Bound | None, Bound | None]] = []
+    if low is not None:
+        edges.append((low.value.exponent, low, None))
+    if high is not None:
+        edges.append((high.value.exponent, None, high))
+    return edges
+
+
+# --- exponents
+
+
+@lru_cache(maxsize=4096)
+def _naturals(low: int, high: int | None) -> Node:
+    """The integers `low` to `high` (at least 0), leading zeros allowed, at least one digit."""
+    if high is not None and high < low:
+        return EMPTY
+    parts: list[Node] = [Repeat(Text("0"), 1, None)] if low == 0 else []
+    least = Bound(Decimal10.parse(str(low))) if low > 1 else None
+    most = Bound(Decimal10.parse(str(high))) if high is not None else None
+    if high is None or high >= 1:
+        parts.append(Seq((Repeat(Text("0"), 0, None), _without_exponent(least, most, False))))
+    return _alt(parts)
+
+
+@lru_cache(maxsize=4096)
+def _exponent(low: int | None, high: int | None) -> Node:
+    """`e` and an exponent between the bounds, with every sign and leading zeros."""
+    parts: list[Node] = []
+    if high is None or high >= 0:
+        parts.append(Seq((Repeat(Text("+"), 0, 1), _naturals(max(low or 0, 0), high))))
+    if low is None or low <= 0:
+        parts.append(
+            Seq((Text("-"), _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low)))
+        )
+    return Seq((_E, _alt(parts))) if parts else EMPTY
+
+
+def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
+    """Positive numbers between positive bounds, spelled with an exponent (see the limit above)."""
+    if low is None and high is None:
+        return Seq((_positions(None, None, True), _ANY_EXPONENT))
+    first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
+    parts: list[Node] = []
+
+    def add(mantissa: Node, least: int | None, most: int | None) -> None:
+        if least is None or most is None or least <= most:
+            parts.append(Seq((mantissa, _exponent(least, most))))
+
+    for at in range(-REACH, REACH + 1):
+        add(
+            _positions(at, at, True), None if first is None else first + 1 - at, None if last is None else last - 1 - at
+        )
+        for edge, a, b in _edge_positions(low, high):
+            parts.append(Seq((_edges(at, a, b, True), _exponent(edge - at, edge - at))))
+    if first is not None and last is None:
+        add(_positions(REACH + 1, None, True), first - REACH, None)
+    if last is not None and first is None:
+        add(_positions(None, -REACH - 1, True), None, last + REACH)
+    return _alt(parts)
+
+
+@lru_cache(maxsize=1)
+def _positive_integers() -> Node:
+    """Every spelling of a positive integer, up to the limit above."""
+    head = Seq((Repeat(Seq((_NONZERO, _DIGITS)), 0, 1), _NONZERO))
+    parts: list[Node] = [Seq((_NONZERO, _DIGITS, _ZERO_FRACTION))]
+    for zeros in range(REACH + 1):
+        most = zeros if zeros < REACH else None
+        parts.append(Seq((head, Repeat(Text("0"), zeros, most), _ZERO_FRACTION, _exponent(-zeros, None))))
+    for place in range(1, REACH + 1):
+        fraction = Seq((Repeat(_DIGIT, place - 1, place - 1), _NONZERO, Repeat(Text("0"), 0, None)))
+        parts.append(Seq((_WHOLE, Text("."), fraction, _exponent(place, None))))
+    return Alt(tuple(parts))
+
+
+# --- the whole
+
+
+def _check_size(value: Decimal10) -> None:
+    """A bound of n digits costs n * n nodes, one with a large exponent as many characters."""
+    if len(value.digits) > _LONGEST_BOUND:
+        raise LimitExceeded("nodes", len(value.digits) ** 2, _LONGEST_BOUND**2)
+    if abs(value.exponent) > _LARGEST_EXPONENT:
+        raise LimitExceeded("nodes", abs(value.exponent), _LARGEST_EXPONENT)
+
+
+def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
+    """Spellings of the positive numbers between bounds that are positive too (None: none)."""
+    if plain:
+        return _without_exponent(low, high, not integral)
+    if integral and low is None and high is None:
+        return _positive_integers()
+    every = _alt([_without_exponent(low, high, True), _with_exponent(low, high)])
+    return And((every, _positive_integers())) if integral else every
+
+
+def _sides(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
+    """The parts of the set above and below zero as intervals of magnitudes; None where there is none."""
+    out: list[tuple[Bound | None, Bound | None] | None] = []
+    for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
+        inner, outer = _magnitude(low, negative), _magnitude(high, negative)
+        # `inner` is the end nearer to zero; behind zero it does not bound this side, while `outer` empties it.
+        empty = high is not None and outer is None
+        out.append(None if empty else (inner, outer))
+    return tuple(out)
+
+
+def _magnitude(bound: Bound | None, negative: bool) -> Bound | None:
+    if bound is None or not bound.value.digits or bound.value.negative != negative:
+        return None
+    return Bound(bound.value.magnitude, bound.strict)
+
+
+@lru_cache(maxsize=1024)
+def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None = None) -> Node:
+    """Every spelling of every number in the set."""
+    for bound in (numbers.low, numbers.high):
+        if bound is not None:
+            _check_size(bound.value)
+    numbers = numbers.closed()
+    if numbers.is_empty:
+        return EMPTY
+    if numbers == EVERY_NUMBER and not plain:
+        whole: Node = _ANY_NUMBER
+    else:
+        parts: list[Node] = []
+        if Decimal10(False, "", 0) in numbers:
+            if plain:
+                parts.append(Text("0") if numbers.integral else Seq((Text("0"), _ZERO_FRACTION)))
+            else:
+                parts.append(Seq((_SIGN, Text("0"), _ZERO_FRACTION, Repeat(_ANY_EXPONENT, 0, 1))))
+        above, below = _sides(numbers)
+        if above is not None:
+            parts.append(_positive(*above, numbers.integral, plain))
+        if below is not None:
+            parts.append(Seq((Text("-"), _positive(*below, numbers.integral, plain))))
+        whole = _alt(parts)
+    if max_digits is None:
+        return whole
+    run = Repeat(_DIGIT, 1, max_digits)
+    exponent = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
+    return And((whole, Seq((_SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1)))))
+
+
+def number_constant(value: Decimal10, plain: bool) -> Node:
+    """Every spelling of one number; its shortest one if `plain`."""
+    if plain:
+        _check_size(value)
+        return Text(value.plain())
+    return number_node(NumberSet(Bound(value), Bound(value)))

@@ -1,0 +1,94 @@
+"""The choices that a JSON Schema leaves open: spelling, order, caps. In: keyword arguments. Out: a checked record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from guided.errors import SpecError
+
+__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaOptions"]
+
+DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
+
+_NAMED = {
+    "property_order": ("declared", "any"),
+    "numbers": ("json", "plain"),
+    "format": ("assert", "annotate"),
+    "unknown_format": ("refuse", "ignore"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchemaOptions:
+    r"""How the instances of a schema are written.
+
+    Attributes:
+        whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
+            "compact" (none), or a regular expression for every gap, of whose matches the JSON whitespace counts.
+        separators: (item, key) separators exactly as `json.dumps` takes them; nothing inside brackets then.
+        indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
+        surrounding_whitespace: the same whitespace before and after the whole value.
+        property_order: "declared" (`properties` in their order, then other required keys, then additional ones)
+            or "any".
+        additional_properties: False closes every object schema that does not speak of additional properties.
+        numbers: "json" (every spelling; see `numbers.py` for its stated limit) or "plain" (no exponent, no
+            negative zero; an integer has no fraction; a constant has its shortest spelling).
+        format: "assert" or "annotate" (formats are then never enforced).
+        unknown_format: "refuse" or "ignore" the formats that cannot be enforced.
+        max_string: characters of a string or an additional key that the schema leaves open.
+        max_items: items of an array, and additional members of an object.
+        max_digits: digits before the point, after it, and in the exponent.
+        draft: the dialect of a schema without `$schema`; None is "2020-12".
+    """
+
+    whitespace: str = "json"
+    separators: tuple[str, str] | None = None
+    indent: int | str | None = None
+    surrounding_whitespace: bool = False
+    property_order: Literal["declared", "any"] = "declared"
+    additional_properties: bool | None = None
+    numbers: Literal["json", "plain"] = "json"
+    format: Literal["assert", "annotate"] = "assert"
+    unknown_format: Literal["refuse", "ignore"] = "refuse"
+    max_string: int | None = None
+    max_items: int | None = None
+    max_digits: int | None = None
+    draft: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in _NAMED.items():
+            if getattr(self, name) not in known:
+                raise SpecError(f"option {name}={getattr(self, name)!r} is unknown", hint=f"one of {', '.join(known)}")
+        if self.draft is not None and self.draft not in DRAFTS:
+            raise SpecError(f"option draft={self.draft!r} is unknown", hint=f"one of {', '.join(DRAFTS)}")
+        for name, least in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
+            cap = getattr(self, name)
+            if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < least):
+                raise SpecError(f"option {name}={cap!r} is not an integer of at least {least}")
+        if not isinstance(self.whitespace, str):
+            raise SpecError(f"option whitespace={self.whitespace!r} is not a string")
+        if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
+            raise SpecError(f"option indent={self.indent!r} is not an integer or a string of whitespace")
+        if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
+            raise SpecError(f"option indent={self.indent!r} is not JSON whitespace")
+        if self.separators is not None:
+            object.__setattr__(self, "separators", _separators(self.separators))
+        if (self.separators is not None or self.indent is not None) and self.whitespace != "json":
+            raise SpecError(
+                "options separators and indent fix every gap, so whitespace cannot be given as well",
+                hint="leave whitespace at its default",
+            )
+
+
+def _separators(pair: object) -> tuple[str, str]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        raise SpecError(f"option separators={pair!r} is not a pair of strings", hint="such as (', ', ': ')")
+    for text, mark in zip(pair, ",:", strict=True):
+        if not re.fullmatch(rf"[ \t\n\r]*{mark}[ \t\n\r]*", text):
+            raise SpecError(f"separator {text!r} is not {mark!r} with JSON whitespace around it")
+    return (pair[0], pair[1])
+
+
+DEFAULTS = JsonSchemaOptions()

@@ -1,0 +1,317 @@
+"""One schema object -> what it asks. In: a `Schema`. Out: a `Reading`: its own `Shape`, and the schemas that apply to
+the same value (`$ref`, `allOf`, `anyOf`). Every keyword is read, or refused with its pointer, a reason and a hint.
+
+A list of problems may be passed instead of raising at the first: the report uses that. Cost: linear in the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from guided.errors import SpecError, UnsupportedError
+from guided.limits import Limits
+from guided.spec.json_schema.keywords import KEYWORDS, Status
+from guided.spec.json_schema.numbers import Bound, NumberSet
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.resolve import Library, Schema
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
+from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
+
+__all__ = ["Reader", "Reading"]
+
+Problem = SpecError | UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one schema says: `shape` and, for each group, one of its schemas must hold as well."""
+
+    shape: Shape
+    groups: tuple[tuple[Schema, ...], ...] = ()
+
+
+class Reader:
+    """Reads schemas of one library, each once."""
+
+    def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.library, self.options, self._limits = library, options, limits
+        self._read: dict[Schema, Reading] = {}
+
+    def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
+        """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
+        found = self._read.get(schema)
+        if found is None:
+            found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+            if problems is None:
+                self._read[schema] = found
+        return found
+
+    def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
+        assert isinstance(schema.value, dict)
+        shape, groups = ANYTHING, []
+        for keyword in schema.value:
+            if keyword not in KEYWORDS or schema.hides(keyword):
+                continue
+            try:
+                if not schema.known(keyword):
+                    _check_foreign(schema, keyword)
+                elif keyword in _GROUPS:
+                    groups += _GROUPS[keyword](self, schema)
+                elif keyword in _SHAPES:
+                    shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
+                elif KEYWORDS[keyword].status is Status.REFUSED and not _has_no_effect(schema, keyword):
+                    reason = f"the keyword {keyword!r} is not enforced yet"
+                    raise UnsupportedError(reason, pointer=schema.at(keyword), hint=KEYWORDS[keyword].hint)
+            except (SpecError, UnsupportedError) as problem:
+                if problems is None:
+                    raise
+                problems.append(problem)
+        return Reading(shape, tuple(groups))
+
+    # --- groups
+
+    def _ref(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        return [(self.library.resolve(schema, _value(schema, "$ref")),)]
+
+    def _all_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        return [(branch,) for branch in self._branches(schema, "allOf")]
+
+    def _any_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        return [self._branches(schema, "anyOf")]
+
+    def _one_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        branches = self._branches(schema, "oneOf")
+        if len(branches) > 1:
+            reason = "the keyword 'oneOf' is not enforced yet for more than one branch"
+            raise UnsupportedError(reason, pointer=schema.at("oneOf"), hint=KEYWORDS["oneOf"].hint)
+        return [branches]
+
+    def _branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
+        value = _value(schema, keyword)
+        if not isinstance(value, list) or not value:
+            raise SpecError(f"{keyword} must be a non-empty array of schemas", pointer=schema.at(keyword))
+        return tuple(self.library.child(schema, keyword, at) for at in range(len(value)))
+
+    # --- shapes
+
+    def _type(self, schema: Schema, keyword: str) -> Shape:
+        value = _value(schema, keyword)
+        names = value if isinstance(value, list) else [value]
+        known = (*ALL_TYPES, "integer")
+        for at, name in enumerate(names):
+            if name not in known:
+                place = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
+                raise SpecError(f"{_show(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
+        if not names:
+            raise SpecError("type must name at least one type", pointer=schema.at(keyword))
+        types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
+        integral = "integer" in names and "number" not in names
+        return Shape(types=types, numbers=NumberSet(integral=integral), speaks_of_objects="object" in names)
+
+    def _enum(self, schema: Schema, keyword: str) -> Shape:
+        values = _value(schema, keyword)
+        if not isinstance(values, list):
+            raise SpecError("enum must be an array", pointer=schema.at(keyword))
+        unique: dict[tuple[object, ...], Json] = {}
+        for at, value in enumerate(values):
+            _check_texts(value, schema.at(keyword, at))
+            unique.setdefault(canonical(value), value)
+        return Shape(values=tuple(unique.values()))
+
+    def _const(self, schema: Schema, keyword: str) -> Shape:
+        value = _value(schema, keyword)
+        _check_texts(value, schema.at(keyword))
+        return Shape(values=(value,))
+
+    def _window(self, schema: Schema, keyword: str) -> Shape:
+        value = _value(schema, keyword)
+        count = value.small_int() if isinstance(value, Decimal10) else None
+        if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
+            count = 10**18  # as good as any bound that no text reaches
+        if count is None or count < 0:
+            raise SpecError(f"{keyword} must be a non-negative integer, not {_show(value)}", pointer=schema.at(keyword))
+        window = Window(low=count) if keyword.startswith("min") else Window(high=count)
+        if keyword.endswith("Length"):
+            return Shape(length=window)
+        return Shape(items=window) if keyword.endswith("Items") else Shape(members=window, speaks_of_objects=True)
+
+    def _bound(self, schema: Schema, keyword: str) -> Shape:
+        value, strict = _value(schema, keyword), keyword.startswith("exclusive")
+        if strict and schema.document.draft == "draft4":
+            if not isinstance(value, bool):
+                raise SpecError(f"{keyword} must be a boolean in draft4", pointer=schema.at(keyword))
+            return ANYTHING  # read with its neighbour
+        if not isinstance(value, Decimal10):
+            hint = "true belongs to draft4: give $schema or draft='draft4'" if isinstance(value, bool) else ""
+            raise SpecError(f"{keyword} must be a number, not {_show(value)}", pointer=schema.at(keyword), hint=hint)
+        if schema.document.draft == "draft4":
+            strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
+        bound = Bound(value, strict)
+        low = keyword.lower().endswith("minimum")
+        return Shape(numbers=NumberSet(low=bound) if low else NumberSet(high=bound))
+
+    def _multiple_of(self, schema: Schema, keyword: str) -> Shape:
+        value = _value(schema, keyword)
+        if not isinstance(value, Decimal10) or value.negative or not value.digits:
+            raise SpecError(f"multipleOf must be a number above 0, not {_show(value)}", pointer=schema.at(keyword))
+        if value.small_int() != 1:
+            raise UnsupportedError(
+                f"multipleOf {value} is not enforced yet", pointer=schema.at(keyword),
+                hint="write the allowed numbers out with enum, or use type: integer",
+            )  # fmt: skip
+        return Shape(numbers=NumberSet(integral=True))
+
+    def _pattern(self, schema: Schema, keyword: str) -> Shape:
+        pattern, pointer = _value(schema, keyword), schema.at(keyword)
+        if not isinstance(pattern, str):
+            raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
+        from guided.spec.regex import parse_regex
+
+        try:
+            return Shape(patterns=(parse_regex(pattern, dialect="ecma", search=True, limits=self._limits),))
+        except SpecError as error:
+            raise SpecError(f"pattern: {error.message}", text=error.text, span=error.span, hint=error.hint,
+                            pointer=pointer) from None  # fmt: skip
+        except UnsupportedError as error:
+            raise UnsupportedError(f"pattern: {error.reason}", text=error.text, span=error.span, hint=error.hint,
+                                   pointer=pointer) from None  # fmt: skip
+
+    def _format(self, schema: Schema, keyword: str) -> Shape:
+        name = _value(schema, keyword)
+        if not isinstance(name, str):
+            raise SpecError(f"format must be a string, not {_show(name)}", pointer=schema.at(keyword))
+        if self.options.format == "assert" and self.options.unknown_format == "refuse":
+            raise UnsupportedError(f"the format {name!r} is not enforced yet", pointer=schema.at(keyword),
+                                   hint="say it with pattern, or pass unknown_format='ignore'")  # fmt: skip
+        return ANYTHING
+
+    def _items(self, schema: Schema, keyword: str) -> Shape:
+        """`items`, `prefixItems` and `additionalItems` together, on the first of them that stands in the schema."""
+        value = schema.value
+        assert isinstance(value, dict)
+        if keyword != next(name for name in value if name in _ITEMS and schema.known(name)):
+            return ANYTHING
+        first = "prefixItems" if schema.known("prefixItems") else "items"
+        others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
+        prefix: tuple[Schema, ...] = ()
+        if first != others and first in value:
+            listed = value[first]
+            if first == "items" and schema.document.draft == "2020-12":
+                raise SpecError("items must be a schema", pointer=schema.at("items"),
+                                hint="2020-12 calls the list prefixItems; else give $schema or draft=")  # fmt: skip
+            if not isinstance(listed, list):
+                raise SpecError(f"{first} must be an array of schemas", pointer=schema.at(first))
+            prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
+        if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
+            raise SpecError("items must be a schema, prefixItems is the list", pointer=schema.at("items"))
+        rest = self.library.child(schema, others) if schema.known(others) else None
+        return Shape(arrays=(ArrayPart(prefix, rest),)) if prefix or rest is not None else ANYTHING
+
+    def _members(self, schema: Schema, keyword: str) -> Shape:
+        """`properties` and `additionalProperties` together, on the first of them that stands in the schema."""
+        value = schema.value
+        assert isinstance(value, dict)
+        if keyword != next(name for name in value if name in _MEMBERS):
+            return ANYTHING
+        named = value.get("properties", {})
+        if not isinstance(named, dict):
+            raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
+        for name in named:
+            _check_texts(name, schema.at("properties", name))
+        properties = {name: self.library.child(schema, "properties", name) for name in named}
+        additional = None
+        if "additionalProperties" in value:
+            additional = self.library.child(schema, "additionalProperties")
+        return Shape(objects=(ObjectPart(properties, additional),), speaks_of_objects=True)
+
+    def _required(self, schema: Schema, keyword: str) -> Shape:
+        names = _value(schema, keyword)
+        if not isinstance(names, list):
+            hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
+            raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
+                            hint=hint)  # fmt: skip
+        for at, name in enumerate(names):
+            if not isinstance(name, str):
+                raise SpecError(f"{_show(name)} is not a property name", pointer=schema.at(keyword, at))
+            _check_texts(name, schema.at(keyword, at))
+        return replace(ANYTHING, required=tuple(dict.fromkeys(names)), speaks_of_objects=True)
+
+
+def _value(schema: Schema, keyword: str) -> Json:
+    assert isinstance(schema.value, dict)
+    return schema.value[keyword]
+
+
+def _show(value: Json) -> str:
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value[:40]) if isinstance(value, str) else str(value)
+
+
+def _check_texts(value: Json, pointer: str) -> None:
+    """No string in the value holds a surrogate."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if not is_text(item):
+                raise SpecError("a lone surrogate cannot be written", pointer=pointer,
+                                hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+
+
+def _check_foreign(schema: Schema, keyword: str) -> None:
+    """A keyword of another draft has no effect; it is refused where nobody said which draft is meant."""
+    if not schema.document.declared and KEYWORDS[keyword].status is not Status.ANNOTATION:
+        other = KEYWORDS[keyword].until
+        raise UnsupportedError(
+            f"{keyword!r} is not a keyword of {schema.document.draft}, which is assumed without $schema",
+            pointer=schema.at(keyword),
+            hint=f"give $schema, or pass draft={other!r}",
+        )
+
+
+def _has_no_effect(schema: Schema, keyword: str) -> bool:
+    """Whether this use of a keyword allows every value."""
+    value = _value(schema, keyword)
+    if keyword in ("not", "uniqueItems"):
+        return value is False
+    if keyword in ("patternProperties", "dependencies", "dependentRequired", "dependentSchemas"):
+        return value == {}
+    if keyword == "if":
+        return not (schema.known("then") or schema.known("else"))
+    return value is True and keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
+
+
+_ITEMS = ("items", "prefixItems", "additionalItems")
+_MEMBERS = ("properties", "additionalProperties")
+
+_GROUPS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
+    "$ref": Reader._ref,
+    "allOf": Reader._all_of,
+    "anyOf": Reader._any_of,
+    "oneOf": Reader._one_of,
+}
+
+_SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
+    "type": Reader._type,
+    "enum": Reader._enum,
+    "const": Reader._const,
+    "pattern": Reader._pattern,
+    "format": Reader._format,
+    "multipleOf": Reader._multiple_of,
+    "required": Reader._required,
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), Reader._window
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), Reader._bound),
+    **dict.fromkeys(_ITEMS, Reader._items),
+    **dict.fromkeys(_MEMBERS, Reader._members),
+}

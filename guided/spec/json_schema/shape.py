@@ -1,0 +1,110 @@
+"""What one conjunction of schemas asks of a value. Data and `meet`; no text, no IR.
+
+A `Shape` is the set of JSON values that pass all of its parts, one part for each JSON type: the design's normal form
+is a union of shapes. `meet` is exact for everything that a shape can hold: types and constants intersect, windows
+and intervals narrow, patterns and the schemas of items and members add up (each value under a key then meets all of
+them, computed when that place is reached). Cost: linear in the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from guided.grammar.ir import Node
+from guided.spec.json_schema.numbers import EVERY_NUMBER, NumberSet
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.values import Json, canonical
+
+__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ObjectPart", "Shape", "Window"]
+
+ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A count from `low` to `high` (None: no upper bound)."""
+
+    low: int = 0
+    high: int | None = None
+
+    def meet(self, other: Window) -> Window:
+        """The counts in both."""
+        highs = [high for high in (self.high, other.high) if high is not None]
+        return Window(max(self.low, other.low), min(highs) if highs else None)
+
+    def __contains__(self, count: int) -> bool:
+        return self.low <= count and (self.high is None or count <= self.high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no count is in the window."""
+        return self.high is not None and self.high < self.low
+
+
+_ANY_COUNT = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """Schemas of the first items, and of those after them (None: anything)."""
+
+    prefix: tuple[Schema, ...]
+    rest: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPart:
+    """Schemas of named members, and of all others (None: the schema does not say)."""
+
+    properties: Mapping[str, Schema]
+    additional: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A conjunction, type by type. `values` None: no enumeration."""
+
+    types: tuple[str, ...] = ALL_TYPES
+    values: tuple[Json, ...] | None = None
+    numbers: NumberSet = EVERY_NUMBER
+    length: Window = _ANY_COUNT
+    patterns: tuple[Node, ...] = ()
+    items: Window = _ANY_COUNT
+    arrays: tuple[ArrayPart, ...] = ()
+    members: Window = _ANY_COUNT
+    required: tuple[str, ...] = ()
+    objects: tuple[ObjectPart, ...] = ()
+    speaks_of_objects: bool = False
+
+    def meet(self, other: Shape) -> Shape:
+        """The values in both. Members keep the order in which they were first named."""
+        if self is ANYTHING:
+            return other
+        return Shape(
+            types=tuple(name for name in self.types if name in other.types),
+            values=_common(self.values, other.values),
+            numbers=self.numbers.meet(other.numbers),
+            length=self.length.meet(other.length),
+            patterns=self.patterns + other.patterns,
+            items=self.items.meet(other.items),
+            arrays=self.arrays + other.arrays,
+            members=self.members.meet(other.members),
+            required=tuple(dict.fromkeys(self.required + other.required)),
+            objects=self.objects + other.objects,
+            speaks_of_objects=self.speaks_of_objects or other.speaks_of_objects,
+        )
+
+    def properties(self) -> dict[str, None]:
+        """The names declared by any part, in order."""
+        return dict.fromkeys(name for part in self.objects for name in part.properties)
+
+
+ANYTHING = Shape()
+
+
+def _common(a: tuple[Json, ...] | None, b: tuple[Json, ...] | None) -> tuple[Json, ...] | None:
+    if a is None or b is None:
+        return b if a is None else a
+    keys = {canonical(value) for value in b}
+    return tuple(value for value in a if canonical(value) in keys)

@@ -1,0 +1,179 @@
+"""How JSON is written: the encoding of string content, and the text between values. In: options. Out: IR nodes.
+
+String content is constrained on decoded characters and then spelled through `JSON_STRING` (RFC 8259, section 7): a
+character stands for itself unless it is a control, a quote or a backslash; eight have a short escape; every one has
+its `\\uXXXX` escape, above the basic plane as a pair of surrogates. A lone surrogate is no spelling of anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from guided.errors import SpecError, UnsupportedError
+from guided.grammar.ir import (
+    ANY_CHAR,
+    EPSILON,
+    UTF8,
+    Alt,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Form,
+    Length,
+    Node,
+    Not,
+    Repeat,
+    Seq,
+    Span,
+    Text,
+    charset,
+    complement,
+    intersect,
+)
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+__all__ = ["JSON_STRING", "Layout", "any_text", "comma_list", "key_other_than", "layout_of", "optional", "quoted"]
+
+_SHORT = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
+_RAW = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
+
+
+def _byte(char: str, value: int = 0) -> tuple[Span, ...]:
+    return (Span(ord(char), ord(char), value, 1),)
+
+
+def _letter(char: str) -> tuple[Span, ...]:
+    return (*_byte(char.upper()), *_byte(char.lower()))
+
+
+def _hex(step: int) -> tuple[Span, ...]:
+    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
+
+
+def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
+    """The hexadecimal digits `low` to `low + 3`, counted from 0."""
+    spans = []
+    for at in range(4):
+        for char in sorted({f"{low + at:x}", f"{low + at:X}"}):
+            spans.append(Span(ord(char), ord(char), at * step, step))
+    return tuple(spans)
+
+
+def _string_forms() -> tuple[Form, ...]:
+    raw = tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
+    short = Form(
+        charset((code, code) for code in _SHORT.values()),
+        (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in _SHORT.items())),
+    )
+    unit = Form(
+        charset(((0, 0xFFFF),)),
+        (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
+    )
+    first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
+    second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
+    return (*raw, short, unit, Form(((0x10000, 0x10FFFF),), first + second))
+
+
+JSON_STRING = Encoding("json-string", _string_forms())
+
+_GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
+
+
+def quoted(content: Node) -> Node:
+    """A JSON string with this decoded content."""
+    return Seq((Text('"'), Encoded(content, JSON_STRING), Text('"')))
+
+
+def any_text(low: int = 0, high: int | None = None) -> Node:
+    """Decoded content of `low` to `high` characters."""
+    return Repeat(ANY_CHAR, low, high)
+
+
+def key_other_than(names: tuple[str, ...], longest: int | None) -> Node:
+    """A quoted key that is none of `names`, however either is escaped."""
+    content: Node = any_text(0, longest)
+    if names:
+        content = And((content, Not(Alt(tuple(Text(name) for name in names)))))
+    return quoted(content)
+
+
+def optional(node: Node) -> Node:
+    """`node` or nothing."""
+    return Repeat(node, 0, 1)
+
+
+def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
+    """`low` to `high` items (at least one) with commas between."""
+    rest = Repeat(Seq((comma, item)), max(low, 1) - 1, None if high is None else high - 1)
+    return item if high == 1 else Seq((item, rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The text between values. `indent` None: the same at every depth."""
+
+    comma: Node
+    colon: Node
+    inside: Node
+    around: Node
+    indent: str | None = None
+
+    def between(self, level: int) -> Node:
+        """Between two items of a container at this depth (the outermost is 0)."""
+        return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """A container: its non-empty `body` (None: there is none), or nothing, between brackets."""
+        opening, closing = Text(brackets[0]), Text(brackets[1])
+        cases: list[Node] = []
+        if may_be_empty:
+            cases.append(Seq((opening, self.inside, closing)))
+        if body is not None:
+            before, after = self.inside, self.inside
+            if self.indent is not None:
+                before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
+            cases.append(Seq((opening, before, body, after, closing)))
+        return cases[0] if len(cases) == 1 else Alt(tuple(cases))
+
+
+@lru_cache(maxsize=64)
+def layout_of(options: JsonSchemaOptions) -> Layout:
+    """The layout that the options ask for."""
+    if options.separators is not None or options.indent is not None:
+        item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
+        indent = " " * options.indent if isinstance(options.indent, int) else options.indent
+        return Layout(Text(item), Text(key), EPSILON, _around(options, _GAP), indent)
+    if options.whitespace == "single_space":
+        return Layout(Text(", "), Text(": "), EPSILON, _around(options, _GAP))
+    if options.whitespace == "compact":
+        return Layout(Text(","), Text(":"), EPSILON, _around(options, _GAP))
+    gap: Node = _GAP
+    if options.whitespace != "json":
+        gap = And((_gap_pattern(options.whitespace), _GAP))
+    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
+
+
+def _around(options: JsonSchemaOptions, gap: Node) -> Node:
+    return gap if options.surrounding_whitespace else EPSILON
+
+
+def _gap_pattern(pattern: str) -> Node:
+    from guided.spec.regex import parse_regex
+
+    try:
+        return parse_regex(pattern, dialect="ecma")
+    except SpecError as error:
+        raise SpecError(
+            f"option whitespace: {error.message}", text=error.text, span=error.span, hint=error.hint
+        ) from None
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"option whitespace: {error.reason}", text=error.text, span=error.span, hint=error.hint
+        ) from None
+
+
+def sized(content: Node, low: int, high: int | None) -> Node:
+    """`content` within a window of lengths in characters."""
+    return content if low == 0 and high is None else Length(content, low, high)

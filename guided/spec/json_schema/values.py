@@ -1,0 +1,334 @@
+"""JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of
+None, bool, `Decimal10`, str, list and dict, plus the place of a JSON Pointer in the text.
+
+Text goes through the standard library's parser (fast) with duplicate keys and NaN refused; only after an error, or
+to show a place, is it scanned again token by token with positions. Cost: linear. Nesting is bounded by
+`Limits.depth`; nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from guided.errors import LimitExceeded, SpecError
+from guided.limits import Limits
+
+__all__ = [
+    "Decimal10",
+    "Json",
+    "canonical",
+    "escape",
+    "is_text",
+    "json_type",
+    "locate",
+    "normalise",
+    "read_json",
+]
+
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal10:
+    """The number `0.digits` times ten to the `exponent`, negated if `negative`; zero has no digits.
+
+    `digits` neither begins nor ends with a zero, so equal numbers are equal records.
+    """
+
+    negative: bool
+    digits: str
+    exponent: int
+
+    @classmethod
+    def parse(cls, text: str) -> Decimal10:
+        """A JSON number, whatever its size."""
+        match = _NUMBER.match(text)
+        if match is None:
+            raise SpecError(f"{text[:40]!r} is not a JSON number")
+        sign, whole, fraction, power = match.groups()
+        digits = whole + (fraction or "")
+        significant = digits.lstrip("0")
+        if not significant:
+            return cls(False, "", 0)
+        if power is not None and len(power.lstrip("+-0")) > 15:
+            raise SpecError(
+                "the exponent of a number has more than 15 digits", hint="no text could spell such a number"
+            )
+        exponent = len(whole) - (len(digits) - len(significant)) + int(power or 0)
+        return cls(sign == "-", significant.rstrip("0"), exponent)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether nothing stands after the decimal point."""
+        return self.exponent >= len(self.digits)
+
+    @property
+    def magnitude(self) -> Decimal10:
+        """The absolute value."""
+        return Decimal10(False, self.digits, self.exponent)
+
+    def small_int(self) -> int | None:
+        """The value as an int where it is one of at most 18 digits."""
+        if not self.digits:
+            return 0
+        if not self.is_integer or self.exponent > 18:
+            return None
+        value = int(self.digits.ljust(self.exponent, "0"))
+        return -value if self.negative else value
+
+    def plain(self) -> str:
+        """The shortest spelling without an exponent."""
+        if not self.digits:
+            return "0"
+        if self.exponent <= 0:
+            body = "0." + "0" * -self.exponent + self.digits
+        elif self.is_integer:
+            body = self.digits.ljust(self.exponent, "0")
+        else:
+            body = self.digits[: self.exponent] + "." + self.digits[self.exponent :]
+        return "-" + body if self.negative else body
+
+    def __str__(self) -> str:
+        if -8 <= self.exponent <= 24 and len(self.digits) <= 40:
+            return self.plain()
+        return f"{'-' if self.negative else ''}0.{self.digits[:20]}e{self.exponent}"
+
+    def _order(self) -> tuple[int, int, str]:
+        return (0, 0, "") if not self.digits else (1, self.exponent, self.digits)
+
+    def __lt__(self, other: Decimal10) -> bool:
+        if self.negative != other.negative:
+            return self.negative
+        return other._order() < self._order() if self.negative else self._order() < other._order()
+
+    def __le__(self, other: Decimal10) -> bool:
+        return self == other or self < other
+
+
+Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
+
+
+def escape(token: str) -> str:
+    """A key as one reference token of a JSON Pointer."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def is_text(text: str) -> bool:
+    """Whether the string is free of surrogates, so that it can be written at all."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+class _Refused(Exception):
+    """Raised from the hooks of `json.loads`; the place is found by scanning again."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Refused
+    return members
+
+
+def _no_constant(_: str) -> None:
+    raise _Refused
+
+
+def read_json(text: str, limits: Limits) -> Json:
+    """The value of a JSON text; SpecError with its span where the text is not JSON or repeats a key."""
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_int=Decimal10.parse,
+            parse_float=Decimal10.parse,
+        )
+    except json.JSONDecodeError as error:
+        raise SpecError(
+            f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}", text=text, span=(error.pos, error.pos + 1)
+        ) from None
+    except RecursionError:
+        raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
+    except _Refused:
+        raise _refusal(text) from None
+    return normalise(value, limits)
+
+
+def normalise(value: object, limits: Limits) -> Json:
+    """A copy of a JSON-like Python object with exact numbers; SpecError with the pointer of what is not JSON."""
+    result: list[Any] = [None]
+    # (value, container to put it in, its key there, path from the root as a linked list, depth)
+    work: list[tuple[Any, Any, Any, Any, int]] = [(value, result, 0, None, 0)]
+    count = 0
+    while work:
+        item, target, key, path, depth = work.pop()
+        count += 1
+        if depth > limits.depth:
+            raise LimitExceeded("depth", depth, limits.depth)
+        if count > limits.nodes:
+            raise LimitExceeded("nodes", count, limits.nodes)
+        if item is None or isinstance(item, bool | str | Decimal10):
+            target[key] = item
+        elif isinstance(item, int | float | Decimal):
+            target[key] = _number(item, path)
+        elif isinstance(item, Mapping):
+            target[key] = members = dict.fromkeys(item)
+            for name, child in item.items():
+                if not isinstance(name, str):
+                    raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path))
+                work.append((child, members, name, (path, name), depth + 1))
+        elif isinstance(item, list | tuple):
+            target[key] = items = [None] * len(item)
+            work.extend((child, items, at, (path, at), depth + 1) for at, child in enumerate(item))
+        else:
+            raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path))
+    root: Json = result[0]
+    return root
+
+
+def _number(item: int | float | Decimal, path: Any) -> Decimal10:
+    if not math.isfinite(item):
+        raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path))
+    if isinstance(item, int) and abs(item).bit_length() > 14_000:  # beyond Python's own limit for str(int)
+        raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint="give the schema as text")
+    # A float stands for the shortest decimal that reads back as it, as json.dumps writes it.
+    return Decimal10.parse(repr(item) if isinstance(item, float) else str(int(item) if isinstance(item, int) else item))
+
+
+def _pointer(path: Any) -> str:
+    tokens = []
+    while path is not None:
+        path, token = path
+        tokens.append(escape(str(token)))
+    return "".join("/" + token for token in reversed(tokens))
+
+
+def canonical(value: Json) -> tuple[object, ...]:
+    """A hashable key that is the same for equal JSON values only: tokens in prefix order, members sorted."""
+    out: list[object] = []
+    stack: list[Json] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            out.append(("[", len(item)))
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            names = sorted(item)
+            out.append(("{", *names))
+            stack.extend(item[name] for name in reversed(names))
+        else:
+            out.append(("bool", item) if isinstance(item, bool) else item)
+    return tuple(out)
+
+
+def json_type(value: Json) -> str:
+    """The type of a value; an integer is a number."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
+
+
+_TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open container of the text: the key or index of the current child, where that child began."""
+
+    is_object: bool
+    start: int
+    keys: set[str]
+    token: str | int | None = None
+    child: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """A finished value, or something wrong, with the path down to it."""
+
+    kind: str
+    path: list[_Level]
+    span: tuple[int, int]
+    detail: str = ""
+
+
+def _scan(text: str) -> Iterator[_Event]:
+    """Every member (with its key) and item of a JSON text as it ends, and what `read_json` refuses."""
+    stack: list[_Level] = []
+    at, expect_key = 0, False
+    while (match := _TOKEN.match(text, at)) is not None:
+        lexeme, start, at = match[1], match.start(1), match.end()
+        top = stack[-1] if stack else None
+        if lexeme in ("{", "["):
+            if top is not None and top.child < 0:
+                top.child = start
+            level = _Level(lexeme == "{", start, set())
+            if lexeme == "[":
+                level.token = 0
+            stack.append(level)
+            expect_key = lexeme == "{"
+        elif lexeme in ("}", "]"):
+            if top is not None and top.child >= 0:
+                yield _Event("value", stack, (top.child, _end(text, start)))
+            if stack:
+                stack.pop()
+            expect_key = False
+        elif lexeme == ",":
+            if top is not None:
+                yield _Event("value", stack, (top.child, _end(text, start)))
+                top.child = -1
+                expect_key = top.is_object
+                if isinstance(top.token, int):
+                    top.token += 1
+        elif expect_key and top is not None and lexeme.startswith('"'):
+            key = json.loads(lexeme, strict=False)
+            top.token, top.child, expect_key = key, start, False
+            if key in top.keys:
+                yield _Event("duplicate", stack, (start, at), key)
+            top.keys.add(key)
+        elif lexeme != ":":
+            if top is not None and top.child < 0:
+                top.child = start
+            if lexeme in ("NaN", "Infinity", "-Infinity"):
+                yield _Event("constant", stack, (start, at), lexeme)
+
+
+def _end(text: str, at: int) -> int:
+    while at > 0 and text[at - 1] in " \t\n\r":
+        at -= 1
+    return at
+
+
+def _refusal(text: str) -> SpecError:
+    for event in _scan(text):
+        pointer = "".join("/" + escape(str(level.token)) for level in event.path)
+        if event.kind == "duplicate":
+            message = f"the key {event.detail!r} is written twice in one object"
+            return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
+        if event.kind == "constant":
+            return SpecError(f"{event.detail} is not a JSON number", text=text, span=event.span, pointer=pointer)
+    return SpecError("the schema is not JSON", text=text)
+
+
+def locate(text: str, pointer: str) -> tuple[int, int]:
+    """The span of the member (key and value) or item at a JSON Pointer; the whole text where there is none."""
+    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    if not tokens:
+        return (0, len(text))
+    for event in _scan(text):
+        path = event.path
+        if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
+            return event.span
+    return (0, len(text))
