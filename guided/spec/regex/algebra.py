@@ -1,0 +1,328 @@
+"""Building and cutting regular IR nodes: small constructors that keep nodes tidy, and restriction by an edge character.
+
+In: IR nodes without `Ref`. Out: IR nodes for the same language as the operation's name says.
+
+The constructors apply only the laws that cost constant time for each part (neutral and absorbing elements, joining of
+literal text and of character sets); they copy at most `_FLAT` items of a nested sequence, so that building a
+pattern bottom-up stays linear. `Edges.restrict` gives the strings of a node whose first (or last) character lies in a
+set: by structure where that is exact, by an `And` where it is not.
+
+Everything that walks an IR tree here is a generator run by `run`, so that depth costs memory and no Python stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, TypeVar
+
+from guided.grammar.ir import (
+    ALL_CHARS,
+    ANY_CHAR,
+    EMPTY,
+    EPSILON,
+    Alt,
+    And,
+    Chars,
+    Length,
+    Node,
+    Not,
+    Ranges,
+    Repeat,
+    Seq,
+    Text,
+    charset,
+)
+
+__all__ = [
+    "ANY_TEXT",
+    "Edges",
+    "alt",
+    "as_chars",
+    "chars",
+    "conj",
+    "is_any_text",
+    "meet",
+    "negate",
+    "repeat",
+    "run",
+    "seq",
+    "text",
+    "within",
+]
+
+T = TypeVar("T")
+ANY_TEXT = Repeat(ANY_CHAR, 0, None)
+_FLAT = 16
+
+
+def run(task: Generator[Any, Any, T]) -> T:
+    """Run a generator that yields the sub-tasks it waits for and returns its result: recursion without a stack."""
+    stack: list[Generator[Any, Any, Any]] = [task]
+    value: Any = None
+    while True:
+        try:
+            child = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+            if not stack:
+                result: T = value
+                return result
+        else:
+            stack.append(child)
+            value = None
+
+
+def is_any_text(node: Node) -> bool:
+    """Whether `node` is spelled as "any text"."""
+    return node is ANY_TEXT or (
+        isinstance(node, Repeat) and node.min == 0 and node.max is None and node.item == ANY_CHAR
+    )
+
+
+def text(value: str) -> Node:
+    """The literal text; a lone surrogate in it matches nothing."""
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        return EMPTY
+    return Text(value) if value else EPSILON
+
+
+def chars(ranges: Ranges) -> Node:
+    """One character out of `ranges`; a single one becomes text."""
+    if not ranges:
+        return EMPTY
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return Text(chr(ranges[0][0]))
+    return Chars(ranges)
+
+
+def as_chars(node: object) -> Ranges | None:
+    """The character set, if the node is spelled as one."""
+    if isinstance(node, Chars):
+        return node.ranges
+    if isinstance(node, Text) and len(node.text) == 1:
+        return ((ord(node.text), ord(node.text)),)
+    return None
+
+
+def meet(a: Ranges, b: Ranges) -> Ranges:
+    """The code points in both: one pass over the two."""
+    if a is b or b is ALL_CHARS:
+        return a
+    out: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        low, high = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if low <= high:
+            out.append((low, high))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(out)
+
+
+def within(a: Ranges, b: Ranges) -> bool:
+    """Whether every code point of `a` is in `b`."""
+    return meet(a, b) == a
+
+
+def seq(parts: Iterable[Node]) -> Node:
+    """Concatenation."""
+    flat: list[Node] = []
+    for part in parts:
+        if part is EMPTY or (isinstance(part, Alt) and not part.items):
+            return EMPTY
+        if isinstance(part, Seq) and len(part.items) <= _FLAT:
+            flat.extend(part.items)
+        else:
+            flat.append(part)
+    out: list[Node] = []
+    literal: list[str] = []
+    for part in flat:
+        if isinstance(part, Text):
+            literal.append(part.text)
+            continue
+        if literal:
+            out.append(Text("".join(literal)))
+            literal.clear()
+        out.append(part)
+    if literal:
+        out.append(Text("".join(literal)))
+    return out[0] if len(out) == 1 else Seq(tuple(out)) if out else EPSILON
+
+
+def alt(branches: Iterable[Node]) -> Node:
+    """Union: single characters join one set, the empty string becomes an optional part."""
+    out: list[Node] = []
+    seen: set[int] = set()
+    ranges: list[tuple[int, int]] = []
+    first_chars = -1
+    nullable = False
+    flat: list[Node] = []
+    for branch in branches:
+        if isinstance(branch, Alt) and len(branch.items) <= _FLAT:
+            flat.extend(branch.items)
+        else:
+            flat.append(branch)
+    for branch in flat:
+        one = as_chars(branch)
+        if one is not None:
+            ranges.extend(one)
+            if first_chars < 0:
+                first_chars = len(out)
+                out.append(branch)
+        elif isinstance(branch, Seq) and not branch.items:
+            nullable = True
+        elif id(branch) not in seen:
+            seen.add(id(branch))
+            out.append(branch)
+    if first_chars >= 0:
+        out[first_chars] = chars(charset(ranges))
+    union: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
+    return repeat(union, 0, 1) if nullable else union
+
+
+def repeat(item: Node, low: int, high: int | None) -> Node:
+    """`item`, `low` to `high` times. Repeats of a plain star or plus join, so that stars do not nest."""
+    if high == 0 or item == EPSILON:
+        return EPSILON
+    if isinstance(item, Alt) and not item.items:
+        return EPSILON if low == 0 else EMPTY
+    if low == 1 and high == 1:
+        return item
+    if isinstance(item, Repeat) and item.max is None and item.min <= 1:
+        return Repeat(item.item, item.min if low else 0, None)
+    if isinstance(item, Repeat) and item.min == 0 and item.max == 1 and (low == 0 or high is None):
+        return Repeat(item.item, 0, high)
+    one = as_chars(item)
+    return Repeat(item if one is None else Chars(one), low, high)
+
+
+def conj(a: Node, b: Node) -> Node:
+    """Intersection."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Alt) and not one.items:
+            return EMPTY
+        if is_any_text(one):
+            return other
+        if isinstance(one, Seq) and not one.items:
+            return EPSILON if Edges().nullable(other) else EMPTY
+    if a is b:
+        return a
+    left = a.items if isinstance(a, And) and len(a.items) <= _FLAT else (a,)
+    right = b.items if isinstance(b, And) and len(b.items) <= _FLAT else (b,)
+    return And((*left, *right))
+
+
+def negate(node: Node) -> Node:
+    """Complement."""
+    if isinstance(node, Alt) and not node.items:
+        return ANY_TEXT
+    if is_any_text(node):
+        return EMPTY
+    return node.item if isinstance(node, Not) else Not(node)
+
+
+Edge = tuple[bool, Ranges]
+"""(holds the empty string, characters that a string of it can begin or end with; perhaps a few more)"""
+
+
+class Edges:
+    """First and last characters of IR nodes, remembered by node (and the nodes with them: identities are keys)."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bool], Edge] = {}
+        self._kept: list[Node] = []
+
+    def nullable(self, node: Node) -> bool:
+        """Whether the empty string is in the language (exact)."""
+        return self.edge(node, False)[0]
+
+    def edge(self, node: Node, last: bool) -> Edge:
+        """(nullable, the first characters), or the last ones."""
+        found = self._known.get((id(node), last))
+        return run(self._edge(node, last)) if found is None else found
+
+    def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
+        key = (id(node), last)
+        if key in self._known:
+            return self._known[key]
+        result: Edge
+        match node:
+            case Chars(ranges):
+                result = (False, ranges)
+            case Text(value):
+                code = ord(value[-1 if last else 0])
+                result = (False, ((code, code),))
+            case Seq(items):
+                parts: list[tuple[int, int]] = []
+                nullable = True
+                for item in reversed(items) if last else items:
+                    nullable, some = yield self._edge(item, last)
+                    parts.extend(some)
+                    if not nullable:
+                        break
+                result = (nullable, charset(parts))
+            case Alt(items):
+                edges = []
+                for item in items:
+                    edges.append((yield self._edge(item, last)))
+                result = (any(e[0] for e in edges), charset(r for e in edges for r in e[1]))
+            case Repeat(item, low, _):
+                nullable, some = yield self._edge(item, last)
+                result = (low == 0 or nullable, some)
+            case And(items):
+                result = (True, ALL_CHARS)
+                for item in items:
+                    nullable, some = yield self._edge(item, last)
+                    result = (result[0] and nullable, meet(result[1], some))
+            case Not(item):
+                result = (not (yield self._edge(item, last))[0], ALL_CHARS)
+            case Length(item, low, high):
+                nullable, some = yield self._edge(item, last)
+                result = (low == 0 and nullable, some if high != 0 else ())
+            case _:
+                raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
+        self._known[key] = result
+        self._kept.append(node)
+        return result
+
+    def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
+        """The strings of `node` whose first (last) character is in `ranges`; and "" if `empty` and `node` has it."""
+        return run(self._restrict(node, ranges, empty, last))
+
+    def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
+        nullable, some = yield self._edge(node, last)
+        inside = meet(some, ranges)
+        if not inside:
+            return EPSILON if nullable and empty else EMPTY
+        if inside == some and (empty or not nullable):
+            return node
+        match node:
+            case Chars(_):
+                return chars(inside)
+            case Seq(items):
+                end, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
+                end_nullable = (yield self._edge(end, last))[0]
+                if not end_nullable or len(items) <= 3:
+                    cut = yield self._restrict(end, ranges, False, last)
+                    whole = seq((*rest, cut) if last else (cut, *rest))
+                    if not end_nullable:
+                        return whole
+                    return alt((whole, (yield self._restrict(seq(rest), ranges, empty, last))))
+            case Alt(items):
+                branches = []
+                for item in items:
+                    branches.append((yield self._restrict(item, ranges, empty, last)))
+                return alt(branches)
+            case Repeat(item, low, high):
+                if not (yield self._edge(item, last))[0]:
+                    cut = yield self._restrict(item, ranges, False, last)
+                    rest_of = repeat(item, max(low - 1, 0), None if high is None else high - 1)
+                    some_text = seq((rest_of, cut) if last else (cut, rest_of))
+                    return alt((EPSILON, some_text)) if low == 0 and empty else some_text
+            case _:
+                pass
+        mark = seq((ANY_TEXT, chars(ranges)) if last else (chars(ranges), ANY_TEXT))
+        return conj(node, alt((EPSILON, mark)) if empty else mark)

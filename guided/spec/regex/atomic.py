@@ -1,0 +1,110 @@
+"""Atomic groups and possessive quantifiers as lookarounds: (?>X) is the first way that X matches, and no other.
+
+In: a tree that keeps the order of preference. Out: a tree whose ways to match are exactly that first way, or None where
+the laws below do not decide:
+
+- X whose language is prefix-free (no string of it begins another) has one way at most: (?>X) = X
+- (?>A|B) = (?>A) | (?!A)(?>B)
+- (?>AB) = A(?>B) for prefix-free A, and (?>A) where B is empty
+- (?>A{m,n}) = A{m,n-1}(?!A) | A{n} for prefix-free A that is never empty; lazy: A{m}
+
+Prefix-freeness is decided on derivatives with looks taken as satisfied: a larger language, so the answer "yes" is safe. It
+costs at most `_STATES` derivatives for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from guided.grammar.ir import EMPTY, EPSILON, Node, Seq
+
+from .algebra import run
+from .terms import Terms, TooLarge
+from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, is_plain, look, times
+
+__all__ = ["atomic"]
+
+_STATES = 500
+
+
+def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
+    """The tree of (?>tree), or None where it cannot be expressed."""
+    return run(_atomic(tree, span))
+
+
+def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | None]:
+    if _prefix_free(tree):
+        return tree
+    match tree:
+        case Or(items):
+            result: Tree | None = yield _atomic(items[-1], span)
+            for branch in reversed(items[:-1]):
+                first = yield _atomic(branch, span)
+                if first is None or result is None:
+                    return None
+                shut = look(branch, ahead=True, negative=True, span=span)
+                result = either([first, cat([shut, result])], ordered=True)
+            return result
+        case Cat(items) | Seq(items):
+            head = 0
+            while head < len(items) and _prefix_free(items[head]):
+                head += 1
+            if head < len(items) - 1:
+                return None
+            last = yield _atomic(items[-1], span)
+            return None if last is None else cat([*items[:-1], last])
+        case Times(item, low, high, lazy, _):
+            if not _prefix_free(item) or _nullable(item):
+                return EPSILON if lazy and low == 0 else None
+            if lazy or low == high:
+                return times(item, low, low, lazy=False, span=span, ordered=True)
+            shut = look(item, ahead=True, negative=True, span=span)
+            fewer = times(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
+            ended = cat([fewer, shut])
+            if high is None:
+                return ended
+            return either([ended, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True)
+        case _:
+            return None
+
+
+def _superset(tree: Tree) -> Node:
+    """The tree with every look taken as satisfied."""
+    todo, size = [tree], 0
+    while todo:  # nested atomic groups ask about the same parts again and again: ask about small ones only
+        size += 1
+        at = todo.pop()
+        todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
+        if size > 20 * _STATES:
+            raise TooLarge
+    plain = erase(tree, looks=True)
+    assert not isinstance(plain, (Cat, Or, Times, Look))
+    return plain
+
+
+def _nullable(tree: Tree) -> bool:
+    terms = Terms(limit=20 * _STATES)
+    return terms.nullable[terms.read(_superset(tree))]
+
+
+def _prefix_free(tree: Tree) -> bool:
+    if is_plain(tree) and tree in (EPSILON, EMPTY):
+        return True
+    terms = Terms(limit=20 * _STATES)
+    try:
+        start = terms.read(_superset(tree))
+        todo, seen = [start], {start}
+        while todo:
+            term = todo.pop()
+            for _, target in terms.moves(term):
+                if terms.nullable[term]:
+                    return False
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+            if len(seen) > _STATES:
+                return False
+    except TooLarge:
+        return False
+    return True

@@ -1,0 +1,136 @@
+r"""Character sets of ECMA-262's regular expressions with the u flag: \d \s \w \p{..} and case-insensitive matching.
+
+In: names and sets. Out: `Ranges`. The data is unicode.txt beside this file, written by make_unicode.mjs from a RegExp
+engine: the Unicode version is the same whatever Python runs. Read at the first \p{..}; each set is decoded when first
+asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
+
+from .algebra import meet
+from .terms import contains
+
+__all__ = ["LINE_ENDS", "UnknownProperty", "category", "ignore_case", "property_set", "word"]
+
+LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+_DIGIT: Ranges = ((0x30, 0x39),)
+_WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+_SPACE: Ranges = (
+    (0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+    (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+)  # fmt: skip
+_UNIONS = {
+    "L": "Lu Ll Lt Lm Lo", "LC": "Lu Ll Lt", "M": "Mn Mc Me", "N": "Nd Nl No", "P": "Pc Pd Ps Pe Pi Pf Po",
+    "S": "Sm Sc Sk So", "Z": "Zs Zl Zp", "C": "Cc Cf Cs Co Cn",
+}  # fmt: skip
+_UNION_NAMES = {
+    "Letter": "L", "Cased_Letter": "LC", "Mark": "M", "Combining_Mark": "M", "Number": "N", "Punctuation": "P",
+    "punct": "P", "Symbol": "S", "Separator": "Z", "Other": "C",
+}  # fmt: skip
+_VALUED = {"General_Category": "gc", "gc": "gc", "Script": "sc", "sc": "sc", "Script_Extensions": "scx", "scx": "scx"}
+
+
+class UnknownProperty(Exception):
+    """No such property or value; the text is a hint."""
+
+
+@cache
+def _data() -> dict[tuple[str, str], str]:
+    """(key, name) -> the encoded set, for every name."""
+    found: dict[tuple[str, str], str] = {}
+    for line in files(__package__).joinpath("unicode.txt").read_text(encoding="ascii").splitlines()[1:]:
+        key, names, *rest = line.split(" ", 2)
+        for name in names.split("="):
+            found[key, name] = rest[0] if rest else ""
+    return found
+
+
+def _decode(encoded: str) -> Ranges:
+    out: list[tuple[int, int]] = []
+    at = 0
+    for pair in encoded.split():
+        gap, _, length = pair.partition(".")
+        low = at + int(gap, 36)
+        at = low + (int(length, 36) if length else 1)
+        out.append((low, at - 1))
+    return charset(out)
+
+
+@cache
+def _stored(key: str, name: str) -> Ranges | None:
+    encoded = _data().get((key, name))
+    return None if encoded is None else _decode(encoded)
+
+
+@cache
+def _general_category(name: str) -> Ranges | None:
+    short = _UNION_NAMES.get(name, name)
+    if short not in _UNIONS:
+        return _stored("gc", name)
+    return charset(r for part in _UNIONS[short].split() for r in _stored("gc", part) or ())
+
+
+@cache
+def property_set(name: str, value: str | None = None) -> Ranges:
+    r"""The set of \p{name} or \p{name=value}; names are exact, as ECMA-262 wants."""
+    if value is not None:
+        key = _VALUED.get(name)
+        if key is None:
+            raise UnknownProperty("the properties with a value are General_Category, Script and Script_Extensions")
+        found = _general_category(value) if key == "gc" else _stored(key, value)
+        if found is None and key == "scx":
+            found = _stored("sc", value)
+        if found is None:
+            raise UnknownProperty(f"{name} has no such value; names are exact, with their capitals and underscores")
+        return found
+    special = {"Any": ALL_CHARS, "ASCII": ((0, 0x7F),)}
+    if name in special:
+        return special[name]
+    if name == "Assigned":
+        return complement(_stored("gc", "Cn") or ())
+    found = _general_category(name)
+    if found is None:
+        found = _stored("bin", name)
+    if found is None:
+        known = ("sc", name) in _data()
+        raise UnknownProperty(
+            f"write \\p{{Script={name}}}" if known else "names are exact, with their capitals and underscores"
+        )
+    return found
+
+
+@cache
+def _orbits() -> dict[int, tuple[int, ...]]:
+    """Each character that has other cases -> all characters of its case-folding class."""
+    found = {}
+    for orbit in _data()["fold", "orbits"].split():
+        members = tuple(int(member, 16) for member in orbit.split("="))
+        for member in members:
+            found[member] = members
+    return found
+
+
+@cache
+def ignore_case(ranges: Ranges) -> Ranges:
+    """All characters that match one of `ranges` when case is ignored."""
+    more = [(other, other) for code, orbit in _orbits().items() if contains(ranges, code) for other in orbit]
+    return charset((*ranges, *more)) if more else ranges
+
+
+def word(any_case: bool) -> Ranges:
+    r"""The word characters of \w and \b."""
+    return ignore_case(_WORD) if any_case else _WORD
+
+
+def category(letter: str, any_case: bool) -> Ranges:
+    r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
+    ranges = {"d": _DIGIT, "s": _SPACE, "w": word(any_case)}[letter.lower()]
+    return complement(ranges) if letter.isupper() else ranges
+
+
+_ = meet

@@ -1,0 +1,118 @@
+"""Character sets of Python's `re` for `str` patterns: \\d \\w \\s, and what a set matches when case is ignored.
+
+In: code points and sets. Out: `Ranges`. Everything comes from the running Python's own `str` methods, so it is of the
+same Unicode version as its `re`.
+
+Ignoring case, `re` compares the *simple* lower case of the text's character with the lower cases of the pattern's
+characters, plus for each the other lower-case characters with the same upper case ("ſ" for "s"). A set that holds no
+cased character is compared as it is. One oddity is kept: a set of several members does not find the capital of
+a character past U+FFFF that is spelled in it as a capital, if the running `re` does not.
+
+Cost: one pass over the assigned planes for each class (some milliseconds), then remembered.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache
+
+from guided.grammar.ir import Ranges, charset, complement
+
+from .algebra import meet
+from .terms import contains
+
+__all__ = ["ASCII_DIGIT", "ASCII_SPACE", "ASCII_WORD", "category", "ignore_case"]
+
+ASCII_DIGIT: Ranges = ((0x30, 0x39),)
+ASCII_SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
+ASCII_WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+_ASCII = {"d": ASCII_DIGIT, "s": ASCII_SPACE, "w": ASCII_WORD}
+
+
+@cache
+def category(letter: str, ascii_only: bool) -> Ranges:
+    r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
+    if letter.isupper():
+        return complement(category(letter.lower(), ascii_only))
+    if ascii_only:
+        return _ASCII[letter]
+    # Planes 4 to 13 have never held a character, and 15 and 16 are for private use.
+    codes = (*range(0x40000), *range(0xE0000, 0xE1000))
+    everything = "".join(map(chr, codes))
+    spans = (match.span() for match in re.finditer(rf"\{letter}+", everything))
+    return charset((codes[start], codes[end - 1]) for start, end in spans)
+
+
+@cache
+def _cases() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
+    """(character -> lower case, character -> upper case, lower case -> the lower cases that match it)."""
+    lower, upper = {}, {}
+    same: dict[str, list[int]] = defaultdict(list)
+    for start in range(0, sys.maxunicode + 1, 256):
+        block = "".join(map(chr, range(start, start + 256)))
+        if block.lower() == block == block.upper():
+            continue
+        for code, c in enumerate(block, start):
+            if c.lower() != c:
+                lower[code] = ord(c.lower()[0])
+            if c.upper() != c:
+                upper[code] = ord(c.upper()[0])
+                if c.lower() == c:
+                    same[c.upper()].append(code)
+    return lower, upper, {code: tuple(group) for group in same.values() if len(group) > 1 for code in group}
+
+
+@cache
+def _finds_astral_capitals() -> bool:
+    return re.fullmatch("(?i)[\U00010400x]", "\U00010400") is not None
+
+
+def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
+    if ascii_only:
+        return bool(meet(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
+    lower, upper, _ = _cases()
+    return any(contains(ranges, code) for table in (lower, upper) for code in table)
+
+
+def ignore_case(
+    members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, alone: bool = False
+) -> Ranges:
+    r"""What a set matches when case is ignored.
+
+    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is one
+    literal character outside a set.
+    """
+    ranges = charset((low, max(low, high)) for low, high in members)
+    astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not alone
+    if not astral and not _is_cased(ranges, ascii_only):
+        return charset((*ranges, *classes))
+    lower, upper, same = _cases()
+    if ascii_only:
+        lower, same = {code: code + 32 for code in range(0x41, 0x5B)}, {}
+    wanted: list[tuple[int, int]] = [*classes]
+    for low, high in members:
+        if high < 0 and low > 0xFFFF and not alone and not _finds_astral_capitals():
+            wanted.append((low, low))
+            continue
+        part = charset(((low, max(low, high)),))
+        found = [lower[code] for code in lower if contains(part, code)]
+        found.extend(code for key, group in same.items() if contains(part, key) for code in group)
+        found.extend(code for key in found[:] for code in same.get(key, ()))
+        if high > 0xFFFF:
+            found.extend(code for code in upper if contains(part, upper[code]))
+        wanted.extend((code, code) for code in found)
+        wanted.extend(part if high > 0xFFFF else meet(part, _unchanged(ascii_only)))
+    kept = charset(wanted)
+    capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]
+    return charset((*meet(kept, _unchanged(ascii_only)), *capitals))
+
+
+@cache
+def _unchanged(ascii_only: bool) -> Ranges:
+    """The characters that are their own lower case."""
+    if ascii_only:
+        return complement(((0x41, 0x5A),))
+    return complement(charset((code, code) for code in _cases()[0]))

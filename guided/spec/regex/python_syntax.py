@@ -1,0 +1,486 @@
+r"""The `python` dialect: what `re` accepts as a `str` pattern, read with exact places for its errors.
+
+In: the pattern. Out: a `Tree` in which flags, sets, escapes and comments are resolved. Messages are `re`'s own where it
+has one. A pattern is refused with `SpecError` exactly where the running `re` refuses it; back-references and conditional
+groups are valid but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
+
+One departure from `re`: where an alternation is of single characters only, `re` turns it into a set, and with (?i) a set
+misses the capitals past U+FFFF that are spelled in it as capitals; here the alternation matches them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from functools import lru_cache
+
+from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
+from guided.limits import Limits
+
+from .algebra import alt, text
+from .python_chars import category, ignore_case
+from .reader import MAX_WIDTH, Frame, Reader
+from .tree import Tree, boundary, line_end, line_start, look
+
+__all__ = ["PythonReader"]
+
+I, M, S, X, A = 1, 2, 4, 8, 16  # noqa: E741
+_FLAGS = {"i": I, "m": M, "s": S, "x": X, "a": A, "u": 0}
+_NEWLINE: Ranges = ((10, 10),)
+_MAX_REPEAT = 4294967295
+_SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
+_OCTAL, _DIGITS, _HEX = "01234567", "0123456789", "0123456789abcdefABCDEF"
+_SPACE = " \t\n\r\v\f"
+_NAME_HINT = "a name is a Python identifier"
+
+
+@lru_cache(maxsize=1024)
+def _folded(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
+    if flags & I:
+        return ignore_case(members, classes, ascii_only=bool(flags & A), alone=alone)
+    return charset((*((low, max(low, high)) for low, high in members), *classes))
+
+
+class PythonReader(Reader):
+    """One reading of one pattern."""
+
+    literals = re.compile(r"[^\\.^$|()\[{*+?]+")
+
+    def __init__(self, pattern: str, limits: Limits, *, ordered: bool = False) -> None:
+        super().__init__(pattern, limits, ordered=ordered)
+        self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
+        self.names: dict[str, int] = {}
+        self.later: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are open
+        self.global_unicode = False
+
+    # --- what stands at the cursor
+
+    def item(self, c: str) -> None:
+        start = self.at
+        if self.flags & X and c in _SPACE + "#":
+            self.at += 1
+            if c == "#":
+                self._skip_to("\n")
+        elif c == "\\":
+            self._escape()
+        elif c == "[":
+            self._set()
+        elif c == "(":
+            self._open(start)
+        elif c in "*+?{":
+            self._quantifier(c)
+        elif c in ".^$":
+            self.at += 1
+            if c == ".":
+                self.push_set(ALL_CHARS if self.flags & S else complement(_NEWLINE), start)
+            else:
+                self._anchor(c, start)
+        elif self.flags & (I | X) or not self.push_literals("*+?{"):
+            self.at += 1
+            self._literal(ord(c), start)
+
+    def _literal(self, code: int, start: int) -> None:
+        if self.flags & I:
+            self.push_set(_folded(((code, -1),), (), self.flags & (I | A), True), start)
+        else:
+            self.push(text(chr(code)), start, 1, 1)
+
+    def _skip_to(self, end: str) -> bool:
+        """Step past the next `end`; a backslash takes the character after it along."""
+        while self.at < len(self.text):
+            c = self.text[self.at]
+            if c == "\\" and self.at + 1 == len(self.text):
+                raise self.error("bad escape (end of pattern)", self.at, hint="write \\\\ for a backslash")
+            self.at += 2 if c == "\\" else 1
+            if c == end:
+                return True
+        return False
+
+    def _anchor(self, letter: str, start: int) -> None:
+        span = (start, self.at)
+        many = bool(self.flags & M)
+        tree: Tree
+        if letter in "^A":
+            tree = line_start(_NEWLINE if many and letter == "^" else (), span)
+        elif letter in "Zz" or many:
+            tree = line_end(() if letter in "Zz" else _NEWLINE, span)
+        else:  # $ alone: at the end, or before a newline that ends the text
+            end = line_end((), span)
+            from .tree import cat
+
+            tree = look(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
+        self.push(tree, start, 0, 0, "anchor")
+
+    # --- escapes
+
+    def _escape(self) -> None:
+        start = self.at
+        self.at += 1
+        c = self.peek()
+        if c in ("A", "Z", "b", "B") or (c == "z" and sys.version_info >= (3, 14)):
+            self.at += 1
+            if c in "bB":
+                word = category("w", bool(self.flags & A))
+                self.push(boundary(word, c == "B", (start, self.at)), start, 0, 0, "anchor")
+            else:
+                self._anchor(c, start)
+        elif c and c in "dDsSwW":
+            self.at += 1
+            self.push_set(category(c, bool(self.flags & A)), start)
+        elif c and c in "123456789":
+            self._reference(start)
+        else:
+            self._literal(self._character(start, in_set=False), start)
+
+    def _character(self, start: int, *, in_set: bool) -> int:
+        """The code point of an escape; the cursor is after its backslash."""
+        c = self.peek()
+        if not c:
+            raise self.error("bad escape (end of pattern)", start, hint="write \\\\ for a backslash")
+        self.at += 1
+        if c in _SIMPLE:
+            return _SIMPLE[c]
+        if c in "xuU":
+            count = {"x": 2, "u": 4, "U": 8}[c]
+            digits = self.digits(_HEX, count)
+            if len(digits) < count:
+                raise self.error(
+                    f"incomplete escape \\{c}{digits}", start, hint=f"\\{c} takes {count} hexadecimal digits"
+                )
+            if int(digits, 16) > sys.maxunicode:
+                raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
+            return int(digits, 16)
+        if c == "N":
+            return self._named(start)
+        if c in _OCTAL and (in_set or c == "0"):
+            digits = c + self.digits(_OCTAL, 2)
+            return self._octal(digits, start)
+        if c.isascii() and c.isalnum():
+            hint = "Python's re has no such escape; for a literal letter leave out the backslash"
+            if c in "pP":
+                hint = "Python's re has no Unicode properties: spell the set out, or use dialect='ecma'"
+            elif c == "z":
+                hint = "write \\Z for the end of the text"
+            elif c == "k":
+                hint = "write (?P=name); back-references are not enforced, though"
+            elif in_set:
+                hint = "this escape has no meaning inside a set"
+            raise self.error(f"bad escape \\{c}", start, hint=hint)
+        return ord(c)
+
+    def _octal(self, digits: str, start: int) -> int:
+        if int(digits, 8) > 0o377:
+            raise self.error(
+                f"octal escape value \\{digits} outside of range 0-0o377", start, hint="write \\xNN or \\uNNNN"
+            )
+        return int(digits, 8)
+
+    def _named(self, start: int) -> int:
+        if not self.take("{"):
+            raise self.error("missing {", start, hint="write \\N{NAME OF THE CHARACTER}")
+        name = self._until("}", "character name", start)
+        try:
+            return ord(unicodedata.lookup(name))
+        except (KeyError, TypeError):
+            hint = "use a name of the Unicode character database"
+            raise self.error(f"undefined character name {name!r}", start, hint=hint) from None
+
+    def _until(self, end: str, what: str, start: int) -> str:
+        """The text up to `end`, which is stepped over."""
+        first = self.at
+        if not self._skip_to(end):
+            if first == len(self.text):
+                raise self.error(f"missing {what}", start, hint=f"write a {what} and {end}")
+            raise self.error(f"missing {end}, unterminated name", start, hint=f"close the name with {end}")
+        name = self.text[first : self.at - 1]
+        if not name:
+            raise self.error(f"missing {what}", start, hint=f"write a {what} before {end}")
+        return name
+
+    def _reference(self, start: int) -> None:
+        """A back-reference, or an octal escape of three digits."""
+        digits = self.digits(_DIGITS, 2)
+        if len(digits) == 2 and digits[0] in _OCTAL and digits[1] in _OCTAL and self.peek() in tuple(_OCTAL):
+            self.at += 1
+            self._literal(self._octal(digits + self.text[self.at - 1], start), start)
+            return
+        if int(digits) >= len(self.groups):
+            hint = "there is no such group; write \\0NN for an octal escape"
+            raise self.error(f"invalid group reference {int(digits)}", start, hint=hint)
+        self._refer(int(digits), start)
+
+    def _refer(self, group: int, start: int) -> None:
+        width = self.groups[group]
+        if width is None:
+            raise self.error("cannot refer to an open group", start, hint="refer to a group after its )")
+        self._check_behind(group, start)
+        self.refuse(
+            "back-references are not enforced: the language is not regular",
+            start,
+            self.at,
+            "repeat the group's pattern, or list the possible texts as alternatives",
+        )
+        self.push(EPSILON, start, *width)
+
+    def _check_behind(self, group: int, start: int) -> None:
+        """`re` wants groups that a lookbehind refers to closed before the outermost lookbehind began."""
+        first = next((f.number for f in self.stack if f.kind == "look" and not f.ahead), None)
+        if first is not None and group >= first:
+            message = "cannot refer to group defined in the same lookbehind subpattern"
+            raise self.error(message, start, hint="define the group before the lookbehind")
+
+    # --- sets
+
+    def _set(self) -> None:
+        start = self.at
+        self.at += 1
+        negate = self.take("^")
+        members: list[tuple[int, int]] = []
+        classes: list[Ranges] = []
+        first = True
+        while True:
+            here = self.at
+            c = self.peek()
+            if not c:
+                raise self.error(
+                    "unterminated character set", start, start + 1, hint="close the set with ], or write \\["
+                )
+            if c == "]" and not first:
+                self.at += 1
+                break
+            first = False
+            low = self._member()
+            if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
+                self.at += 1
+                if not self.peek():
+                    continue
+                high = self._member()
+                if isinstance(low, tuple) or isinstance(high, tuple) or high < low:
+                    hint = "the ends of a range are single characters, the lower one first; write \\- for a hyphen"
+                    raise self.error(f"bad character range {self.text[here : self.at]}", here, hint=hint)
+                members.append((low, high))
+            elif isinstance(low, tuple):
+                classes.append(low)
+            else:
+                members.append((low, -1))
+        union: Ranges = classes[0] if len(classes) == 1 else charset(r for ranges in classes for r in ranges)
+        alone = len(members) == 1 and members[0][1] < 0 and not classes
+        ranges = _folded(tuple(members), union, self.flags & (I | A), alone)
+        self.push_set(complement(ranges) if negate else ranges, start)
+
+    def _member(self) -> int | Ranges:
+        """One character or class of a set."""
+        start = self.at
+        c = self.text[start]
+        self.at += 1
+        if c != "\\":
+            return ord(c)
+        letter = self.peek()
+        if letter and letter in "dDsSwW":
+            self.at += 1
+            return category(letter, bool(self.flags & A))
+        return self._character(start, in_set=True)
+
+    # --- quantifiers
+
+    def _quantifier(self, c: str) -> None:
+        start = self.at
+        self.at += 1
+        low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
+        if c == "{":
+            if self.peek() == "}":
+                return self._literal(ord(c), start)
+            fewest = self.digits(_DIGITS)
+            most = self.digits(_DIGITS) if self.take(",") else fewest
+            if not self.take("}"):
+                self.at = start + 1
+                return self._literal(ord(c), start)
+            low, high = self.number(fewest, start), self.number(most, start) if most else None
+            if max(low, high or 0) >= _MAX_REPEAT:
+                raise self.error("the repetition number is too large", start, hint="counts end at 4294967294")
+            if high is not None and high < low:
+                hint = f"write {{{high},{low}}}"
+                raise self.error("min repeat greater than max repeat", start, hint=hint)
+        pieces = self.frame.pieces
+        if not pieces or pieces[-1].kind == "anchor":
+            hint = f"put something to repeat before it, or write \\{c}"
+            raise self.error("nothing to repeat", start, hint=hint)
+        if pieces[-1].kind == "repeat":
+            hint = "wrap the repeated part: (?:..)"
+            raise self.error("multiple repeat", start, hint=hint)
+        lazy = self.take("?")
+        possessive = not lazy and self.take("+")
+        return self.quantify(low, high, start, lazy=lazy, possessive=possessive)
+
+    # --- groups
+
+    def _open(self, start: int) -> None:
+        self.at += 1
+        if not self.take("?"):
+            return self._capture(start, None)
+        c = self.peek()
+        if not c:
+            raise self.error("unexpected end of pattern", start, hint="(? begins a group of a special kind: (?:..)")
+        self.at += 1
+        if c == "P":
+            return self._named_group(start)
+        if c == ":":
+            return self.open(Frame("group", start, self.flags))
+        if c == ">":
+            return self.open(Frame("atomic", start, self.flags))
+        if c == "#":
+            if not self._skip_to(")"):
+                raise self.error("missing ), unterminated comment", start, hint="close the comment with )")
+            return None
+        if c in "=!<":
+            return self._look(c, start)
+        if c == "(":
+            return self._conditional(start)
+        if c in _FLAGS or c in "-Lt":
+            return self._inline_flags(start)
+        hint = "groups are (..), (?:..), (?P<name>..), (?=..), (?!..), (?<=..), (?<!..), (?>..), (?flags:..), (?#..)"
+        raise self.error(f"unknown extension ?{c}", start, hint=hint)
+
+    def _capture(self, start: int, name: str | None) -> None:
+        number = len(self.groups)
+        if name is not None:
+            if name in self.names:
+                message = f"redefinition of group name {name!r} as group {number}; was group {self.names[name]}"
+                raise self.error(message, start, hint="give the group another name")
+            self.names[name] = number
+        self.groups.append(None)
+        self.open(Frame("capture", start, self.flags, number=number))
+
+    def close_group(self, frame: Frame, low: int, high: int) -> None:
+        if frame.kind == "capture":
+            self.groups[frame.number] = (low, high)
+
+    def _named_group(self, start: int) -> None:
+        if self.take("<"):
+            name = self._until(">", "group name", start)
+            self._check_name(name, start)
+            return self._capture(start, name)
+        if self.take("="):
+            name = self._until(")", "group name", start)
+            self._check_name(name, start)
+            if name not in self.names:
+                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this place")
+            return self._refer(self.names[name], start)
+        c = self.peek()
+        self.at += len(c)
+        message = f"unknown extension ?P{c}" if c else "unexpected end of pattern"
+        raise self.error(message, start, hint="(?P<name>..) names a group, (?P=name) refers to it")
+
+    def _check_name(self, name: str, start: int) -> None:
+        if not name.isidentifier():
+            raise self.error(f"bad character in group name {name!r}", start, hint=_NAME_HINT)
+
+    def _look(self, c: str, start: int) -> None:
+        ahead = c != "<"
+        if not ahead:
+            c = self.peek()
+            self.at += len(c)
+            if not c:
+                raise self.error("unexpected end of pattern", start, hint="a lookbehind is (?<=..) or (?<!..)")
+            if c not in "=!":
+                hint = "a named group is (?P<name>..), a lookbehind (?<=..) or (?<!..)"
+                raise self.error(f"unknown extension ?<{c}", start, hint=hint)
+        self.open(Frame("look", start, self.flags, number=len(self.groups), ahead=ahead, negative=c == "!"))
+
+    def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
+        if low != high or low >= MAX_WIDTH:
+            hint = "give every alternative the same width; dialect='ecma' takes any width"
+            raise self.error("look-behind requires fixed-width pattern", *span, hint=hint)
+
+    def _conditional(self, start: int) -> None:
+        name = self._until(")", "group name", start)
+        group = self.names.get(name, 0)
+        if name.isidentifier():
+            if name not in self.names:
+                raise self.error(f"unknown group name {name!r}", start, hint="define the group before this place")
+        else:
+            try:
+                group = int(name) if len(name) <= 20 else -1
+            except ValueError:
+                group = -1
+            if group < 0 or (sys.version_info >= (3, 12) and not (name.isdecimal() and name.isascii())):
+                raise self.error(f"bad character in group name {name!r}", start, hint=_NAME_HINT + ", or a number")
+            if group == 0:
+                raise self.error("bad group number", start, hint="groups are numbered from 1")
+            if group >= 1 << 30:
+                raise self.error(f"invalid group reference {group}", start, hint="there is no such group")
+            self.later.setdefault(group, (start, self.at))
+        self._check_behind(group, start)
+        self.refuse(
+            "conditional groups are not enforced", start, self.at, "write the two cases as alternatives: (?:..|..)"
+        )
+        self.open(Frame("conditional", start, self.flags))
+
+    def branch(self) -> None:
+        frame = self.frame
+        if frame.kind == "conditional" and frame.branches:
+            hint = "group the alternatives: (?:..|..)"
+            raise self.error("conditional backref with more than two branches", self.at - 1, hint=hint)
+        super().branch()
+
+    def check_end(self) -> None:
+        for group, span in self.later.items():
+            if group >= len(self.groups):
+                raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
+
+    # --- flags
+
+    def _inline_flags(self, start: int) -> None:
+        self.at -= 1
+        on = self._flag_letters(start, ":-)", "missing -, : or )")
+        c = self.text[self.at]
+        self.at += 1
+        if c == ")":
+            if len(self.stack) > 1 or self.frame.branches or self.frame.pieces:
+                hint = "put the flags first, or write (?flags:..) around the part they are for"
+                raise self.error("global flags not at the start of the expression", start, hint=hint)
+            self.global_unicode = self.global_unicode or "u" in on
+            self.flags |= self._bits(on)
+            if self.global_unicode and self.flags & A:
+                raise self.error("ASCII and UNICODE flags are incompatible", start, hint="use one of a and u")
+            return
+        off = ""
+        if c == "-":
+            off = self._flag_letters(start, ":", "missing :")
+            if not off:
+                raise self.error("missing flag", start, hint="name the flags to turn off after -")
+            if set(off) & set("au"):
+                message = "bad inline flags: cannot turn off flags 'a', 'u' and 'L'"
+                raise self.error(message, start, hint="turn the other one on instead")
+            self.at += 1
+            if set(on) & set(off):
+                raise self.error("bad inline flags: flag turned on and off", start, hint="name each flag once")
+        self.open(Frame("flags", start, self.flags))
+        kept = self.flags & ~A if "u" in on or "a" in on else self.flags
+        self.flags = (kept | self._bits(on)) & ~self._bits(off)
+
+    def _bits(self, letters: str) -> int:
+        bits = 0
+        for letter in letters:
+            bits |= _FLAGS[letter]
+        return bits
+
+    def _flag_letters(self, start: int, ends: str, missing: str) -> str:
+        """The flags that stand here, up to one of `ends`, which is not stepped over."""
+        letters = set()
+        while (c := self.peek()) and c not in ends:
+            self.at += 1
+            if c == "L":
+                message = "bad inline flags: cannot use 'L' flag with a str pattern"
+                raise self.error(message, start, hint="leave it out: str patterns know no locale")
+            if c not in _FLAGS:
+                message = "unknown flag" if c.isalpha() else missing
+                raise self.error(message, start, hint="the flags are a, i, m, s, u and x")
+            letters.add(c)
+            if {"a", "u"} <= letters:
+                message = "bad inline flags: flags 'a', 'u' and 'L' are incompatible"
+                raise self.error(message, start, hint="use one of them")
+        if not c:
+            raise self.error(missing, start, hint="write (?flags:..) or, at the start of the pattern, (?flags)")
+        return "".join(sorted(letters))

@@ -1,0 +1,267 @@
+"""What the two dialects share: a cursor over the pattern, a stack of open groups, pieces, quantifiers, errors.
+
+In: the pattern's text. Out: a `Tree`. The reader never calls itself for a group: open groups are a list, so nesting
+costs memory only and `Limits.depth` bounds it. One pass, linear time; a pattern with atomic groups or possessive
+quantifiers is read a second time with the order of preference kept.
+
+A part that is valid but not enforced is remembered and reported when the rest has proved valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.ir import EPSILON, Ranges
+from guided.limits import Limits
+
+from .algebra import chars, text
+from .atomic import atomic
+from .tree import Tree, cat, either, look, times
+
+__all__ = ["Frame", "NeedsOrder", "Piece", "Reader", "read_with"]
+
+MAX_WIDTH = 1 << 64
+
+
+class NeedsOrder(Exception):
+    """The pattern must be read again with the order of preference kept."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """A part just read: its tree, the fewest and most characters it takes, where it is, and what it is.
+
+    `kind` is "atom", "group", "look", "anchor" or "repeat"; it decides whether a quantifier may follow.
+    """
+
+    tree: Tree
+    low: int
+    high: int
+    start: int
+    end: int
+    kind: str = "atom"
+
+
+@dataclass(slots=True)
+class Frame:
+    """An open group (or the whole pattern): finished branches, the pieces of the current one, how it closes."""
+
+    kind: str
+    start: int
+    flags: int
+    branches: list[list[Piece]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    number: int = 0
+    ahead: bool = True
+    negative: bool = False
+
+
+class Reader:
+    """The cursor and the group stack. A dialect subclasses it and defines `item`, `open_group` and `counts`."""
+
+    literals: re.Pattern[str]
+    """A run of characters that stand for themselves."""
+    flags = 0
+
+    def __init__(self, pattern: str, limits: Limits, *, ordered: bool = False) -> None:
+        if len(pattern) > limits.spec_length:
+            raise LimitExceeded("spec_length", len(pattern), limits.spec_length)
+        self.text, self.limits, self.ordered = pattern, limits, ordered
+        self.at = 0
+        self.size = 0
+        self.stack = [Frame("pattern", 0, 0)]
+        self.unsupported: UnsupportedError | None = None
+        self._cost: dict[int, Ranges] = {}
+
+    # --- errors
+
+    def error(self, message: str, start: int, end: int | None = None, hint: str = "") -> SpecError:
+        """An error over `start` to `end` (default: up to the cursor)."""
+        stop = min(len(self.text), max(self.at if end is None else end, start))
+        return SpecError(message, text=self.text, span=(min(start, stop), stop), hint=hint)
+
+    def refuse(self, reason: str, start: int, end: int, hint: str) -> None:
+        """Remember that a valid part is not enforced."""
+        if self.unsupported is None:
+            self.unsupported = UnsupportedError(
+                reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
+            )
+
+    def grow(self, amount: int) -> None:
+        """Count IR nodes and the ranges of their sets against `Limits.nodes`."""
+        self.size += amount
+        if self.size > self.limits.nodes:
+            raise LimitExceeded("nodes", self.size, self.limits.nodes)
+
+    # --- the cursor
+
+    def peek(self) -> str:
+        """The character under the cursor, or ""."""
+        return self.text[self.at : self.at + 1]
+
+    def take(self, wanted: str) -> bool:
+        """Step over `wanted` if it stands here."""
+        if self.text.startswith(wanted, self.at):
+            self.at += len(wanted)
+            return True
+        return False
+
+    def digits(self, allowed: str, most: int | None = None) -> str:
+        """Step over as many of the `allowed` characters as stand here."""
+        start = self.at
+        stop = len(self.text) if most is None else min(len(self.text), start + most)
+        while self.at < stop and self.text[self.at] in allowed:
+            self.at += 1
+        return self.text[start : self.at]
+
+    def number(self, digits: str, start: int) -> int:
+        """A count's value. Digits past any sensible count are not converted (that takes quadratic time)."""
+        significant = digits.lstrip("0")
+        return int(significant or "0") if len(significant) <= 20 else 10**20
+
+    # --- pieces
+
+    @property
+    def frame(self) -> Frame:
+        """The innermost open group."""
+        return self.stack[-1]
+
+    def push(self, tree: Tree, start: int, low: int, high: int, kind: str = "atom") -> None:
+        """Add a piece that ends at the cursor."""
+        self.grow(1)
+        self.frame.pieces.append(Piece(tree, low, high, start, self.at, kind))
+
+    def push_set(self, ranges: Ranges, start: int) -> None:
+        """Add one character out of `ranges`."""
+        if id(ranges) not in self._cost:  # a set that is shared is counted once
+            self._cost[id(ranges)] = ranges
+            self.grow(len(ranges))
+        self.push(chars(ranges), start, 1, 1)
+
+    def push_literals(self, quantifiers: str) -> bool:
+        """Add the run of plain characters that stands here, less the one that a quantifier takes."""
+        match = self.literals.match(self.text, self.at)
+        if match is None:
+            return False
+        start, end = match.span()
+        if end - start > 1 and self.text[end : end + 1] in quantifiers and end < len(self.text):
+            end -= 1
+        self.at = end
+        self.push(text(self.text[start:end]), start, end - start, end - start)
+        return True
+
+    # --- groups
+
+    def open(self, frame: Frame) -> None:
+        """Enter a group."""
+        if len(self.stack) > self.limits.depth:
+            raise LimitExceeded("depth", len(self.stack), self.limits.depth)
+        self.stack.append(frame)
+
+    def branch(self) -> None:
+        """The `|` of the innermost group."""
+        frame = self.frame
+        frame.branches.append(frame.pieces)
+        frame.pieces = []
+
+    def finish(self, frame: Frame) -> tuple[Tree, int, int]:
+        """The tree and the width of a group's contents."""
+        frame.branches.append(frame.pieces)
+        widths = [(sum(p.low for p in b), sum(p.high for p in b)) for b in frame.branches]
+        tree = either([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
+        low, high = min(w[0] for w in widths), max(w[1] for w in widths)
+        return tree, min(low, MAX_WIDTH), min(high, MAX_WIDTH)
+
+    def close(self) -> None:
+        """The `)` of the innermost group."""
+        frame = self.stack.pop()
+        self.at += 1
+        tree, low, high = self.finish(frame)
+        span = (frame.start, self.at)
+        if frame.kind == "look":
+            if not frame.ahead:
+                self.check_lookbehind(low, high, span)
+            tree = look(tree, ahead=frame.ahead, negative=frame.negative, span=span)
+            self.push(tree, frame.start, 0, 0, "look")
+        elif frame.kind == "atomic":
+            self.push(self.resolve(tree, span), frame.start, low, high, "group")
+        else:
+            self.close_group(frame, low, high)
+            self.push(tree, frame.start, low, high, "group")
+        self.flags = frame.flags
+
+    def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
+        """Refuse a lookbehind of a width that the dialect does not allow."""
+
+    def close_group(self, frame: Frame, low: int, high: int) -> None:
+        """Note that a group is closed."""
+
+    def resolve(self, tree: Tree, span: tuple[int, int]) -> Tree:
+        """An atomic group as looks."""
+        if not self.ordered:
+            raise NeedsOrder
+        found = atomic(tree, span)
+        if found is None:
+            self.refuse(
+                "this atomic group or possessive quantifier depends on the order of tries in a way that is not modelled",
+                *span,
+                "use the plain group or quantifier, or make its parts start differently from what may follow them",
+            )
+            return EPSILON
+        return found
+
+    # --- quantifiers
+
+    def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
+        """Repeat the last piece."""
+        piece = self.frame.pieces.pop()
+        span = (piece.start, self.at)
+        tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
+        if possessive:
+            tree = self.resolve(tree, span)
+        most = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
+        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(most, MAX_WIDTH), "repeat")
+
+    # --- the loop
+
+    def read(self) -> Tree:
+        """The whole pattern."""
+        while self.at < len(self.text):
+            c = self.text[self.at]
+            if c == "|":
+                self.at += 1
+                self.branch()
+            elif c == ")":
+                if len(self.stack) == 1:
+                    raise self.error("unbalanced parenthesis", self.at, self.at + 1, hint="write \\) for a parenthesis")
+                self.close()
+            else:
+                self.item(c)
+        if len(self.stack) > 1:
+            start = self.frame.start
+            raise self.error(
+                "missing ), unterminated subpattern", start, start + 1, hint="close the group, or write \\("
+            )
+        tree, _, _ = self.finish(self.frame)
+        self.check_end()
+        if self.unsupported is not None:
+            raise self.unsupported
+        return tree
+
+    def item(self, c: str) -> None:
+        """Read what stands at the cursor: `c` and perhaps more. Defined by the dialect."""
+        raise NotImplementedError
+
+    def check_end(self) -> None:
+        """What can be judged only when everything was read."""
+
+
+def read_with(make: Callable[[bool], Reader]) -> Tree:
+    """Read with `make(ordered)`: unordered first, ordered if the pattern needs it."""
+    try:
+        return make(False).read()
+    except NeedsOrder:
+        return make(True).read()

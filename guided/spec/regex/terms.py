@@ -1,0 +1,300 @@
+"""Derivatives of regular IR nodes, on hash-consed terms: a small automaton builder for what the lowering must look at.
+
+In: regular IR nodes (`read`). Out: term numbers; `nullable[t]`, `moves(t)` (where each character leads), `node(t)` (the
+term as IR again). Brzozowski's derivatives with unions and intersections kept as sorted sets and the neutral and
+absorbing elements removed, which makes the number of derivatives finite (Brzozowski 1964; Owens, Reppy, Turon 2009).
+
+Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`); counted repetition is counted down, so a
+term with `{m,n}` has n derivatives. Used for lookarounds, never for a whole pattern.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from guided.grammar.ir import (
+    ALL_CHARS,
+    EMPTY,
+    EPSILON,
+    Alt,
+    And,
+    Chars,
+    Length,
+    Node,
+    Not,
+    Ranges,
+    Repeat,
+    Seq,
+    Text,
+    charset,
+)
+
+from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
+
+__all__ = ["ANYTHING", "NONE", "NOTHING", "Terms", "TooLarge", "contains", "partition"]
+
+NONE, NOTHING, ANYTHING = 0, 1, 2
+"""Terms every table has: the empty language, the empty string, every string."""
+_STEEP = 150
+
+
+class TooLarge(Exception):
+    """More terms are needed than `limit` allows."""
+
+
+def contains(ranges: Ranges, code: int) -> bool:
+    """Whether a code point is in a set."""
+    at = bisect_right(ranges, (code, 0x110000)) - 1
+    return at >= 0 and code <= ranges[at][1]
+
+
+def partition(sets: Iterable[Ranges]) -> list[Ranges]:
+    """The coarsest partition of all characters that tells the sets apart."""
+    events: list[tuple[int, int]] = []
+    for index, ranges in enumerate(sets):
+        for low, high in ranges:
+            events.append((low, index))
+            events.append((high + 1, index))
+    events.sort()
+    blocks: dict[int, list[tuple[int, int]]] = {}
+    start = inside = 0
+    for code, index in (*events, (0x110000, 0)):
+        if code > start:
+            blocks.setdefault(inside, []).append((start, code - 1))
+            start = code
+        inside ^= 1 << index
+    return [ranges for block in blocks.values() if (ranges := charset(block))]
+
+
+class Terms:
+    """A table of terms. Term shapes: ("c", ranges) ("." a b) ("|" set) ("&" set) ("~" a) ("*" a min max) ("#" a min max)."""
+
+    def __init__(self, limit: int = 20_000) -> None:
+        self.limit = limit
+        self.nullable: list[bool] = [False, True, True]
+        self._shape: list[tuple[Any, ...]] = [("0",), ("1",), ("*any",)]
+        self._steep: list[int] = [0, 0, 0]  # the depth that `derive` may recurse to
+        self._number: dict[tuple[Any, ...], int] = {s: i for i, s in enumerate(self._shape)}
+        self._fronts: dict[int, frozenset[Ranges]] = {}
+        self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
+        self._moves: dict[int, list[tuple[Ranges, int]]] = {}
+        self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
+
+    # --- construction
+
+    def _make(self, shape: tuple[Any, ...], nullable: bool, steep: int) -> int:
+        known = self._number.get(shape)
+        if known is not None:
+            return known
+        if len(self._shape) >= self.limit or steep > _STEEP:
+            raise TooLarge
+        self._number[shape] = number = len(self._shape)
+        self._shape.append(shape)
+        self.nullable.append(nullable)
+        self._steep.append(steep)
+        return number
+
+    def chars(self, ranges: Ranges) -> int:
+        """One character out of `ranges`."""
+        return self._make(("c", ranges), False, 0) if ranges else NONE
+
+    def join(self, a: int, b: int) -> int:
+        """Concatenation."""
+        if a == NONE or b == NONE:
+            return NONE
+        if a == NOTHING or (b == ANYTHING and self.nullable[a]):
+            return b
+        if b == NOTHING:
+            return a
+        steep = max(self._steep[a], self._steep[b] if self.nullable[a] else 0)
+        return self._make((".", a, b), self.nullable[a] and self.nullable[b], steep + 1)
+
+    def union(self, parts: Iterable[int]) -> int:
+        """Union."""
+        return self._set("|", parts, NONE, ANYTHING)
+
+    def both(self, parts: Iterable[int]) -> int:
+        """Intersection."""
+        return self._set("&", parts, ANYTHING, NONE)
+
+    def _set(self, kind: str, parts: Iterable[int], neutral: int, absorbing: int) -> int:
+        flat: set[int] = set()
+        for part in parts:
+            shape = self._shape[part]
+            flat.update(shape[1:] if shape[0] == kind else (part,))
+        flat.discard(neutral)
+        if absorbing in flat or any(self.negate(part) in flat for part in flat if self._shape[part][0] == "~"):
+            return absorbing
+        if kind == "|":
+            sets = [part for part in flat if self._shape[part][0] == "c"]
+            if len(sets) > 1:
+                flat.difference_update(sets)
+                flat.add(self.chars(charset(r for part in sets for r in self._shape[part][1])))
+        if len(flat) <= 1:
+            return flat.pop() if flat else neutral
+        nullable = [self.nullable[part] for part in flat]
+        steep = 1 + max(self._steep[part] for part in flat)
+        return self._make((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), steep)
+
+    def negate(self, a: int) -> int:
+        """Complement."""
+        if a in (NONE, ANYTHING):
+            return ANYTHING - a
+        shape = self._shape[a]
+        return int(shape[1]) if shape[0] == "~" else self._make(("~", a), not self.nullable[a], self._steep[a] + 1)
+
+    def repeat(self, a: int, low: int, high: int | None) -> int:
+        """Repetition."""
+        if high == 0 or a == NOTHING or (a == NONE and low == 0):
+            return NOTHING
+        if a == NONE or (low, high) == (1, 1):
+            return a
+        if high is None and low <= 1 and (a == ANYTHING or self._shape[a] == ("c", ALL_CHARS)) and (low == 0):
+            return ANYTHING
+        return self._make(("*", a, low, high), low == 0 or self.nullable[a], self._steep[a] + 1)
+
+    def length(self, a: int, low: int, high: int | None) -> int:
+        """The strings of `a` with `low` to `high` characters."""
+        if a == NONE or (low == 0 and high is None) or (high is not None and high < low):
+            return NONE if high is not None and high < low else a
+        return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._steep[a] + 1)
+
+    def read(self, node: Node) -> int:
+        """The term of an IR node."""
+        return run(self._read(node))
+
+    def _read(self, node: Node) -> Generator[Any, Any, int]:
+        match node:
+            case Chars(ranges):
+                return self.chars(ranges)
+            case Text(value):
+                term = NOTHING
+                for c in reversed(value):
+                    term = self.join(self.chars(((ord(c), ord(c)),)), term)
+                return term
+            case Seq(items):
+                term = NOTHING
+                for item in reversed(items):
+                    term = self.join((yield self._read(item)), term)
+                return term
+            case Alt(items) | And(items):
+                parts = []
+                for item in items:
+                    parts.append((yield self._read(item)))
+                return self.union(parts) if isinstance(node, Alt) else self.both(parts)
+            case Repeat(item, low, high):
+                return self.repeat((yield self._read(item)), low, high)
+            case Not(item):
+                return self.negate((yield self._read(item)))
+            case Length(item, low, high):
+                return self.length((yield self._read(item)), low, high)
+            case _:
+                raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
+
+    # --- derivatives
+
+    def _front(self, term: int) -> frozenset[Ranges]:
+        """The character sets that decide what the next character does."""
+        known = self._fronts.get(term)
+        if known is None:
+            match self._shape[term]:
+                case ("c", ranges):
+                    known = frozenset((ranges,))
+                case (".", a, b):
+                    known = self._front(a) | self._front(b) if self.nullable[a] else self._front(a)
+                case ("|" | "&", *parts):
+                    known = frozenset().union(*map(self._front, parts))
+                case ("~" | "*" | "#", a, *_):
+                    known = self._front(a)
+                case _:
+                    known = frozenset()
+            self._fronts[term] = known
+        return known
+
+    def blocks(self, *terms: int) -> list[Ranges]:
+        """Sets of characters within each of which every one of the terms moves alike."""
+        front = frozenset().union(*map(self._front, terms))
+        known = self._blocks.get(front)
+        if known is None:
+            known = self._blocks[front] = partition(front)
+        return known
+
+    def derive(self, term: int, code: int) -> int:
+        """What may follow after the character `code`."""
+        match self._shape[term]:
+            case ("c", ranges):
+                return NOTHING if contains(ranges, code) else NONE
+            case (".", a, b):
+                rest = self.join(self.derive(a, code), b)
+                return self.union((rest, self.derive(b, code))) if self.nullable[a] else rest
+            case ("|", *parts):
+                return self.union([self.derive(part, code) for part in parts])
+            case ("&", *parts):
+                return self.both([self.derive(part, code) for part in parts])
+            case ("~", a):
+                return self.negate(self.derive(a, code))
+            case ("*", a, low, high):
+                rest = self.repeat(a, max(low - 1, 0), None if high is None else high - 1)
+                return self.join(self.derive(a, code), rest)
+            case ("#", a, low, high):
+                return self.length(self.derive(a, code), max(low - 1, 0), None if high is None else high - 1)
+            case _:
+                return ANYTHING if term == ANYTHING else NONE
+
+    def moves(self, term: int) -> list[tuple[Ranges, int]]:
+        """(characters, the term after one of them), for the characters after which something is left."""
+        known = self._moves.get(term)
+        if known is None:
+            merged: dict[int, list[tuple[int, int]]] = {}
+            for block in self.blocks(term):
+                target = self.derive(term, block[0][0])
+                if target != NONE:
+                    merged.setdefault(target, []).extend(block)
+            known = self._moves[term] = [(charset(ranges), target) for target, ranges in merged.items()]
+        return known
+
+    def near(self, term: int) -> tuple[Ranges, bool] | None:
+        """(first characters, whether "" is in) if the term says no more than that, else None."""
+        allowed: Ranges = ()
+        for ranges, target in self.moves(term):
+            if target != ANYTHING or allowed:
+                return None
+            allowed = ranges
+        return allowed, self.nullable[term]
+
+    # --- back to IR
+
+    def node(self, term: int) -> Node:
+        """The term as an IR node."""
+        return run(self._node(term))
+
+    def _node(self, term: int) -> Generator[Any, Any, Node]:
+        if term in self._nodes:
+            return self._nodes[term]
+        shape = self._shape[term]
+        if shape[0] == "c":
+            result = chars(shape[1])
+        else:
+            operands = shape[1:] if shape[0] in "|&." else shape[1:2]
+            parts: list[Node] = []
+            for part in operands:
+                parts.append((yield self._node(part)))
+            match shape[0]:
+                case ".":
+                    result = seq(parts)
+                case "|":
+                    result = alt(parts)
+                case "&":
+                    result = parts[0]
+                    for part_node in parts[1:]:
+                        result = conj(result, part_node)
+                case "~":
+                    result = negate(parts[0])
+                case "*":
+                    result = repeat(parts[0], shape[2], shape[3])
+                case _:
+                    result = Length(parts[0], shape[2], shape[3])
+        self._nodes[term] = result
+        return result

@@ -1,0 +1,213 @@
+"""The syntax tree of a regex: IR nodes wherever the meaning needs no context, and four nodes of its own above them.
+
+The readers resolve flags, character classes and group kinds at once, so what is left is small:
+
+- any IR node: a part whose language does not depend on what stands around it
+- `Look`: (?=..) (?!..) (?<=..) (?<!..); anchors and word boundaries are looks at one character
+- `Cat`, `Or`, `Times`: concatenation, alternation and repetition of parts of which one holds a look
+
+With `ordered=True` `Or` and `Times` are kept for parts without looks as well, because atomic groups ask for the
+order in which a backtracking matcher tries things; `erase` turns what is then left back into IR.
+
+Each node knows two facts, computed once: `behind` (a lookbehind stands in it) and `near` (every look in it
+is at one character only). Trees are compared by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Node, Ranges, complement
+
+from .algebra import alt, as_chars, chars, repeat, run, seq
+
+__all__ = [
+    "Cat",
+    "Look",
+    "Or",
+    "Times",
+    "Tree",
+    "boundary",
+    "cat",
+    "either",
+    "erase",
+    "has_look",
+    "is_plain",
+    "line_end",
+    "line_start",
+    "look",
+    "times",
+]
+
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """A zero-width condition on what follows (`ahead`) or precedes."""
+
+    item: Tree
+    ahead: bool
+    negative: bool
+    span: Span
+    behind: bool
+    near: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cat:
+    """Concatenation."""
+
+    items: tuple[Tree, ...]
+    behind: bool
+    near: bool
+    look: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Or:
+    """Alternation, in the order of preference."""
+
+    items: tuple[Tree, ...]
+    behind: bool
+    near: bool
+    look: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """Repetition; `lazy` prefers fewer."""
+
+    item: Tree
+    min: int
+    max: int | None
+    lazy: bool
+    span: Span
+    behind: bool
+    near: bool
+    look: bool
+
+
+Tree: TypeAlias = "Node | Look | Cat | Or | Times"
+_OWN = (Look, Cat, Or, Times)
+
+
+def is_plain(tree: Tree) -> bool:
+    """Whether this is an IR node."""
+    return not isinstance(tree, _OWN)
+
+
+def has_look(tree: Tree) -> bool:
+    """Whether a look stands anywhere in the tree."""
+    return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.look)
+
+
+def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+    own = [item for item in items if isinstance(item, _OWN)]
+    return any(i.behind for i in own), all(i.near for i in own), any(has_look(i) for i in own)
+
+
+def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
+    """A look; one at nothing at all is decided here."""
+    if isinstance(item, Alt) and not item.items:
+        return EPSILON if negative else EMPTY
+    if item == EPSILON:
+        return EMPTY if negative else EPSILON
+    own = item if isinstance(item, _OWN) else None
+    near = as_chars(item) is not None if ahead else own is None
+    return Look(item, ahead, negative, span, not ahead or (own is not None and own.behind), near)
+
+
+def cat(items: Sequence[Tree]) -> Tree:
+    """Concatenation; neighbours without context join into one IR node."""
+    joined: list[Tree] = []
+    plain: list[Node] = []
+    for item in items:
+        for part in item.items if isinstance(item, Cat) and len(item.items) <= 16 else (item,):
+            if isinstance(part, _OWN):
+                if plain:
+                    joined.append(seq(plain))
+                    plain = []
+                joined.append(part)
+            else:
+                plain.append(part)
+    if not joined:
+        return seq(plain)
+    if plain:
+        joined.append(seq(plain))
+    joined = [part for part in joined if part != EPSILON]
+    if any(isinstance(part, Alt) and not part.items for part in joined):
+        return EMPTY
+    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts(joined))
+
+
+def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
+    """Alternation."""
+    if len(branches) == 1:
+        return branches[0]
+    plain = [branch for branch in branches if not isinstance(branch, _OWN)]
+    if ordered or len(plain) < len(branches):
+        if not ordered and plain:
+            own = [branch for branch in branches if isinstance(branch, _OWN)]
+            branches = [*own, alt(plain)]
+        return Or(tuple(branches), *_facts(branches))
+    return alt(plain)
+
+
+def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ordered: bool = False) -> Tree:
+    """Repetition."""
+    if high == 0:
+        return EPSILON
+    if low == 1 and high == 1:
+        return item
+    if not isinstance(item, _OWN) and not ordered:
+        return repeat(item, low, high)
+    return Times(item, low, high, lazy, span, *_facts((item,)))
+
+
+def erase(tree: Tree, *, looks: bool = False) -> Tree:
+    """The tree without order and laziness; with `looks`, every look is taken as satisfied (a larger language)."""
+    return run(_erase(tree, looks))
+
+
+def _erase(tree: Tree, looks: bool) -> Generator[Any, Any, Tree]:
+    if not isinstance(tree, _OWN):
+        return tree
+    if isinstance(tree, Look):
+        if looks:
+            return EPSILON
+        return look((yield _erase(tree.item, looks)), ahead=tree.ahead, negative=tree.negative, span=tree.span)
+    if isinstance(tree, Times):
+        item = yield _erase(tree.item, looks)
+        return times(item, tree.min, tree.max, lazy=False, span=tree.span)
+    items = []
+    for part in tree.items:
+        items.append((yield _erase(part, looks)))
+    return cat(items) if isinstance(tree, Cat) else either(items)
+
+
+def _near(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
+    return look(chars(ranges), ahead=ahead, negative=negative, span=span)
+
+
+def line_start(breaks: Ranges, span: Span) -> Tree:
+    """At the start of the text or after one of `breaks`."""
+    return _near(complement(breaks), ahead=False, negative=True, span=span)
+
+
+def line_end(breaks: Ranges, span: Span) -> Tree:
+    """At the end of the text or before one of `breaks`."""
+    return _near(complement(breaks), ahead=True, negative=True, span=span)
+
+
+def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
+    """Between a character of `word` and one that is not, or an end of the text; `negative`: anywhere else."""
+
+    def sides(before: bool) -> Tree:
+        behind = _near(word, ahead=False, negative=not before, span=span)
+        ahead = _near(word, ahead=True, negative=before is not negative, span=span)
+        return cat([behind, ahead])
+
+    return either([sides(True), sides(False)])
