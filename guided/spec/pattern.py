@@ -1,0 +1,91 @@
+r"""Pattern tuples: a list of (class or character, "1" or "+"). In: such a list. Out: a grammar.
+
+    [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
+
+The classes are UPPER, LOWER, DIGIT, NEWLINE, SPACE, PUNCT (everything that is none of these), LETTER (UPPER or LOWER)
+and ANY, decided by `str.isupper`, `str.islower` and `str.isdigit` on all of Unicode; a vocabulary of 65
+characters narrows them to its own. A pattern is a regular language: where two neighbours overlap, every split counts,
+and a trailing "+" goes on until the output ends. Cost: linear; the first use of a class looks at every code point once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from guided.errors import SpecError
+from guided.grammar.ir import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
+
+__all__ = ["CLASS_NAMES", "pattern_to_grammar"]
+
+CLASS_NAMES = ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT", "LETTER", "ANY")
+
+_TESTS = {"UPPER": str.isupper, "LOWER": str.islower, "DIGIT": str.isdigit}
+
+
+def pattern_to_grammar(
+    elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None
+) -> Grammar:
+    """The language of a pattern. `char_classes` (name -> characters) takes the place of the default classes."""
+    classes = None if char_classes is None else {name: _given(name, chars) for name, chars in char_classes.items()}
+    items: list[Node] = []
+    for at, element in enumerate(elements):
+        if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
+            raise SpecError(
+                f"element {at} is not a pair of strings", pointer=f"/{at}", hint='write ("UPPER", "+") or (":", "1")'
+            )
+        name, quantifier = element
+        chars = Chars(_resolve(name, classes, at))
+        if quantifier not in ("1", "+"):
+            raise SpecError(
+                f"element {at}: the quantifier {quantifier!r} is unknown", pointer=f"/{at}/1", hint='write "1" or "+"'
+            )
+        items.append(chars if quantifier == "1" else Repeat(chars, 1, None))
+    if not items:
+        raise SpecError("the pattern has no elements", hint='write at least one, such as ("LETTER", "+")')
+    return Grammar({"start": Seq(tuple(items))}, "start", {"start": ""})
+
+
+def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges:
+    known = CLASS_NAMES if classes is None else tuple(classes)
+    if name in known:
+        return _default(name) if classes is None else classes[name]
+    if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
+        return ranges
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"the classes are {', '.join(known)}; write a text character by character"
+    )
+    raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
+
+
+def _given(name: str, chars: Iterable[str]) -> Ranges:
+    points = []
+    for char in chars:
+        if not isinstance(char, str) or len(char) != 1:
+            raise SpecError(
+                f"class {name!r}: {char!r} is not one character", hint="give a string or a set of characters"
+            )
+        points.append((ord(char), ord(char)))
+    ranges = charset(points)
+    if not ranges:
+        raise SpecError(f"class {name!r} has no characters")
+    return ranges
+
+
+@cache
+def _default(name: str) -> Ranges:
+    if name == "ANY":
+        return ALL_CHARS
+    if name in ("NEWLINE", "SPACE"):
+        return charset([(10, 10)] if name == "NEWLINE" else [(32, 32)])
+    if name == "LETTER":
+        return charset((*_default("UPPER"), *_default("LOWER")))
+    if name == "PUNCT":
+        others = (_default(other) for other in ("LETTER", "DIGIT", "NEWLINE", "SPACE"))
+        return complement(charset(pair for ranges in others for pair in ranges))
+    test = _TESTS[name]
+    return charset((code, code) for low, high in ALL_CHARS for code in range(low, high + 1) if test(chr(code)))
