@@ -218,6 +218,8 @@ class _Output:
     def fill(self) -> None:
         """The mask of the next token, under what is left of the budget."""
         assert self.matcher is not None
+        if self.left <= 0:
+            raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
         start = perf_counter()
         if not self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=self.left):
             self.bitmask[:] = self.everything

@@ -49,7 +49,8 @@ def dequantise(raw: npt.NDArray[np.uint8], ggml_type: int, shape: tuple[int, ...
         return raw.view("<f2").astype(np.float32).reshape(shape)
     if ggml_type == _BF16:
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
-    return _blocks(raw.reshape(-1, nbytes), ggml_type).reshape(shape)
+    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
+        return _blocks(raw.reshape(-1, nbytes), ggml_type).reshape(shape)
 
 
 def _blocks(raw: npt.NDArray[np.uint8], ggml_type: int) -> Floats:

@@ -1,0 +1,278 @@
+"""The decode loop with a small random model and a matcher of a finite language, written here as simply as can be."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.engine.decoder import Decoder
+from guided.engine.runner import ModelRunner
+from guided.errors import BudgetError, GuidedError
+from guided.models.llama import Llama, LlamaConfig
+from guided.sampling import SamplingParams
+from guided.vocabulary.vocabulary import Vocabulary
+
+torch.set_num_threads(1)
+LETTERS = [b"a", b"b", b"c", b"d", b"e", b"ab", b"abc", b"cd", b"de", b" ", b"\xc3", b"\xa9", b"\xc3\xa9", None]
+VOCABULARY = Vocabulary([*LETTERS, None], eos_token_ids=[len(LETTERS)])
+EOS = len(LETTERS)
+# The head is padded: 3 logits that no token has.
+CONFIG = LlamaConfig(layers=2, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=EOS + 4, context=128)
+MODEL = Llama.random(CONFIG, seed=3)
+PROMPT = [0, 3, 9]
+
+
+class Words:
+    """A matcher of a finite set of byte strings."""
+
+    def __init__(self, words: list[bytes], *, forces: bool = True) -> None:
+        self.words, self.forces, self.done, self.ended = words, forces, b"", False
+
+    def tokens(self, done: bytes) -> list[int]:
+        return [i for i, t in enumerate(LETTERS) if t and any(w.startswith(done + t) for w in self.words)]
+
+    def shortest(self, done: bytes) -> float:
+        if done in self.words:
+            return 1
+        return 1 + min((self.shortest(done + LETTERS[i]) for i in self.tokens(done)), default=math.inf)
+
+    def fill_next_token_bitmask(self, bitmask, row=0, *, max_tokens=None):
+        left = math.inf if max_tokens is None else max_tokens
+        if self.shortest(self.done) > left and not self.ended:
+            raise BudgetError(int(self.shortest(self.done)), left)
+        bits = np.zeros(bitmask.shape[1] * 32, np.uint8)
+        if not self.ended:
+            bits[[i for i in self.tokens(self.done) if 1 + self.shortest(self.done + LETTERS[i]) <= left]] = 1
+            bits[EOS] = self.is_accepting()
+        bitmask[row] = np.packbits(bits, bitorder="little").view(np.int32)
+        return True
+
+    def accept_token(self, token):
+        if token == EOS and self.is_accepting() and not self.ended:
+            self.ended = True
+            return True
+        if self.ended or token not in self.tokens(self.done):
+            return False
+        self.done += LETTERS[token]
+        return True
+
+    def forced_tokens(self):
+        going_on = [w[len(self.done) :] for w in self.words if w.startswith(self.done)]
+        shared = "".join(
+            chr(c[0]) for c in itertools.takewhile(lambda c: len(set(c)) == 1, zip(*going_on, strict=False))
+        )
+        if not self.forces or b"" in going_on:
+            return []
+        return [LETTERS.index(c.encode("latin-1")) for c in shared if c.encode("latin-1") in LETTERS]
+
+    def is_accepting(self):
+        return self.done in self.words
+
+    def is_terminated(self):
+        return self.ended
+
+    def min_tokens_to_finish(self):
+        return int(self.shortest(self.done))
+
+
+WORDS = st.lists(
+    st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"e", b" ", b"\xc3\xa9"]), max_size=7).map(b"".join),
+    min_size=1, max_size=6,
+)  # fmt: skip
+PARAMS = st.builds(
+    SamplingParams, st.sampled_from([0.0, 0.5, 2.0]), st.none() | st.integers(1, 4), st.none() | st.just(0.7),
+    st.integers(0, 1000),
+)  # fmt: skip
+
+
+def decode(matcher, params=SamplingParams(), max_tokens=40, parse=None, **options):  # noqa: B008
+    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=max_tokens, **options)
+    return list(decoder.run(matcher, params, parse))
+
+
+def log_softmax(tokens: list[int]) -> torch.Tensor:
+    """By full recompute: log probabilities after each token."""
+    return ModelRunner(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
+
+
+@settings(deadline=None, max_examples=150)
+@given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
+def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, forces, slack):
+    budget = Words(words).min_tokens_to_finish() + slack
+    events = decode(Words(words, forces=forces), params, budget)
+    result = events[-1].result
+    assert VOCABULARY.decode(result.tokens) in words
+    assert result.finish_reason == "stop"
+    assert len(result.tokens) + 1 <= budget
+    assert result.text == "".join(e.text for e in events) == VOCABULARY.decode(result.tokens).decode()
+    assert result.tokens == [t for e in events for t in e.tokens]
+    assert result.token_masks == [int(not e.forced) for e in events for _ in e.tokens]
+    assert all(e.result is None for e in events[:-1])
+    assert result.seed == params.seed
+    assert result.prompt_tokens == len(PROMPT)
+
+
+@settings(deadline=None, max_examples=60)
+@given(WORDS, PARAMS)
+def test_each_choice_is_that_of_full_recompute(words, params):
+    """Cache, chunks and masks change nothing: an oracle without any of them makes the same choices."""
+    from guided.sampling.sampler import choose
+
+    result = decode(Words(words), params)[-1].result
+    oracle, tokens, removed = Words(words), [], []
+    while True:
+        tokens += (taken := [t for t in oracle.forced_tokens() if oracle.accept_token(t)])
+        allowed = [*oracle.tokens(oracle.done), *[EOS] * oracle.is_accepting()]
+        if allowed == [EOS]:
+            break
+        logits = ModelRunner(MODEL, 100).forward([*PROMPT, *tokens])[0]
+        removed.append(-math.log(float(logits.double().softmax(0)[allowed].sum())))
+        masked = torch.full_like(logits, -math.inf)
+        masked[allowed] = logits[allowed]
+        token = choose(masked, params, len(tokens))
+        assert oracle.accept_token(token)
+        if token == EOS:
+            break
+        tokens.append(token)
+        assert taken is not None
+    assert result.tokens == tokens
+    assert result.removed_log_masses == pytest.approx(removed, abs=1e-4)
+    assert result.removed_log_mass == pytest.approx(sum(removed), abs=1e-3)
+
+
+@settings(deadline=None, max_examples=60)
+@given(WORDS, PARAMS)
+def test_scored_weights_are_those_of_importance_sampling(words, params):
+    """log q(output) - log p(output) at temperature 1, where q is the sampler's own probability of its choices."""
+    result = decode(Words(words), params, score_forced=True)[-1].result
+    p = log_softmax([*PROMPT, *result.tokens])[len(PROMPT) - 1 :]
+    expected, oracle = 0.0, Words(words)
+    for i, token in enumerate([*result.tokens, EOS]):
+        forced = i < len(result.tokens) and result.token_masks[i] == 0
+        allowed = [token] if forced else [*oracle.tokens(oracle.done), *[EOS] * oracle.is_accepting()]
+        expected -= float(p[i, allowed].logsumexp(0))
+        oracle.accept_token(token)
+    assert result.removed_log_mass == pytest.approx(expected, abs=1e-3)
+
+
+def test_forced_tokens_enter_in_one_forward_pass_and_the_end_needs_none(monkeypatch):
+    seen = []
+    forward = ModelRunner.forward
+    monkeypatch.setattr(ModelRunner, "forward", lambda self, t, keep=1: seen.append(list(t)) or forward(self, t, keep))
+    result = decode(Words([b"ab" + x + b"cde" for x in (b"a", b"d")]))[-1].result
+    choice = result.tokens[2]
+    assert choice in (0, 3)
+    assert result.tokens == [0, 1, choice, 2, 3, 4]
+    assert result.token_masks == [0, 0, 1, 0, 0, 0]
+    assert seen == [[*PROMPT, 0, 1]]
+    assert len(result.timings.forward) == 0 < result.timings.prefill
+    assert len(result.timings.mask) == 2
+    assert len(result.timings.mask_us) == 2
+    assert result.tokens_per_second > 0
+    seen.clear()
+    assert decode(Words([b"abcd"]))[-1].result.text == "abcd"
+    assert seen == []
+
+
+def test_a_forced_end_token_ends(monkeypatch):
+    matcher = Words([b"ab"])
+    matcher.forced_tokens = lambda: [0, 1, EOS]
+    result = decode(matcher)[-1].result
+    assert (result.tokens, result.finish_reason, matcher.ended) == ([0, 1], "stop", True)
+
+
+def test_forcing_stops_where_the_budget_wants_shorter_tokens():
+    result = decode(Words([b"abcabcabc"]), max_tokens=4)[-1].result  # forced letter by letter it would take ten
+    assert result.tokens == [6, 6, 6]
+    assert result.token_masks == [1, 1, 1]
+
+
+def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(ModelRunner, "forward", lambda *_: pytest.fail("ran the model"))
+    with pytest.raises(BudgetError, match="needs 3 tokens, the budget is 2"):
+        decode(Words([b"abab"]), max_tokens=2)
+
+
+def test_without_a_constraint_it_ends_at_an_end_token_or_with_the_budget():
+    reasons = set()
+    for seed in range(30):
+        events = decode(None, SamplingParams(3.0, seed=seed), 12)
+        result = events[-1].result
+        reasons.add(result.finish_reason)
+        assert len(result.tokens) == 12 if result.finish_reason == "length" else len(result.tokens) < 12
+        assert EOS not in result.tokens
+        assert max(result.tokens, default=0) < VOCABULARY.size
+        assert set(result.token_masks) <= {1}
+        assert result.removed_log_mass == 0
+        assert "".join(e.text for e in events) == result.text
+    assert reasons == {"stop", "length"}
+
+
+def test_characters_are_held_back_until_they_are_complete():
+    matcher = Words([b"a\xc3\xa9", b"b\xc3\xa9"], forces=False)
+    original = matcher.tokens
+    matcher.tokens = lambda done: [i for i in original(done) if LETTERS[i] != b"\xc3\xa9"]  # byte by byte
+    texts = [e.text for e in decode(matcher)]
+    assert texts[1:] == ["", "é", ""]
+    assert decode(None, SamplingParams(0.0), 1, parse=len)[-1].result.value is None
+
+
+def test_samples_share_the_prompt_and_equal_single_runs():
+    words = [b"ab" + w for w in (b"a", b"b", b"cd", b"de", b"e e")]
+    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=20)
+    params = SamplingParams(1.5, seed=11)
+    results = [list(decoder.run(Words(words), params.sample(i), len))[-1].result for i in range(12)]
+    assert len({r.text for r in results}) > 1
+    assert results[0].timings.prefill > 0
+    assert {r.timings.prefill for r in results[1:]} == {0.0}
+    for r in results:
+        alone = decode(Words(words), SamplingParams(1.5, seed=r.seed), 20)[-1].result
+        assert (alone.tokens, r.value) == (r.tokens, len(r.text))
+        assert alone.removed_log_mass == pytest.approx(r.removed_log_mass, abs=1e-5)
+
+
+def test_it_fails_closed_where_the_matcher_disagrees_with_its_mask():
+    matcher = Words([b"ab", b"cd"])
+    matcher.accept_token = lambda token: False
+    with pytest.raises(GuidedError, match="the mask and the matcher disagree"):
+        decode(matcher)
+    empty = Words([b"ab", b"cd"])
+    empty.fill_next_token_bitmask = lambda bitmask, row=0, *, max_tokens=None: bitmask.fill(0) or True
+    with pytest.raises(GuidedError, match="the mask is empty"):
+        decode(empty)
+
+
+def test_a_mask_that_masks_nothing_still_allows_only_the_vocabulary():
+    class Anything(Words):
+        def fill_next_token_bitmask(self, bitmask, row=0, *, max_tokens=None):
+            bitmask.fill(0x5A5A5A5A)
+            return False
+
+        def accept_token(self, token):
+            assert token < VOCABULARY.size
+            self.ended = token == EOS
+            return True
+
+    ended = 0
+    for seed in range(20):
+        try:
+            ended += (
+                decode(Anything([b"", b"x"]), SamplingParams(3.0, seed=seed), 20)[-1].result.finish_reason == "stop"
+            )
+        except GuidedError as error:
+            assert "did not end within its budget" in str(error)
+    assert 0 < ended < 20
+
+
+def test_closing_a_stream_stops_it(monkeypatch):
+    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=50)
+    events = decoder.run(None, SamplingParams(1.0))
+    next(events)
+    events.close()
+    assert decoder.runner.length == len(PROMPT)
