@@ -6,35 +6,33 @@ One sequence at a time; calls from several threads do not share anything that ch
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import torch
 
 from guided.engine.chat import ChatMl, Message
+from guided.engine.constraint import Constraint, compile_constraint, value_parser
 from guided.engine.decoder import Decoder
 from guided.engine.hub import find_model
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import ModelRunner
-from guided.errors import BudgetError, GuidedError, SpecError
-from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from guided.errors import BudgetError, GuidedError
+from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
 from guided.models.gguf_loader import load_llama
 from guided.models.llama import Llama
 from guided.sampling.params import SamplingParams
 from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Constraint", "Engine", "Options", "Prompt"]
+__all__ = ["Engine", "Options", "Prompt"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
-Constraint: TypeAlias = CompiledGrammar | Mapping[str, Any] | bool | str | Sequence[str] | type | None
-
-_JSON_STYLE: Final = {"whitespace": "single_space", "numbers": "plain"}
 
 
 class Options(TypedDict, total=False):
@@ -160,23 +158,6 @@ class Engine:
             )
         return ids
 
-    def compile(self, constraint: Constraint) -> CompiledGrammar | None:
-        """What `generate` makes of a constraint. JSON is written with ", " and ": " and plain numbers."""
-        match constraint:
-            case None | CompiledGrammar():
-                return constraint
-            case str():
-                if _is_json_object(constraint):
-                    hint = "pass json.loads(text) for a schema"
-                    raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
-                return self.compiler.compile_regex(constraint)
-            case list() | tuple():
-                if not all(isinstance(choice, str) for choice in constraint):
-                    raise SpecError("a list is a choice of strings; other items are none")
-                return self.compiler.compile_choice([str(choice) for choice in constraint])
-            case _:
-                return self.compiler.compile_json_schema(constraint, **_JSON_STYLE)
-
     def _request(
         self,
         prompt: Prompt,
@@ -193,14 +174,14 @@ class Engine:
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
         params = SamplingParams(temperature, top_k, top_p, secrets.randbits(64) if seed is None else seed)
-        grammar = self.compile(constraint)
+        grammar = compile_constraint(self.compiler, constraint) if constraint is not None else None
         ids = self.encode_prompt(prompt)
         budget = min(max_tokens, self.model.config.context - len(ids))
         if grammar is not None and (needed := GrammarMatcher(grammar).min_tokens_to_finish()) > budget:
             raise BudgetError(needed, budget)
         runner = ModelRunner(self.model, len(ids) + budget)
         decoder = Decoder(runner, self.vocabulary, ids, max_tokens=budget, score_forced=score_forced)
-        return _Request(decoder, grammar, params, _parser(constraint))
+        return _Request(decoder, grammar, params, value_parser(grammar))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,21 +205,6 @@ def _last(events: Iterator[StreamEvent]) -> Result:
         result = event.result
     assert result is not None
     return result
-
-
-def _parser(constraint: Constraint) -> Callable[[str], Any] | None:
-    """What makes the value of an output's text: a pydantic model's instance, a JSON value, or nothing."""
-    if constraint is None or isinstance(constraint, CompiledGrammar | str | list | tuple):
-        return None
-    validate: Callable[[str], Any] | None = getattr(constraint, "model_validate_json", None)
-    return validate or json.loads
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -1,0 +1,69 @@
+"""What a caller may give as a constraint, and what becomes of it.
+
+In: None, a compiled grammar, a JSON Schema, a regular expression, a choice, or a type. Out: the compiled grammar, and
+the function that makes a value of its text. What the Python value is decides what it means; nothing is guessed.
+JSON is written the way small models write it best: ", " and ": ", and numbers without exponents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from guided.errors import GuidedError, SpecError
+from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Constraint", "compile_constraint", "value_parser"]
+
+# The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
+Constraint: TypeAlias = CompiledGrammar | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
+
+
+def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar | None:
+    """The grammar that the constraint means: see `Engine.generate`.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: the specification.
+        GuidedError: a grammar that was compiled for another vocabulary.
+    """
+    match constraint:
+        case None:
+            return None
+        case CompiledGrammar():
+            if not _same(constraint.vocabulary, compiler.vocabulary):
+                raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
+            return constraint
+        case str():
+            if _is_json_object(constraint):
+                hint = "pass json.loads(text) for a JSON Schema"
+                raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
+            return compiler.compile_regex(constraint)
+        case list() | tuple():
+            if not all(isinstance(choice, str) for choice in constraint):
+                raise SpecError("a list means one of its strings; this one holds other things")
+            return compiler.compile_choice(constraint)
+        case bool() | Mapping():
+            return compiler.compile_json_schema(constraint, whitespace="single_space", numbers="plain")
+        case _:
+            return compiler.compile_type(constraint, whitespace="single_space", numbers="plain")
+
+
+def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:
+    """Makes the value of a complete text: an instance of a pydantic model, else a JSON value; None: there is none."""
+    if grammar is None or grammar.kind not in ("json_schema", "type"):
+        return None
+    validate: Callable[[str], Any] | None = getattr(grammar.source, "model_validate_json", None)
+    return validate or json.loads
+
+
+def _same(a: Vocabulary, b: Vocabulary) -> bool:
+    return a is b or (a.size == b.size and a.tokens == b.tokens and a.eos_token_ids == b.eos_token_ids)
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
