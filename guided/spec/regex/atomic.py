@@ -5,7 +5,7 @@ the laws below do not decide:
 
 - X whose language is prefix-free (no string of it begins another) has one way at most: (?>X) = X
 - (?>A|B) = (?>A) | (?!A)(?>B)
-- (?>AB) = A(?>B) for prefix-free A, and (?>A) where B is empty
+- (?>AB) = A(?>B) for prefix-free A, and (?>A)(?>B) for B without looks that may be empty: then every A goes on
 - (?>A{m,n}) = A{m,n-1}(?!A) | A{n} for prefix-free A that is never empty; lazy: A{m}
 
 Prefix-freeness is decided on derivatives with looks taken as satisfied: a larger language, so the answer "yes" is safe. It
@@ -21,7 +21,7 @@ from guided.grammar.ir import EMPTY, EPSILON, Node, Seq
 
 from .algebra import run
 from .terms import Terms, TooLarge
-from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, is_plain, look, times
+from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, has_look, is_plain, look, times
 
 __all__ = ["atomic"]
 
@@ -48,12 +48,14 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
             return result
         case Cat(items) | Seq(items):
             head = 0
-            while head < len(items) and _prefix_free(items[head]):
+            while head < len(items) - 1 and _prefix_free(items[head]):
                 head += 1
-            if head < len(items) - 1:
+            tail = cat(items[head + 1 :])
+            if tail != EPSILON and (has_look(tail) or not _nullable(tail)):
                 return None
-            last = yield _atomic(items[-1], span)
-            return None if last is None else cat([*items[:-1], last])
+            first = yield _atomic(items[head], span)
+            rest = EPSILON if first is None or tail == EPSILON else (yield _atomic(tail, span))
+            return None if first is None or rest is None else cat([*items[:head], first, rest])
         case Times(item, low, high, lazy, _):
             if not _prefix_free(item) or _nullable(item):
                 return EPSILON if lazy and low == 0 else None

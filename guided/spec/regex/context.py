@@ -30,28 +30,31 @@ from guided.limits import Limits
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, negate, run, seq
 from .behind import Contexts
 from .loops import Exits, Explorer
-from .terms import Terms, TooLarge
+from .terms import ANYTHING, Terms, TooLarge
 from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
 
 __all__ = ["Cont", "Lowering", "lower", "measure"]
 
-_CONTEXTS = 200
 _DEPTH = 8
 """Levels of IR for each level of `Limits.depth`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cont:
-    """A place in the pattern: `tree`, then `next`. `left`: whether a lookbehind is still to come."""
+    """A place in the pattern: `tree`, then `next`; without `next`, the end.
+
+    `mask` says which lookbehind languages matter from here on: left contexts at a place are those of
+    `Lowering.contexts(mask)`, so what no lookbehind asks about any more is forgotten.
+    """
 
     tree: Tree
     next: Cont | None
-    left: bool
+    mask: int
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A lookbehind: it holds if the text so far is in the language `first + i` and what follows is in `after[i]`."""
+    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is in `after[i]`."""
 
     first: int
     after: tuple[int, ...]
@@ -61,8 +64,11 @@ def lower(tree: Tree, text: str, limits: Limits) -> Node:
     """The IR node of the texts that match `tree` as a whole."""
     if isinstance(tree, (Look, Cat, Or, Times)):
         lowering = Lowering(text, limits)
-        lowering.learn(tree)
-        result = run(lowering.suffix(lowering.cont(tree, None), 0))
+        try:
+            lowering.learn(tree)
+            result = run(lowering.suffix(lowering.cont(tree, lowering.end(0)), 0))
+        except TooLarge:
+            raise lowering.refusal() from None
     else:
         result = tree
     nodes, depth = measure(result)
@@ -96,167 +102,188 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 class Lowering:
-    """The work on one pattern. All nodes and trees it has seen stay alive as long as it does."""
+    """The work on one pattern. Everything whose identity is a key stays alive as long as it does."""
 
     def __init__(self, text: str, limits: Limits) -> None:
         self.text, self.limits = text, limits
         self.terms = Terms()
         self.edges = Edges()
-        self.behinds: dict[int, Behind] = {}
-        self.languages: list[int] = []
+        self.place = (0, len(text))
+        """The part that is being worked on, for errors."""
+        self._behinds: dict[int, Behind] = {}
+        self._languages: list[int] = []
         self._same: dict[object, Behind] = {}
-        self.contexts = Contexts(self.terms, self.edges, (), 1)
+        self._masks: dict[int, int] = {}
+        self._contexts: dict[int, Contexts] = {}
         self._conts: dict[tuple[int, int], Cont] = {}
+        self._ends: dict[int, Cont] = {}
         self._suffixes: dict[tuple[int, int], Node] = {}
-        self._explorers: dict[tuple[int, int], Exits] = {}
-        self._made: list[object] = []
+        self._ways: dict[tuple[int, int, int], Exits] = {}
+        self._kept: list[object] = []
 
-    def refuse(self, what: str, span: tuple[int, int], hint: str) -> UnsupportedError:
-        """A part that is valid but too hard."""
-        return UnsupportedError(what, pointer=f"offset {span[0]}", hint=hint, text=self.text, span=span)
+    def refusal(self) -> UnsupportedError:
+        """The error for a part that is valid but too hard."""
+        return UnsupportedError(
+            "the lookarounds, anchors or word boundaries here need too many states",
+            pointer=f"offset {self.place[0]}",
+            hint="use shorter lookarounds and smaller counts, or move them out of the repetition",
+            text=self.text,
+            span=self.place,
+        )
 
-    def cont(self, tree: Tree, after: Cont | None) -> Cont:
+    def keep(self, thing: object) -> None:
+        """Keep an object alive whose identity is a key."""
+        self._kept.append(thing)
+
+    # --- places
+
+    def cont(self, tree: Tree, after: Cont) -> Cont:
         """The place `tree`, then `after`; equal places are one object."""
         key = (id(tree), id(after))
         found = self._conts.get(key)
         if found is None:
-            left = isinstance(tree, (Look, Cat, Or, Times)) and tree.behind
-            found = self._conts[key] = Cont(tree, after, left or (after is not None and after.left))
+            found = self._conts[key] = Cont(tree, after, self.mask(tree) | after.mask)
         return found
+
+    def end(self, mask: int) -> Cont:
+        """The place after everything, where the languages of `mask` still matter."""
+        if mask not in self._ends:
+            self._ends[mask] = Cont(EPSILON, None, mask)
+        return self._ends[mask]
+
+    def mask(self, tree: Tree) -> int:
+        """Which lookbehind languages a tree asks about."""
+        if not isinstance(tree, (Look, Cat, Or, Times)):
+            return 0
+        known = self._masks.get(id(tree))
+        if known is None:  # a tree made on the way: its parts are known
+            known = 0
+            for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
+                known |= self.mask(part)
+            self._masks[id(tree)] = known
+            self.keep(tree)
+        return known
+
+    def contexts(self, mask: int) -> Contexts:
+        """The left contexts that tell the languages of `mask` apart."""
+        if mask not in self._contexts:
+            chosen = [language for i, language in enumerate(self._languages) if mask >> i & 1]
+            self._contexts[mask] = Contexts(self.terms, self.edges, chosen)
+        return self._contexts[mask]
+
+    def project(self, context: int, mask: int, smaller: int) -> int:
+        """A context of `mask` as one of a `smaller` mask."""
+        if mask == smaller:
+            return context
+        state = self.contexts(mask).states[context]
+        bits = [i for i in range(mask.bit_length()) if mask >> i & 1]
+        kept = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
+        return self.contexts(smaller).number[kept]
 
     # --- lookbehinds
 
     def learn(self, tree: Tree) -> None:
-        """Find the lookbehinds, inner ones first, and build the automaton of left contexts."""
-        order: list[Look] = []
-        todo: list[Tree] = [tree]
-        while todo:
-            at = todo.pop()
-            match at:
-                case Look(item):
-                    todo.append(item)
-                    if not at.ahead:
-                        order.append(at)
-                case Cat(items) | Or(items):
-                    todo.extend(items)
-                case Times(item):
-                    todo.append(item)
-                case _:
-                    pass
-        stale = False
-        for found in reversed(order):
-            if stale and has_look(found.item):
-                self._rebuild(found.span)
-                stale = False
-            size = len(self.languages)
-            self._learn(found)
-            stale = stale or len(self.languages) > size
-        if stale:
-            self._rebuild(tree.span if isinstance(tree, (Look, Times)) else (0, len(self.text)))
-
-    def _rebuild(self, span: tuple[int, int]) -> None:
-        try:
-            self.contexts = Contexts(self.terms, self.edges, self.languages, _CONTEXTS)
-        except TooLarge:
-            raise self.refuse(
-                "the lookbehinds of this pattern need too many states", span, "use shorter or fewer lookbehinds"
-            ) from None
-        self._suffixes.clear()
-        self._explorers.clear()
-
-    def _learn(self, found: Look) -> None:
-        one = as_chars(found.item)
-        key = one if one is not None else id(found.item)
-        known = self._same.get(key)
-        if known is not None:
-            self.behinds[id(found)] = known
-            return
-        try:
-            if not has_look(found.item):
-                assert not isinstance(found.item, (Look, Cat, Or, Times))
-                ways = [(self.terms.read(seq((ANY_TEXT, found.item))), self.terms.read(ANY_TEXT))]
+        """Find the lookbehinds, and the languages of the texts after which they hold, inner ones first."""
+        found: list[Tree] = [tree]
+        for at in found:
+            if isinstance(at, (Cat, Or)):
+                found.extend(at.items)
+            elif isinstance(at, (Look, Times)):
+                found.append(at.item)
+        for at in reversed(found):
+            if isinstance(at, Look) and not at.ahead and id(at) not in self._behinds:
+                self._masks[id(at)] = self._learn(at)
             else:
-                prefix = cat([ANY_TEXT, found.item])
-                exits = run(self.explore(prefix, 0, found.span))
-                ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
-        except TooLarge:
-            raise self.refuse("this lookbehind is too large", found.span, "use a shorter lookbehind") from None
-        known = Behind(len(self.languages), tuple(after for _, after in ways))
-        self.languages.extend(language for language, _ in ways)
-        self._same[key] = self.behinds[id(found)] = known
+                self.mask(at)
 
-    def condition(self, at: Look, context: int) -> Generator[Any, Any, int]:
-        """The term that the rest of the text must be in where the look `at` is tested in `context`."""
+    def _learn(self, at: Look) -> int:
+        self.place = at.span
+        key = as_chars(at.item) or id(at.item)
+        known = self._same.get(key)
+        if known is None:
+            if not has_look(at.item):
+                assert not isinstance(at.item, (Look, Cat, Or, Times))
+                ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANYTHING)]
+            else:
+                exits = run(self.explore(cat([ANY_TEXT, at.item]), 0, 0))
+                ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
+            known = Behind(len(self._languages), tuple(after for _, after in ways))
+            self._languages.extend(language for language, _ in ways)
+            self._same[key] = known
+        self._behinds[id(at)] = known
+        return ((1 << len(known.after)) - 1) << known.first
+
+    def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
+        """The term that the rest of the text must be in where the look `at` is tested, in a context of `mask`."""
+        self.place = at.span
         if at.ahead:
-            here = self.cont(at.item, self.cont(ANY_TEXT, None))
-            term = self.terms.read((yield self.suffix(here, context)))
+            here = self.cont(at.item, self.cont(ANY_TEXT, self.end(0)))
+            node = yield self.suffix(here, self.project(context, mask, here.mask))
+            term = self.terms.read(node)
         else:
-            known = self.behinds[id(at)]
-            holds = self.contexts.holds[context]
-            term = self.terms.union([after for i, after in enumerate(known.after) if holds[known.first + i]])
+            known = self._behinds[id(at)]
+            state = self.contexts(mask).states[context]
+            skipped = (mask & ((1 << known.first) - 1)).bit_count()
+            left = zip(state[skipped:], known.after, strict=False)
+            term = self.terms.union([after for language, after in left if self.terms.nullable[language]])
         return self.terms.negate(term) if at.negative else term
 
-    def keep(self, thing: object) -> None:
-        """Keep an object alive whose identity is a key."""
-        self._made.append(thing)
-
-    def explore(self, tree: Tree, context: int, span: tuple[int, int]) -> Generator[Any, Any, Exits]:
-        """`tree` as (text, left context after it, condition on what follows), for one left context before it."""
-        key = (id(tree), context)
-        if key not in self._explorers:
+    def explore(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+        """The ways through `tree`: from a context of its mask and `after` together to contexts of `after`."""
+        key = (id(tree), context, after)
+        if key not in self._ways:
             self.keep(tree)
-            self._explorers[key] = yield Explorer(self, span).exits(tree, context)
-        return self._explorers[key]
+            self._ways[key] = yield Explorer(self).ways(tree, context, after)
+        return self._ways[key]
 
     # --- the rest of the text
 
-    def suffix(self, at: Cont | None, context: int) -> Generator[Any, Any, Node]:
-        """The IR node of what may follow, up to the end of the text, at the place `at` in the left `context`."""
-        if at is None:
+    def suffix(self, at: Cont, context: int) -> Generator[Any, Any, Node]:
+        """The IR node of what may follow, up to the end of the text, at the place `at` in a left context of its."""
+        if at.next is None:
             return EPSILON
-        context = context if at.left else 0
         key = (id(at), context)
         known = self._suffixes.get(key)
         if known is None:
-            known = yield self._suffix(at, context)
+            known = yield self._suffix(at, at.next, context)
             self._suffixes[key] = known
             if len(self._suffixes) > self.limits.nodes:
                 raise LimitExceeded("nodes", len(self._suffixes), self.limits.nodes)
         return known
 
-    def _suffix(self, at: Cont, context: int) -> Generator[Any, Any, Node]:
+    def _suffix(self, at: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:
         tree = at.tree
+        result: Node
         match tree:
             case Cat(items):
-                place: Cont | None = at.next
+                place = after
                 for item in reversed(items):
                     place = self.cont(item, place)
-                return (yield self.suffix(place, context))
+                result = yield self.suffix(place, context)
             case Look():
-                return (yield self._look(tree, at.next, context))
+                result = yield self._look(tree, at, after, context)
             case Or(items) if not tree.near:
                 branches = []
                 for item in items:
-                    branches.append((yield self.suffix(self.cont(item, at.next), context)))
-                return alt(branches)
+                    place = self.cont(item, after)
+                    branches.append((yield self.suffix(place, self.project(context, at.mask, place.mask))))
+                result = alt(branches)
             case Times(item, 0, 1):
                 choice = either([EPSILON, item])
                 self.keep(choice)
-                return (yield self.suffix(self.cont(choice, at.next), context))
+                result = yield self.suffix(self.cont(choice, after), context)
             case Or() | Times():
-                span = tree.span if isinstance(tree, Times) else (0, len(self.text))
-                exits = yield self.explore(tree, context, span)
-                return (yield self._resume(exits, at.next))
+                parts = []
+                for (target, condition), node in (yield self.explore(tree, context, after.mask)).items():
+                    parts.append((node, self._under(condition, (yield self.suffix(after, target)))))
+                result = self._joined(parts)
             case _:
-                return (yield self._plain(tree, at.next, context))
-
-    def _plain(self, node: Node, after: Cont | None, context: int) -> Generator[Any, Any, Node]:
-        if after is None or not after.left:
-            return seq((node, (yield self.suffix(after, 0))))
-        parts = []
-        for part, target in self.contexts.ends(node, context):
-            parts.append((part, (yield self.suffix(after, target))))
-        return self._joined(parts)
+                parts = []
+                start = self.project(context, at.mask, after.mask)
+                for part, target in self.contexts(after.mask).ends(tree, start):
+                    parts.append((part, (yield self.suffix(after, target))))
+                result = self._joined(parts)
+        return result
 
     def _joined(self, parts: list[tuple[Node, Node]]) -> Node:
         """The union of `part rest`, with parts that have the same rest taken together."""
@@ -265,13 +292,6 @@ class Lowering:
             groups.setdefault(id(rest), ([], rest))[0].append(part)
         return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
 
-    def _resume(self, exits: Exits, after: Cont | None) -> Generator[Any, Any, Node]:
-        parts = []
-        for (target, condition), node in exits.items():
-            rest = yield self.suffix(after, target)
-            parts.append((node, self._under(condition, rest)))
-        return self._joined(parts)
-
     def _under(self, condition: int, rest: Node) -> Node:
         """The strings of `rest` that meet a condition."""
         near = self.terms.near(condition)
@@ -279,16 +299,14 @@ class Lowering:
             return self.edges.restrict(rest, *near, False)
         return conj(rest, self.terms.node(condition))
 
-    def _look(self, at: Look, after: Cont | None, context: int) -> Generator[Any, Any, Node]:
-        rest = yield self.suffix(after, context)
+    def _look(self, at: Look, place: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:
+        rest = yield self.suffix(after, self.project(context, place.mask, after.mask))
         if rest is EMPTY:
             return EMPTY
         if not at.ahead or as_chars(at.item) is not None:
-            return self._under((yield self.condition(at, context)), rest)
-        here = self.cont(at.item, self.cont(ANY_TEXT, None))
-        found = yield self.suffix(here, context)
-        if isinstance(at.item, (Look, Cat, Or, Times)):
-            wanted = found
-        else:  # what begins with a string that may be empty is everything
-            wanted = ANY_TEXT if self.edges.nullable(at.item) else found
+            return self._under((yield self.condition(at, place.mask, context)), rest)
+        here = self.cont(at.item, self.cont(ANY_TEXT, self.end(0)))
+        wanted = yield self.suffix(here, self.project(context, place.mask, here.mask))
+        if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):
+            wanted = ANY_TEXT  # what begins with a string that may be empty is everything
         return conj(rest, negate(wanted) if at.negative else wanted)

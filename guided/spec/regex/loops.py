@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from guided.grammar.ir import EPSILON, Alt, Chars, Length, Node, Ranges, Repeat, Seq, Text
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Ranges, Repeat, Seq, Text
 
 from .algebra import alt, chars, repeat, run, seq
 from .graph import eliminate
@@ -32,69 +32,68 @@ if TYPE_CHECKING:
 __all__ = ["Exits", "Explorer"]
 
 Exits: TypeAlias = dict[tuple[int, int], Node]
-"""(left context, condition) -> texts."""
-State: TypeAlias = "tuple[Cont | None, int, int, int]"
-"""(place, rest of the part that is being walked, left context, condition)."""
+"""(left context, condition on what follows) -> texts."""
+State: TypeAlias = "tuple[Cont, int, int, int]"
+"""(place, what is left of the part before it, left context of the place, condition)."""
 _STATES = 2000
 
 
 class Explorer:
-    """One exploration; `span` is the place to name if it is given up."""
+    """One exploration."""
 
-    def __init__(self, lowering: Lowering, span: tuple[int, int]) -> None:
-        self.lowering, self.span = lowering, span
-        self.terms, self.contexts = lowering.terms, lowering.contexts
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering, self.terms = lowering, lowering.terms
         self._counted: dict[tuple[int, int, int | None], Times] = {}
 
-    def exits(self, tree: Tree, context: int) -> Generator[Any, Any, Exits]:
-        """The ways through `tree`."""
-        try:
-            if isinstance(tree, Times) and tree.max != 1:
-                short = (yield self._same_again(tree, context)) or (yield self._by_length(tree, context))
-                if short is not None:
-                    return short  # type: ignore[no-any-return]
-            return (yield self._explore(tree, context))
-        except TooLarge:
-            raise self.lowering.refuse(
-                "the lookarounds, anchors or word boundaries inside this repetition need too many states",
-                self.span,
-                "move them out of the repetition, or use smaller counts",
-            ) from None
+    def ways(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+        """The ways through `tree`, as `Lowering.explore` says."""
+        found: Exits | None = None
+        if isinstance(tree, Times):
+            self.lowering.place = tree.span
+            if tree.max != 1:
+                found = yield self._same_again(tree, context, after)
+                if found is None:
+                    found = yield self._by_length(tree, context, after)
+        if found is None:
+            found = yield self._explore(tree, context, after)
+        return found
 
-    def _same_again(self, tree: Times, context: int) -> Generator[Any, Any, Exits | None]:
+    def _same_again(self, tree: Times, context: int, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition of a part that always ends in one situation, and from there in the same again."""
-        first = yield self.lowering.explore(tree.item, context, self.span)
+        project = self.lowering.project
+        mask = self.lowering.mask(tree) | after
+        first = yield self.lowering.explore(tree.item, context, mask)
         if len(first) != 1:
             return None
-        ((after, condition), head) = next(iter(first.items()))
+        ((middle, condition), head) = next(iter(first.items()))
         if condition != ANYTHING:
             return None
-        again = yield self.lowering.explore(tree.item, after, self.span)
-        if set(again) != {(after, ANYTHING)}:
+        again = yield self.lowering.explore(tree.item, middle, mask)
+        if set(again) != {(middle, ANYTHING)}:
             return None
         fewest = max(tree.min - 1, 0)
         most = None if tree.max is None else tree.max - 1
-        some = seq((head, repeat(again[after, ANYTHING], fewest, most)))
-        if tree.min:
-            return {(after, ANYTHING): some}
-        if after == context:
-            return {(after, ANYTHING): alt((EPSILON, some))}
-        return {(context, ANYTHING): EPSILON, (after, ANYTHING): some}
+        some = seq((head, repeat(again[middle, ANYTHING], fewest, most)))
+        out: Exits = {(project(middle, mask, after), ANYTHING): some}
+        if not tree.min:
+            key = (project(context, mask, after), ANYTHING)
+            out[key] = alt((EPSILON, out[key])) if key in out else EPSILON
+        return out
 
-    def _by_length(self, tree: Times, context: int) -> Generator[Any, Any, Exits | None]:
+    def _by_length(self, tree: Times, context: int, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition of a part of fixed width: a count of characters."""
         width = fixed_width(tree.item)
         if not width or (tree.min == 0 and tree.max is None):
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.behind, tree.near, tree.look)
-        ways = yield self.lowering.explore(star, context, self.span)
+        ways = yield self.lowering.explore(star, context, after)
         most = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, most) for key, node in ways.items()}
 
     # --- the graph
 
-    def _explore(self, tree: Tree, context: int) -> Generator[Any, Any, Exits]:
-        start: State = (self.lowering.cont(tree, None), NOTHING, context, ANYTHING)
+    def _explore(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+        start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, context, ANYTHING)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
         todo = [start]
@@ -102,7 +101,7 @@ class Explorer:
             state = todo.pop()
             if state in edges or state in ends:
                 continue
-            if state[0] is None and state[1] == NOTHING:
+            if state[0].next is None and state[1] == NOTHING:
                 ends.add(state)
                 continue
             targets = edges[state] = {}
@@ -119,29 +118,31 @@ class Explorer:
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
         place, walked, left, condition = state
-        if walked != NOTHING:
+        if walked != NOTHING or place.next is None:
             return self._walk(state)
-        assert place is not None
         tree, after = place.tree, place.next
+
+        def to(target: Cont, pending: int = condition) -> tuple[Node, State]:
+            return EPSILON, (target, NOTHING, self.lowering.project(left, place.mask, target.mask), pending)
+
         match tree:
             case Cat(items):
-                target: Cont | None = after
+                target = after
                 for item in reversed(items):
                     target = self.lowering.cont(item, target)
-                return [(EPSILON, (target, NOTHING, left, condition))]
+                return [to(target)]
             case Or(items):
-                return [(EPSILON, (self.lowering.cont(item, after), NOTHING, left, condition)) for item in items]
-            case Times(item, low, high):
-                once: State = (self.lowering.cont(item, self._fewer(tree, after)), NOTHING, left, condition)
-                leave: State = (after, NOTHING, left, condition)
-                return [(EPSILON, once)] if low else [(EPSILON, once), (EPSILON, leave)]
+                return [to(self.lowering.cont(item, after)) for item in items]
+            case Times(item, low, _):
+                once = to(self.lowering.cont(item, self._fewer(tree, after)))
+                return [once] if low else [once, to(after)]
             case Look():
-                found = yield self.lowering.condition(tree, left)
-                return [(EPSILON, (after, NOTHING, left, self.terms.both((condition, found))))]
+                found = yield self.lowering.condition(tree, place.mask, left)
+                return [to(after, self.terms.both((condition, found)))]
             case _:
-                return self._plain(tree, after, left, condition)
+                return self._plain(tree, after, self.lowering.project(left, place.mask, after.mask), condition)
 
-    def _fewer(self, tree: Times, after: Cont | None) -> Cont | None:
+    def _fewer(self, tree: Times, after: Cont) -> Cont:
         """The place after one round of a repetition."""
         low, high = max(tree.min - 1, 0), None if tree.max is None else tree.max - 1
         if high == 0:
@@ -154,8 +155,8 @@ class Explorer:
             self.lowering.keep(self._counted[key])
         return self.lowering.cont(self._counted[key], after)
 
-    def _plain(self, node: Node, after: Cont | None, left: int, condition: int) -> list[tuple[Node, State]]:
-        """A part without looks."""
+    def _plain(self, node: Node, after: Cont, left: int, condition: int) -> list[tuple[Node, State]]:
+        """A part without looks; `left` is a context of the place after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANYTHING:
             near = self.terms.near(condition)
@@ -164,30 +165,28 @@ class Explorer:
             if self.lowering.edges.nullable(node):
                 out.append((EPSILON, (after, NOTHING, left, condition)))
             node = self.lowering.edges.restrict(node, near[0], False, False)
-            self.lowering.keep(node)
-        for part, target in self.contexts.ends(node, left):
+            if node is EMPTY:
+                return out
+        for part, target in self.lowering.contexts(after.mask).ends(node, left):
             out.append((part, (after, NOTHING, target, ANYTHING)))
         return out
 
     def _walk(self, state: State) -> list[tuple[Node, State]]:
         """A part without looks, character by character under a pending condition."""
         place, walked, left, condition = state
+        contexts = self.lowering.contexts(place.mask)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[walked]:
             out.append((EPSILON, (place, NOTHING, left, condition)))
         moves = self.terms.moves(walked)
-        for block in self._blocks(walked, left, condition):
+        sets = [ranges for term in (walked, condition) for ranges, _ in self.terms.moves(term)]
+        for block in partition([*sets, *(ranges for ranges, _ in contexts.moves[left])]):
             code = block[0][0]
             for ranges, target in moves:
                 if contains(ranges, code):
-                    step = self.contexts.step(left, code)
-                    after: State = (place, target, step, self.terms.derive(condition, code))
+                    after: State = (place, target, contexts.step(left, code), self.terms.derive(condition, code))
                     out.append((chars(block), after))
         return out
-
-    def _blocks(self, walked: int, left: int, condition: int) -> list[Ranges]:
-        sets = [ranges for block in (walked, condition) for ranges, _ in self.terms.moves(block)]
-        return partition([*sets, *(ranges for ranges, _ in self.contexts.moves[left])])
 
 
 def fixed_width(tree: Tree) -> int | None:

@@ -21,7 +21,7 @@ from guided.limits import Limits
 from .algebra import alt, text
 from .python_chars import category, ignore_case
 from .reader import MAX_WIDTH, Frame, Reader
-from .tree import Tree, boundary, line_end, line_start, look
+from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
 
 __all__ = ["PythonReader"]
 
@@ -107,8 +107,6 @@ class PythonReader(Reader):
             tree = line_end(() if letter in "Zz" else _NEWLINE, span)
         else:  # $ alone: at the end, or before a newline that ends the text
             end = line_end((), span)
-            from .tree import cat
-
             tree = look(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
         self.push(tree, start, 0, 0, "anchor")
 
@@ -122,7 +120,10 @@ class PythonReader(Reader):
             self.at += 1
             if c in "bB":
                 word = category("w", bool(self.flags & A))
-                self.push(boundary(word, c == "B", (start, self.at)), start, 0, 0, "anchor")
+                tree = boundary(word, c == "B", (start, self.at))
+                if c == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
+                    tree = cat([some_text((start, self.at)), tree])
+                self.push(tree, start, 0, 0, "anchor")
             else:
                 self._anchor(c, start)
         elif c and c in "dDsSwW":

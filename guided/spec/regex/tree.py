@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Node, Ranges, complement
+from guided.grammar.ir import ALL_CHARS, EMPTY, EPSILON, Alt, Node, Ranges, complement
 
 from .algebra import alt, as_chars, chars, repeat, run, seq
 
@@ -38,6 +38,7 @@ __all__ = [
     "line_end",
     "line_start",
     "look",
+    "some_text",
     "times",
 ]
 
@@ -211,3 +212,8 @@ def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
         return cat([behind, ahead])
 
     return either([sides(True), sides(False)])
+
+
+def some_text(span: Span) -> Tree:
+    """Anywhere in a text that is not empty."""
+    return either([_near(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])

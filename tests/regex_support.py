@@ -1,0 +1,243 @@
+"""What the regex tests share: an obvious matcher for IR nodes, and generators of patterns and of texts near them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from functools import cache
+
+from guided.grammar.ir import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
+
+NODE = shutil.which("node")
+
+
+def matches(node: Node, text: str) -> bool:
+    """Whether the whole `text` is in the language, by the definition of each node."""
+    known: dict[tuple[int, int], frozenset[int]] = {}
+
+    def ends(node: Node, start: int) -> frozenset[int]:
+        key = (id(node), start)
+        if key not in known:
+            known[key] = frozenset(compute(node, start))
+        return known[key]
+
+    def compute(node: Node, start: int) -> set[int] | frozenset[int]:
+        match node:
+            case Chars(ranges):
+                inside = start < len(text) and any(low <= ord(text[start]) <= high for low, high in ranges)
+                return {start + 1} if inside else set()
+            case Text(value):
+                return {start + len(value)} if text.startswith(value, start) else set()
+            case Seq(items):
+                at = {start}
+                for item in items:
+                    at = {end for middle in at for end in ends(item, middle)}
+                return at
+            case Alt(items):
+                return {end for item in items for end in ends(item, start)}
+            case Repeat(item, low, high):
+                at, out, count = {start}, set(), 0
+                while at and (high is None or count <= high):
+                    if count >= low:
+                        if at <= out:
+                            break
+                        out |= at
+                    elif count > len(text) + 1:  # every further round is an empty one
+                        return at
+                    at = {end for middle in at for end in ends(item, middle)}
+                    count += 1
+                return out
+            case And(items):
+                return frozenset(range(start, len(text) + 1)).intersection(*(ends(item, start) for item in items))
+            case Not(item):
+                return frozenset(range(start, len(text) + 1)) - ends(item, start)
+            case Length(item, low, high):
+                top = len(text) if high is None else high
+                return {end for end in ends(item, start) if low <= end - start <= top}
+            case _:
+                raise TypeError(type(node).__name__)
+
+    return len(text) in ends(node, 0)
+
+
+class Patterns:
+    """Random patterns and texts near them, of one dialect."""
+
+    def __init__(self, seed: int, dialect: str, *, letters: str = "ab1 -\n") -> None:
+        self.random = random.Random(seed)
+        self.python = dialect == "python"
+        self.letters = letters
+        self.groups = 0
+
+    def pattern(self, depth: int = 3) -> str:
+        """A pattern."""
+        self.groups = 0
+        flags = ""
+        if self.python and self.random.random() < 0.2:
+            flags = self.random.choice(["(?i)", "(?m)", "(?s)", "(?a)", "(?x)", "(?im)", "(?ia)"])
+        return flags + self.choice(depth)
+
+    def choice(self, depth: int) -> str:
+        count = self.random.choice([1, 1, 1, 2, 2, 3])
+        return "|".join(self.sequence(depth) for _ in range(count))
+
+    def sequence(self, depth: int) -> str:
+        return "".join(self.part(depth) for _ in range(self.random.choice([0, 1, 1, 2, 2, 3, 4])))
+
+    def part(self, depth: int) -> str:
+        kind = self.random.random()
+        if kind < 0.15:
+            return self.anchor()
+        if kind < 0.28 and depth > 0:
+            return self.look(depth)
+        atom = self.atom(depth)
+        if self.random.random() < 0.4:
+            atom += self.quantifier()
+        return atom
+
+    def quantifier(self) -> str:
+        r = self.random
+        low = r.randint(0, 3)
+        most = low + r.randint(0, 2)
+        text = r.choice(["*", "+", "?", f"{{{low}}}", f"{{{low},}}", f"{{{low},{most}}}"])
+        return text + r.choice(["", "", "", "?", *(["+"] if self.python else [])])
+
+    def letter(self) -> str:
+        c = self.random.choice(self.letters)
+        return {"\n": "\\n", "-": "\\-" if self.python else "-", " ": "\\x20"}.get(c, c)
+
+    def anchor(self) -> str:
+        return self.random.choice(["^", "$", "\\b", "\\B", *(["\\A", "\\Z"] if self.python else [])])
+
+    def look(self, depth: int) -> str:
+        opening = self.random.choice(["(?=", "(?!", "(?=", "(?!", "(?<=", "(?<!"])
+        if self.python and "<" in opening:
+            inside = self.narrow(depth - 1)
+        else:
+            inside = self.choice(depth - 1)
+        text = f"{opening}{inside})"
+        if self.random.random() < 0.1:
+            text = f"(?:{text})" + self.quantifier()
+        return text
+
+    def narrow(self, depth: int) -> str:
+        """Of fixed width."""
+        count = self.random.choice([1, 1, 1, 2])
+        width = self.random.choice([0, 1, 1, 1, 2])
+
+        def one() -> str:
+            out = ""
+            for _ in range(width):
+                out += self.random.choice(["", "", "\\b", "^", "$", "(?!b)", "(?<=a)"]) + self.single()
+            return out + self.random.choice(["", "", "", "\\b", "$", "(?=a)"])
+
+        return "|".join(one() for _ in range(count))
+
+    def single(self) -> str:
+        r = self.random
+        return r.choice(
+            [self.letter, self.letter, self.letter, self.char_class, lambda: r.choice([".", "\\w", "\\s"])]
+        )()
+
+    def char_class(self) -> str:
+        r = self.random
+        members = "".join(
+            r.choice([self.letter(), self.letter(), "\\d", "\\w", "\\W", "\\s", "a-b", "\\S"])
+            for _ in range(r.randint(1, 2))
+        )
+        members = members.replace("--", "-")
+        return f"[{r.choice(['', '^'])}{members}]".replace("[-", "[\\-").replace("^-", "^\\-")
+
+    def atom(self, depth: int) -> str:
+        r = self.random.random()
+        if r < 0.7 or depth <= 0:
+            return self.single()
+        inside = self.choice(depth - 1)
+        openings = ["(", "(?:", "(?:"]
+        if self.python:
+            openings += ["(?>", "(?i:", "(?-i:", "(?s-m:", "(?m:", "(?a:", f"(?P<g{self.groups}>"]
+        else:
+            openings += [f"(?<g{self.groups}>"]
+        self.groups += 1
+        return self.random.choice(openings) + inside + ")"
+
+    def texts(self, node: Node, count: int) -> list[str]:
+        """Texts inside and just outside the language of `node`."""
+        out = []
+        for _ in range(count):
+            text = self.walk(node)[:14]
+            if self.random.random() < 0.6:
+                text = self.change(text)
+            out.append(text)
+        return out
+
+    def change(self, text: str) -> str:
+        """The text with one small change."""
+        r = self.random
+        at = r.randint(0, len(text))
+        kind = r.random()
+        if kind < 0.4:
+            return text[:at] + r.choice(self.letters) + text[at:]
+        if kind < 0.7:
+            return text[:at] + text[at + 1 :]
+        if kind < 0.85:
+            return text[:at] + r.choice(self.letters) + text[at + 1 :]
+        return "".join(r.choice(self.letters) for _ in range(r.randint(0, 5)))
+
+    def walk(self, node: Node) -> str:
+        """A text that the node probably holds."""
+        r = self.random
+        match node:
+            case Chars(ranges):
+                known = [c for c in self.letters if any(low <= ord(c) <= high for low, high in ranges)]
+                if known and r.random() < 0.95:
+                    return r.choice(known)
+                low, high = r.choice(ranges)
+                return chr(r.randint(low, high))
+            case Text(value):
+                return value
+            case Seq(items):
+                return "".join(self.walk(item) for item in items)
+            case Alt(items):
+                return self.walk(r.choice(items)) if items else ""
+            case Repeat(item, low, high):
+                top = low + 2 if high is None else min(high, low + 2)
+                return "".join(self.walk(item) for _ in range(min(r.randint(low, top), 6)))
+            case And(items):
+                return self.walk(r.choice(items))
+            case Length(item, _, _):
+                return self.walk(item)
+            case _:
+                return "".join(r.choice(self.letters) for _ in range(r.randint(0, 4)))
+
+
+_SCRIPT = """
+const lines = require('fs').readFileSync(0, 'utf8').split('\\n');
+const out = [];
+for (const line of lines) {
+  if (!line) continue;
+  const [pattern, flags, texts] = JSON.parse(line);
+  let regex;
+  try { regex = new RegExp(pattern, flags); } catch (error) { out.push(JSON.stringify(String(error))); continue; }
+  out.push(JSON.stringify(texts.map((text) => regex.test(text))));
+}
+process.stdout.write(out.join('\\n'));
+"""
+
+
+def ask_node(cases: list[tuple[str, str, list[str]]]) -> list[list[bool] | str]:
+    """For each (pattern, flags, texts): which texts `RegExp.test` accepts, or the error's text."""
+    assert NODE is not None
+    lines = "\n".join(json.dumps(case) for case in cases)
+    done = subprocess.run([NODE, "-e", _SCRIPT], input=lines, capture_output=True, text=True, check=True, timeout=300)
+    return [json.loads(line) for line in done.stdout.split("\n")] if cases else []
+
+
+@cache
+def node_unicode() -> str:
+    """The Unicode version of the RegExp engine."""
+    assert NODE is not None
+    command = [NODE, "-p", "process.versions.unicode"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
