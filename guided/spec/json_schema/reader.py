@@ -17,6 +17,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
+from guided.spec.regex import parse_regex
 
 __all__ = ["Reader", "Reading"]
 
@@ -166,8 +167,6 @@ class Reader:
         pattern, pointer = _value(schema, keyword), schema.at(keyword)
         if not isinstance(pattern, str):
             raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
-        from guided.spec.regex import parse_regex
-
         try:
             return Shape(patterns=(parse_regex(pattern, dialect="ecma", search=True, limits=self._limits),))
         except SpecError as error:

@@ -33,6 +33,7 @@ from guided.grammar.ir import (
     intersect,
 )
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.regex import parse_regex
 
 __all__ = ["JSON_STRING", "Layout", "any_text", "comma_list", "key_other_than", "layout_of", "optional", "quoted"]
 
@@ -160,8 +161,6 @@ def _around(options: JsonSchemaOptions, gap: Node) -> Node:
 
 
 def _gap_pattern(pattern: str) -> Node:
-    from guided.spec.regex import parse_regex
-
     try:
         return parse_regex(pattern, dialect="ecma")
     except SpecError as error:

@@ -1,0 +1,165 @@
+"""Test helpers: random small schemas, instances near them, and every way to spell an instance."""
+
+import json
+
+from hypothesis import strategies as st
+
+KEYS = ("a", "b", "é", "a/b~")
+STRINGS = ("", "a", "ab", "é", "\U0001f600", 'q"\\', "\n\x00", "aaaa")
+NUMBERS = (0, 1, 2, -1, 5, 10, 1.5, -0.25, 0.5, 100, 12.5)
+PATTERNS = ("a", "^a", "b$", "^a*$", "^.$", "a.")
+
+_scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.text(max_size=2))
+values = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from((*KEYS, "z")), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@st.composite
+def _object(draw, inner):
+    schema = {"type": "object"}
+    names = draw(st.lists(st.sampled_from(KEYS), unique=True, max_size=3))
+    if names:
+        schema["properties"] = {name: draw(inner) for name in names}
+    if draw(st.booleans()):
+        schema["required"] = draw(st.lists(st.sampled_from((*KEYS, "z")), unique=True, max_size=2))
+    if draw(st.booleans()):
+        schema["additionalProperties"] = draw(st.booleans() | inner)
+    for keyword in ("minProperties", "maxProperties"):
+        if draw(st.integers(0, 4)) == 0:
+            schema[keyword] = draw(st.integers(0, 3))
+    return schema
+
+
+@st.composite
+def _array(draw, inner):
+    schema = {"type": "array"}
+    if draw(st.booleans()):
+        schema["items"] = draw(st.booleans() | inner)
+    if draw(st.integers(0, 2)) == 0:
+        schema["prefixItems"] = draw(st.lists(inner, min_size=1, max_size=2))
+    for keyword in ("minItems", "maxItems"):
+        if draw(st.integers(0, 2)) == 0:
+            schema[keyword] = draw(st.integers(0, 3))
+    return schema
+
+
+@st.composite
+def _string(draw, patterns):
+    schema = {"type": "string"}
+    for keyword in ("minLength", "maxLength"):
+        if draw(st.booleans()):
+            schema[keyword] = draw(st.integers(0, 3))
+    if patterns and draw(st.integers(0, 2)) == 0:
+        schema["pattern"] = draw(st.sampled_from(PATTERNS))
+    return schema
+
+
+@st.composite
+def _number(draw):
+    schema = {"type": draw(st.sampled_from(["integer", "number"]))}
+    for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        if draw(st.integers(0, 3)) == 0:
+            schema[keyword] = draw(st.sampled_from(NUMBERS))
+    return schema
+
+
+@st.composite
+def _combined(draw, inner):
+    """Applicators with siblings."""
+    schema = dict(draw(inner)) if draw(st.booleans()) else {}
+    kind = draw(st.sampled_from(["anyOf", "allOf", "$ref", "untyped"]))
+    if kind == "untyped":
+        schema.pop("type", None)
+    elif kind == "$ref":
+        schema["$ref"] = "#/$defs/d"
+    else:
+        schema[kind] = draw(st.lists(inner, min_size=1, max_size=3))
+    return schema
+
+
+def schemas(patterns=True):
+    """Schemas of the enforced keywords; `$ref` points to `#/$defs/d`, which is always there."""
+    leaf = st.one_of(
+        st.sampled_from([{}, {"type": "null"}, {"type": "boolean"}, {"type": ["integer", "null"]}, {"type": "string"}]),
+        _string(patterns),
+        _number(),
+        st.builds(lambda value: {"const": value}, values),
+        st.builds(lambda items: {"enum": items}, st.lists(values, min_size=1, max_size=3)),
+    )
+    inner = st.recursive(leaf, lambda s: st.one_of(_object(s), _array(s), _combined(s)), max_leaves=5)
+    return st.builds(lambda top, d: {**top, "$defs": {"d": d}}, inner, inner)
+
+
+@st.composite
+def near(draw, schema, root=None, depth=0):
+    """A value that may well satisfy the schema, or not."""
+    root = root or schema
+    if depth > 4 or isinstance(schema, bool) or draw(st.integers(0, 7)) == 0:
+        return draw(values)
+    if "$ref" in schema and draw(st.booleans()):
+        return draw(near(root["$defs"]["d"], root, depth + 1))
+    for keyword in ("anyOf", "allOf"):
+        if keyword in schema and draw(st.booleans()):
+            return draw(near(draw(st.sampled_from(schema[keyword])), root, depth + 1))
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return draw(st.sampled_from(schema["enum"]))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = draw(st.sampled_from(kind))
+    if kind is None:
+        kind = "object" if "properties" in schema else "array" if "prefixItems" in schema or "items" in schema else None
+    if kind == "object":
+        names = draw(st.lists(st.sampled_from((*KEYS, "z", "y")), unique=True, max_size=3))
+        names += [name for name in schema.get("required", ()) if name not in names and draw(st.integers(0, 4))]
+        other = schema.get("additionalProperties", True)
+        return {name: draw(near(schema.get("properties", {}).get(name, other), root, depth + 1)) for name in names}
+    if kind == "array":
+        length = draw(st.integers(0, 4))
+        prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
+        return [draw(near(prefix[at] if at < len(prefix) else rest, root, depth + 1)) for at in range(length)]
+    if kind == "string":
+        return draw(st.sampled_from(STRINGS) | st.text("ab", max_size=4))
+    if kind in ("integer", "number"):
+        ends = [schema[k] for k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum") if k in schema]
+        return draw(st.sampled_from(NUMBERS) | st.sampled_from([e + d for e in ends or [3] for d in (-1, 0, 1, 0.5)]))
+    return {"null": None, "boolean": True}.get(kind, draw(values))
+
+
+_SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@st.composite
+def spellings(draw, value):
+    """A JSON text of the value: any whitespace, any escape; numbers as Python writes them."""
+    gap = st.sampled_from(["", "", "", " ", "\n\t ", "\r"])
+    if isinstance(value, str):
+        return draw(_string_spelling(value))
+    if isinstance(value, list):
+        items = [draw(gap) + draw(spellings(item)) + draw(gap) for item in value]
+        return "[" + (",".join(items) or draw(gap)) + "]"
+    if isinstance(value, dict):
+        members = [
+            draw(gap) + draw(_string_spelling(name)) + draw(gap) + ":" + draw(gap) + draw(spellings(item)) + draw(gap)
+            for name, item in value.items()
+        ]
+        return "{" + (",".join(members) or draw(gap)) + "}"
+    return json.dumps(value)
+
+
+@st.composite
+def _string_spelling(draw, text):
+    out = []
+    for char in text:
+        ways = [char] if char >= " " and char not in '"\\' else []
+        if char in _SHORT:
+            ways.append(_SHORT[char])
+        units = char.encode("utf-16-be")
+        escaped = "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+        ways += [escaped, escaped.upper().replace("\\U", "\\u")]
+        out.append(ways[0] if draw(st.integers(0, 2)) else draw(st.sampled_from(ways)))
+    return '"' + "".join(out) + '"'
