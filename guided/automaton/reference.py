@@ -124,7 +124,7 @@ class ReferenceGrammar:
         return allowed
 
     def _ids(self) -> set[int]:
-        return self._ends | self._texts.keys() | self._controls.keys()
+        return {*self._ends, *self._texts, *self._controls}
 
     def _after(self, state: State, data: bytes | None) -> State | None:
         after = state if data else None

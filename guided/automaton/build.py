@@ -1,0 +1,191 @@
+"""From the grammar IR to the native core: every node is handed over once, children before parents.
+
+In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
+Shared nodes (the same object) are sent once. Iterative: any nesting that `Limits.depth`
+let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from guided.automaton import _core
+from guided.errors import LimitExceeded, SpecError, VocabularyError
+from guided.grammar import (
+    UTF8,
+    Alt,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Grammar,
+    Length,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+    charset,
+)
+from guided.limits import Limits
+
+__all__ = ["compile_native"]
+
+_LARGEST_COUNT = 2**30
+
+
+def compile_native(
+    grammar: Grammar,
+    vocabulary: _core.TokenVocabulary,
+    *,
+    limits: Limits,
+    special_ids: Mapping[str, Collection[int]],
+    end_tokens: Collection[int],
+) -> _core.Compiled:
+    """Compile `grammar` for `vocabulary`.
+
+    Args:
+        special_ids: name of a special token -> the ids that bear it.
+        end_tokens: the ids that end an output; a grammar cannot name them.
+
+    Raises:
+        SpecError: an empty language, or a reference to a rule that does not exist.
+        VocabularyError: a control token that the vocabulary lacks, or a language that its tokens cannot write.
+        UnsupportedError: a combination of nodes that the core does not take, with the reason.
+        LimitExceeded: states, nodes or seconds.
+    """
+    return _Sender(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
+
+
+class _Sender:
+    def __init__(
+        self,
+        grammar: Grammar,
+        limits: Limits,
+        special_ids: Mapping[str, Collection[int]],
+        end_tokens: Collection[int],
+        size: int,
+    ) -> None:
+        self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
+        self.end_tokens = frozenset(end_tokens)
+        self.builder = _core.Builder()
+        self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
+        self.by_object: dict[int, int] = {}
+        self.encodings: dict[Encoding, int] = {}
+        self.sent = 0
+        self._encoding(UTF8)
+
+    def compile(self, vocabulary: _core.TokenVocabulary) -> _core.Compiled:
+        if self.grammar.start not in self.rule_number:
+            raise SpecError(f"the start rule {self.grammar.start!r} is not defined")
+        rules = [self._send(node) for node in self.grammar.rules.values()]
+        return self.builder.compile(
+            vocabulary,
+            rules,
+            list(self.grammar.rules),
+            self.rule_number[self.grammar.start],
+            self.limits.states,
+            self.limits.seconds,
+            self.limits.memory,
+        )
+
+    def _send(self, root: Node) -> int:
+        """The number of `root`, after its descendants have been sent (depth first, no recursion)."""
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, children_sent = stack.pop()
+            if id(node) in self.by_object:
+                continue
+            children = _children(node)
+            if children and not children_sent:
+                stack.append((node, True))
+                stack.extend((child, False) for child in children)
+                continue
+            self.sent += 1
+            if self.sent > self.limits.nodes:
+                raise LimitExceeded("nodes", self.sent, self.limits.nodes)
+            self.by_object[id(node)] = self._add(node)
+        return self.by_object[id(root)]
+
+    def _add(self, node: Node) -> int:
+        build, number = self.builder, self.by_object
+        match node:
+            case Chars(ranges):
+                return build.chars(ranges if charset(ranges) == ranges else charset(ranges))
+            case Text(text):
+                return build.text(text)
+            case Seq(items):
+                return build.many("seq", [number[id(item)] for item in items])
+            case Alt(items):
+                return build.many("alt", [number[id(item)] for item in items])
+            case And(items):
+                return build.many("and", [number[id(item)] for item in items])
+            case Not(item):
+                return build.negation(number[id(item)])
+            case Repeat(item, low, high):
+                return build.repeat(number[id(item)], *self._bounds(low, high))
+            case Length(item, low, high):
+                return build.length(number[id(item)], *self._bounds(low, high))
+            case Encoded(item, encoding):
+                return build.encoded(number[id(item)], self._encoding(encoding))
+            case Ref(name):
+                if name not in self.rule_number:
+                    raise SpecError(f"the rule {name!r} is not defined")
+                return build.ref(self.rule_number[name])
+            case Special(token):
+                return self._special(token)
+            case Permutation(members, separator, low, high):
+                return build.permutation(
+                    [number[id(member.item)] for member in members],
+                    [member.required for member in members],
+                    [member.repeatable for member in members],
+                    number[id(separator)],
+                    *self._bounds(low, high),
+                )
+        raise TypeError(f"not a grammar node: {node!r}")
+
+    def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
+        """Counts as the core takes them: no upper bound is -1, and one past every possible output is no bound."""
+        if low > _LARGEST_COUNT:
+            raise LimitExceeded("states", low, _LARGEST_COUNT)
+        return low, -1 if high is None or high > _LARGEST_COUNT else high
+
+    def _special(self, token: int | str) -> int:
+        ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
+        if not ids:
+            known = ", ".join(sorted(self.special_ids)[:8]) or "none"
+            raise VocabularyError(f"the vocabulary has no control token {token!r} (it has: {known})")
+        for number in ids:
+            if not 0 <= number < self.size:
+                raise VocabularyError(f"{number} is not a token id of this vocabulary (0 to {self.size - 1})")
+            if number in self.end_tokens:
+                raise VocabularyError(f"token {number} ends the output, so the grammar cannot name it inside")
+        if len(ids) == 1:
+            return self.builder.special(ids[0])
+        return self.builder.many("alt", [self.builder.special(number) for number in ids])
+
+    def _encoding(self, encoding: Encoding) -> int:
+        if encoding not in self.encodings:
+            forms = [
+                (
+                    list(form.ranges),
+                    [[(span.low, span.high, span.value, span.step) for span in digit] for digit in form.digits],
+                )
+                for form in encoding.forms
+            ]
+            self.encodings[encoding] = self.builder.encoding(forms)
+        return self.encodings[encoding]
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Seq(items) | Alt(items) | And(items):
+            return items
+        case Not(item) | Repeat(item, _, _) | Length(item, _, _) | Encoded(item, _):
+            return (item,)
+        case Permutation(members, separator, _, _):
+            return (*(member.item for member in members), separator)
+    return ()

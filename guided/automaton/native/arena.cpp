@@ -1,0 +1,391 @@
+#include "arena.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "masks.hpp"
+#include "completion.hpp"
+
+namespace guided {
+
+namespace {
+constexpr size_t kMaxThreads = 200000;
+constexpr int kMergeDepth = 256;
+constexpr size_t kSlabRows = 16;
+
+uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
+  uint64_t h = n * 2 + closed;
+  for (size_t i = 0; i < n; ++i) {
+    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].pos)} << 32 | static_cast<uint32_t>(t[i].reg));
+    h = combine(h, static_cast<uint32_t>(t[i].ret));
+  }
+  return h;
+}
+}  // namespace
+
+Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
+    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1) {
+  initial_registers_.assign(grammar_->rules.size(), -1);
+  for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
+  std::vector<Thread> kernel;
+  const Rule& start = grammar_->rules[grammar_->start];
+  if (start.size > 0) kernel.push_back({start.start, initial_register(grammar_->start), kBottom});
+  if (grammar_->nullable) kernel.push_back({kExit, 0, kBottom});
+  initial_ = close(kernel);
+}
+
+Arena::~Arena() {
+  for (int32_t i = 0; i < count_; ++i) {
+    delete slot(i)->mask.load(std::memory_order_relaxed);
+    delete slot(i)->completion.load(std::memory_order_relaxed);
+  }
+  for (auto* slab : slabs_) std::free(static_cast<void*>(slab));
+  for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+}
+
+Config& Arena::add_slot() {
+  uint32_t x = static_cast<uint32_t>(count_) + (1u << kFirstChunk);
+  int top = 31 - __builtin_clz(x);
+  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9);
+  auto& chunk = chunks_[top - kFirstChunk];
+  if (!chunk.load(std::memory_order_relaxed)) {
+    chunk.store(new Config[size_t{1} << top], std::memory_order_release);
+  }
+  ++count_;
+  charge(sizeof(Config));
+  return *slot(count_ - 1);
+}
+
+const Thread* Arena::keep(const std::vector<Thread>& threads) {
+  size_t n = threads.size();
+  if (n > pool_left_) {
+    size_t size = std::max<size_t>(n, std::min<size_t>(8192, size_t{64} << std::min<size_t>(pools_.size(), 7)));
+    pools_.push_back(std::make_unique<Thread[]>(size));
+    pool_next_ = pools_.back().get();
+    pool_left_ = size;
+    charge(size * sizeof(Thread));
+  }
+  Thread* at = pool_next_;
+  std::copy(threads.begin(), threads.end(), at);
+  pool_next_ += n;
+  pool_left_ -= n;
+  return at;
+}
+
+std::atomic<int32_t>* Arena::add_row() {
+  if (slab_left_ == 0) {
+    void* memory = std::calloc(kSlabRows, 256 * sizeof(std::atomic<int32_t>));
+    if (!memory) throw std::bad_alloc();
+    slabs_.push_back(static_cast<std::atomic<int32_t>*>(memory));
+    slab_left_ = kSlabRows;
+  }
+  --slab_left_;
+  charge(256 * sizeof(int32_t));
+  return slabs_.back() + slab_left_ * 256;
+}
+
+int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
+  if (static_cast<size_t>(count_) * 2 >= table_.size()) {
+    std::vector<int32_t> bigger(table_.size() * 2, -1);
+    for (int32_t id : table_) {
+      if (id < 0) continue;
+      const Config& c = config(id & 0x3FFFFFFF);
+      size_t h = hash_threads(c.threads, static_cast<size_t>(c.count), (id >> 30) & 1) & (bigger.size() - 1);
+      while (bigger[h] >= 0) h = (h + 1) & (bigger.size() - 1);
+      bigger[h] = id;
+    }
+    charge(bigger.size() * 2);
+    table_ = std::move(bigger);
+  }
+  size_t h = hash_threads(threads.data(), threads.size(), closed) & (table_.size() - 1);
+  for (; table_[h] >= 0; h = (h + 1) & (table_.size() - 1)) {
+    int32_t id = table_[h] & 0x3FFFFFFF;
+    const Config& c = config(id);
+    if (((table_[h] >> 30) & 1) == closed && static_cast<size_t>(c.count) == threads.size() &&
+        std::equal(threads.begin(), threads.end(), c.threads))
+      return id;
+  }
+  int32_t id = count_;
+  Config& c = add_slot();
+  c.threads = keep(threads);
+  c.count = static_cast<int32_t>(threads.size());
+  for (const Thread& t : threads) {
+    if (t.pos == kExit)
+      c.accepting |= t.ret == kBottom;
+    else
+      c.bytes |= grammar_->positions[t.pos].bytes;
+  }
+  table_[h] = id | (closed ? 1 << 30 : 0);
+  return id;
+}
+
+// ---- registers
+int32_t Arena::intern_seen(const SeenSet& set) {
+  std::vector<int32_t> key{static_cast<int32_t>(set.count)};
+  for (uint64_t w : set.bits) {
+    key.push_back(static_cast<int32_t>(w));
+    key.push_back(static_cast<int32_t>(w >> 32));
+  }
+  auto [it, fresh] = seen_ids_.try_emplace(std::move(key), static_cast<int32_t>(seen_.size()));
+  if (fresh) {
+    seen_.push_back(set);
+    charge(64 + set.bits.size() * 24);
+  }
+  return it->second;
+}
+
+int32_t Arena::initial_register(int32_t rule) {
+  if (grammar_->rules[rule].kind != RuleKind::Set) return 0;
+  int32_t& reg = initial_registers_[rule];
+  if (reg < 0) {
+    SeenSet empty;
+    empty.bits.assign((grammar_->rules[rule].required.size() + 63) / 64, 0);
+    reg = intern_seen(empty);
+  }
+  return reg;
+}
+
+bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member) const {
+  if (!rule.repeatable[member] && set.has(member)) return false;
+  if (rule.repeatable[member] == 2) return false;
+  int64_t needed = 0, available = 0;  // still to come after this member
+  bool unbounded = false;
+  for (size_t i = 0; i < rule.required.size(); ++i) {
+    if (rule.repeatable[i] == 2) continue;
+    if (rule.required[i] && i != member && !set.has(i)) ++needed;
+    if (rule.repeatable[i])
+      unbounded = true;
+    else if (i != member && !set.has(i))
+      ++available;
+  }
+  int64_t count = set.count + 1;
+  if (rule.max >= 0 && count + needed > rule.max) return false;
+  return unbounded || count + available >= rule.min;
+}
+
+int32_t Arena::apply(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
+  if (effect.op == Effect::Inc) {
+    if (free) return reg + 1;
+    int64_t count = int64_t{reg} + 1;
+    if (rule.max >= 0 && count + effect.a > rule.max) return -1;
+    if (effect.b >= 0 && count + effect.b < rule.min) return -1;
+    if (rule.max < 0) count = std::min(count, rule.min);  // saturated: no bound looks further
+    return static_cast<int32_t>(count);
+  }
+  if (effect.op == Effect::Put) {
+    size_t member = static_cast<size_t>(effect.a);
+    if (!can_put(rule, seen_[reg], member)) return -1;
+    SeenSet set = seen_[reg];
+    set.bits[member / 64] |= uint64_t{1} << (member % 64);
+    ++set.count;
+    if (rule.max < 0) set.count = std::min(set.count, rule.min);
+    return intern_seen(set);
+  }
+  for (size_t i = 0; i < rule.required.size(); ++i)
+    if (can_put(rule, seen_[reg], i)) return reg;
+  return -1;
+}
+
+bool Arena::may_end(const Rule& rule, int32_t reg) const {
+  if (rule.kind == RuleKind::Plain) return true;
+  if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
+  const SeenSet& set = seen_[reg];
+  if (set.count < rule.min) return false;
+  for (size_t i = 0; i < rule.required.size(); ++i)
+    if (rule.required[i] && !set.has(i)) return false;
+  return true;
+}
+
+// ---- closure
+int32_t Arena::merge(int32_t a, int32_t b, int depth) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  uint64_t key = uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+  auto it = merged_.find(key);
+  if (it != merged_.end()) return it->second;
+  std::vector<Thread> all(config(a).begin(), config(a).end());
+  all.insert(all.end(), config(b).begin(), config(b).end());
+  merge_threads(all, depth + 1);
+  int32_t id = intern(all, false);
+  merged_[key] = id;
+  charge(48);
+  return id;
+}
+
+void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
+  std::sort(threads.begin(), threads.end());
+  size_t n = 0;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const Thread t = threads[i];
+    if (n && threads[n - 1] == t) continue;
+    // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
+    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg && t.ret != kFree &&
+        threads[n - 1].ret != kFree && depth < kMergeDepth) {
+      threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
+      continue;
+    }
+    threads[n++] = t;
+  }
+  threads.resize(n);
+}
+
+void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
+  if (thread.ret == kFree) {
+    out.push_back({kExit, thread.reg, kFree});
+    return;
+  }
+  const Config& ret = config(thread.ret);
+  out.insert(out.end(), ret.begin(), ret.end());
+}
+
+int32_t Arena::close(std::vector<Thread>& kernel) {
+  const Grammar& g = *grammar_;
+  work_.assign(kernel.begin(), kernel.end());
+  closed_.clear();
+  // Threads met so far: linear search while few, a hash set when many.
+  std::vector<Thread> met;
+  struct ThreadHash {
+    size_t operator()(const Thread& t) const { return hash_threads(&t, 1, false); }
+  };
+  std::unordered_map<Thread, char, ThreadHash> many;
+  auto first_time = [&](const Thread& t) {
+    if (many.empty()) {
+      if (std::find(met.begin(), met.end(), t) != met.end()) return false;
+      met.push_back(t);
+      if (met.size() > 24)
+        for (const Thread& m : met) many.emplace(m, 0);
+      return true;
+    }
+    return many.emplace(t, 0).second;
+  };
+  while (!work_.empty()) {
+    Thread t = work_.back();
+    work_.pop_back();
+    if (t.pos == kExit) {
+      closed_.push_back(t);
+      continue;
+    }
+    if (!first_time(t)) continue;
+    if (many.size() > kMaxThreads)
+      throw LimitFailure("states", static_cast<double>(many.size()), static_cast<double>(kMaxThreads));
+    const Position& p = g.positions[t.pos];
+    const Rule& rule = g.rules[p.rule];
+    bool free = t.ret == kFree;
+    if (p.active) closed_.push_back(t);
+    if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+      const CallEdge& call = g.calls[i];
+      int32_t ret = t.ret;
+      if (!call.tail) {
+        kernel_.assign(1, {call.after, t.reg, t.ret});
+        ret = intern(kernel_, false);
+      }
+      work_.push_back({g.rules[call.rule].start, initial_register(call.rule), ret});
+    }
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      int32_t reg = apply(rule, g.effects[i].effect, t.reg, free);
+      if (reg >= 0) work_.push_back({g.effects[i].to, reg, t.ret});
+    }
+  }
+  merge_threads(closed_, 0);
+  return intern(closed_, true);
+}
+
+int32_t Arena::lone(Thread thread) {
+  kernel_.assign(1, thread);
+  return intern(kernel_, true);
+}
+
+int32_t Arena::return_to(int32_t ret) {
+  int32_t known = config(ret).closed.load(std::memory_order_relaxed);
+  if (known >= 0) return known;
+  std::vector<Thread> kernel(config(ret).begin(), config(ret).end());
+  int32_t id = close(kernel);
+  config(ret).closed.store(id, std::memory_order_release);
+  return id;
+}
+
+int32_t Arena::step(int32_t state, uint8_t byte) {
+  Config& c = config(state);
+  std::atomic<int32_t>* row = c.row.load(std::memory_order_relaxed);
+  if (!row) {
+    row = add_row();
+    c.row.store(row, std::memory_order_release);
+  }
+  int32_t known = row[byte].load(std::memory_order_relaxed);
+  if (known) return known - 2;
+  std::vector<Thread> kernel;
+  for (const Thread& t : c) {
+    if (t.pos == kExit) continue;
+    int32_t to = grammar_->step(t.pos, byte);
+    if (to >= 0) kernel.push_back({to, t.reg, t.ret});
+  }
+  int32_t id = kDead;
+  if (!kernel.empty()) {
+    id = close(kernel);
+    if (config(id).count == 0) id = kDead;
+  }
+  row[byte].store(id + 2, std::memory_order_release);
+  return id;
+}
+
+int32_t Arena::step_token(int32_t state, int32_t token) {
+  uint64_t key = uint64_t{static_cast<uint32_t>(state)} << 32 | static_cast<uint32_t>(token);
+  auto it = token_steps_.find(key);
+  if (it != token_steps_.end()) return it->second;
+  std::vector<Thread> kernel;
+  for (const Thread& t : config(state)) {
+    if (t.pos == kExit) continue;
+    const Position& p = grammar_->positions[t.pos];
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+      if (grammar_->tokens[i].token == token) kernel.push_back({grammar_->tokens[i].to, t.reg, t.ret});
+  }
+  int32_t id = kDead;
+  if (!kernel.empty()) {
+    id = close(kernel);
+    if (config(id).count == 0) id = kDead;
+  }
+  charge(48);
+  return token_steps_[key] = id;
+}
+
+int32_t Arena::either(int32_t a, int32_t b) {
+  if (a == kDead || b == kDead || a == b) return a == kDead ? b : a;
+  std::vector<Thread> all(config(a).begin(), config(a).end());
+  all.insert(all.end(), config(b).begin(), config(b).end());
+  merge_threads(all, 0);
+  return intern(all, true);
+}
+
+int32_t Arena::import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known) {
+  for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
+  // Numbers of return configurations are below those of what returns to them, so ascending order is dependency order.
+  std::vector<int32_t> need{state}, order;
+  std::unordered_map<int32_t, char> met;
+  while (!need.empty()) {
+    int32_t id = need.back();
+    need.pop_back();
+    if (known.count(id) || !met.emplace(id, 0).second) continue;
+    order.push_back(id);
+    for (const Thread& t : other.config(id))
+      if (t.pos != kExit) need.push_back(t.ret);
+  }
+  std::sort(order.begin(), order.end());
+  for (int32_t id : order) {
+    std::vector<Thread> threads;
+    for (Thread t : other.config(id)) {
+      if (t.pos != kExit) {
+        if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
+          t.reg = intern_seen(other.seen(t.reg));
+        t.ret = known.at(t.ret);
+      }
+      threads.push_back(t);
+    }
+    std::sort(threads.begin(), threads.end());
+    known[id] = intern(threads, id == state);
+  }
+  return known.at(state);
+}
+
+}  // namespace guided

@@ -1,0 +1,137 @@
+// Interned configurations: the states of the lazily grown automaton.
+//
+// A *thread* is (position, register of its frame, return configuration). A *configuration* is a sorted set of threads,
+// hash-consed and numbered; a state of the automaton is the number of a closed configuration, and a return
+// configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as nodes).
+// Threads with equal position and register are merged by uniting their return configurations: ambiguity costs a wider
+// node, never two copies of a stack.
+//
+// Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
+// (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Leaving through a bottom
+// leaves a thread at position kExit.
+//
+// Growing needs the mutex; looking up a step that was taken before does not: rows and configurations never move, and
+// are published with release stores. Memory: about 1 KB for a state from which a step was taken, 100 bytes else.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar.hpp"
+
+namespace guided {
+
+struct Thread {
+  int32_t pos, reg, ret;
+  bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret; }
+  bool operator<(const Thread& o) const {
+    return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : ret < o.ret;
+  }
+};
+
+constexpr int32_t kExit = INT32_MAX;
+constexpr int32_t kBottom = 0, kTop = 1, kFree = 2;
+constexpr int32_t kDead = -1, kUnknown = -2;
+
+struct MaskRecipe;
+struct Completion;
+
+struct Config {
+  const Thread* threads = nullptr;
+  int32_t count = 0;
+  bool accepting = false;  // holds the exit through kBottom
+  ByteSet bytes;           // bytes that some thread can read (guards not asked)
+  std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
+  std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning
+  std::atomic<const MaskRecipe*> mask{nullptr};
+  std::atomic<const Completion*> completion{nullptr};
+  std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token
+  const Thread* begin() const { return threads; }
+  const Thread* end() const { return threads + count; }
+};
+
+struct SeenSet {  // the register of a permutation's frame
+  int64_t count = 0;
+  std::vector<uint64_t> bits;
+  bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
+};
+
+class Arena {
+ public:
+  Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  const Grammar& grammar() const { return *grammar_; }
+  std::mutex& mutex() { return mutex_; }
+  int32_t initial() const { return initial_; }
+  const Config& config(int32_t id) const { return *slot(id); }
+  Config& config(int32_t id) { return *slot(id); }
+  int32_t size() const { return count_; }
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  bool full() const { return bytes() > byte_limit_; }
+  void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_, to); }
+
+  // Without the lock: the state after `byte`, kDead, or kUnknown if the step was never taken.
+  int32_t peek(int32_t state, uint8_t byte) const {
+    const std::atomic<int32_t>* row = slot(state)->row.load(std::memory_order_acquire);
+    return row ? row[byte].load(std::memory_order_acquire) - 2 : kUnknown;
+  }
+  // With the lock held.
+  int32_t step(int32_t state, uint8_t byte);
+  int32_t step_token(int32_t state, int32_t token);  // a control token
+  int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
+  int32_t return_to(int32_t ret);                    // the state after returning to `ret`
+  int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
+  int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
+  int32_t intern(const std::vector<Thread>& threads, bool closed);
+  // The state of `other` with number `state`, in this arena; `known` maps numbers already carried over.
+  int32_t import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known);
+
+  const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
+  // The register after an effect, or -1 where its guard forbids it. `free`: bounds are not checked.
+  int32_t apply(const Rule& rule, const Effect& effect, int32_t reg, bool free);
+  bool may_end(const Rule& rule, int32_t reg) const;
+  int32_t initial_register(int32_t rule);
+
+ private:
+  static constexpr int kFirstChunk = 8;  // log2 of the first chunk's size; each chunk is as large as all before it
+  Config* slot(int32_t id) const {
+    uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
+    int top = 31 - __builtin_clz(x);
+    return chunks_[top - kFirstChunk].load(std::memory_order_acquire) + (x - (1u << top));
+  }
+  Config& add_slot();
+  std::atomic<int32_t>* add_row();
+  const Thread* keep(const std::vector<Thread>& threads);
+  int32_t merge(int32_t a, int32_t b, int depth);
+  void merge_threads(std::vector<Thread>& threads, int depth);
+  void pop(const Thread& thread, std::vector<Thread>& out);
+  int32_t intern_seen(const SeenSet& set);
+  bool can_put(const Rule& rule, const SeenSet& set, size_t member) const;
+
+  std::shared_ptr<const Grammar> grammar_;
+  std::mutex mutex_;
+  std::atomic<Config*> chunks_[24] = {};
+  int32_t count_ = 0, initial_ = 0;
+  size_t byte_limit_;
+  std::atomic<size_t> bytes_{0};
+  std::vector<int32_t> table_;  // open addressing over configuration numbers
+  std::vector<std::unique_ptr<Thread[]>> pools_;
+  size_t pool_left_ = 0;
+  Thread* pool_next_ = nullptr;
+  std::vector<std::atomic<int32_t>*> slabs_;
+  size_t slab_left_ = 0;
+  std::unordered_map<uint64_t, int32_t> merged_, token_steps_;
+  std::vector<SeenSet> seen_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
+  std::vector<int32_t> initial_registers_;
+  std::vector<Thread> work_, closed_, kernel_;
+};
+
+}  // namespace guided

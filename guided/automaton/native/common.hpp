@@ -1,0 +1,144 @@
+// Shared vocabulary of the core: symbols, failures that become Python errors, the compile-time meter, hashing.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace guided {
+
+// A symbol of the extended alphabet. Automata are built over one number line:
+//
+//   0 .. 2^21-1             code points spelled by encoding 0 (UTF-8)
+//   e << 21 | code point    code points spelled by encoding e < 64
+//   kCall + rule            a call of a rule
+//   kToken + id             a control token
+//   kEffect + index         a guarded register operation of the rule's frame
+//
+// After encoding, 0..255 are bytes and the upper three kinds stay as they are.
+using Symbol = uint32_t;
+constexpr int kEncodingShift = 21;
+constexpr int kMaxEncodings = 64;
+constexpr Symbol kCall = 0x80000000u;
+constexpr Symbol kToken = 0xA0000000u;
+constexpr Symbol kEffect = 0xC0000000u;
+constexpr Symbol kMaxCodePoint = 0x10FFFF;
+
+inline bool is_call(Symbol s) { return s >= kCall && s < kToken; }
+inline bool is_token(Symbol s) { return s >= kToken && s < kEffect; }
+inline bool is_effect(Symbol s) { return s >= kEffect; }
+inline bool is_text(Symbol s) { return s < kCall; }
+
+struct Range {
+  Symbol lo, hi;  // inclusive
+};
+
+// Failures, translated at the Python border.
+struct LimitFailure : std::runtime_error {
+  std::string limit;
+  double given, allowed;
+  LimitFailure(std::string name, double g, double a)
+      : std::runtime_error("limit " + name + " exceeded"), limit(std::move(name)), given(g), allowed(a) {}
+};
+struct EmptyLanguage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct VocabularyFailure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct BudgetFailure : std::runtime_error {
+  int64_t needed, given;
+  BudgetFailure(int64_t n, int64_t g) : std::runtime_error("budget too small"), needed(n), given(g) {}
+};
+
+// Counts what one compilation uses and stops it at its limits.
+class Meter {
+ public:
+  Meter(int64_t max_states, double max_seconds)
+      : max_states_(max_states), max_seconds_(max_seconds), start_(std::chrono::steady_clock::now()) {}
+  // Work in units of about one automaton state or edge; checks the clock now and then.
+  void work(int64_t units) {
+    pending_ += units;
+    if (pending_ >= 4096) check_clock();
+  }
+  void states(int64_t count) const {
+    if (count > max_states_) throw LimitFailure("states", static_cast<double>(count), static_cast<double>(max_states_));
+  }
+  int64_t max_states() const { return max_states_; }
+
+ private:
+  void check_clock() {
+    pending_ = 0;
+    std::chrono::duration<double> used = std::chrono::steady_clock::now() - start_;
+    if (used.count() > max_seconds_) throw LimitFailure("seconds", used.count(), max_seconds_);
+  }
+  int64_t max_states_;
+  double max_seconds_;
+  std::chrono::steady_clock::time_point start_;
+  int64_t pending_ = 0;
+};
+
+inline uint64_t mix(uint64_t h) {
+  h ^= h >> 32;
+  h *= 0x9E3779B97F4A7C15ull;
+  h ^= h >> 29;
+  h *= 0xBF58476D1CE4E5B9ull;
+  h ^= h >> 32;
+  return h;
+}
+inline uint64_t combine(uint64_t h, uint64_t v) { return mix(h * 0x9E3779B97F4A7C15ull + v + 0x632BE59BD9B4E019ull); }
+
+// Hash of a vector of 32-bit integers: the key type of every interning table of the compiler.
+struct IntsHash {
+  size_t operator()(const std::vector<int32_t>& v) const {
+    uint64_t h = v.size();
+    for (int32_t x : v) h = combine(h, static_cast<uint32_t>(x));
+    return static_cast<size_t>(h);
+  }
+};
+
+// 128 bits that stand for a piece of content (two independent mixes). Used where equal content is shared.
+struct Digest {
+  uint64_t a = 0x243F6A8885A308D3ull, b = 0x13198A2E03707344ull;
+  void add(uint64_t v) {
+    a = combine(a, v);
+    b = combine(b ^ 0xA4093822299F31D0ull, v * 0xD6E8FEB86659FD93ull + 0x082EFA98EC4E6C89ull);
+  }
+  void add(const Digest& d) {
+    add(d.a);
+    add(d.b);
+  }
+  bool operator==(const Digest& d) const { return a == d.a && b == d.b; }
+  bool operator<(const Digest& d) const { return a != d.a ? a < d.a : b < d.b; }
+};
+struct DigestHash {
+  size_t operator()(const Digest& d) const { return static_cast<size_t>(d.a ^ (d.b * 31)); }
+};
+
+// A set of bytes.
+struct ByteSet {
+  uint64_t w[4] = {0, 0, 0, 0};
+  bool has(uint8_t b) const { return (w[b >> 6] >> (b & 63)) & 1; }
+  void add(uint8_t b) { w[b >> 6] |= uint64_t{1} << (b & 63); }
+  void remove(uint8_t b) { w[b >> 6] &= ~(uint64_t{1} << (b & 63)); }
+  ByteSet& operator|=(const ByteSet& o) {
+    for (int i = 0; i < 4; ++i) w[i] |= o.w[i];
+    return *this;
+  }
+  bool operator==(const ByteSet& o) const {
+    return w[0] == o.w[0] && w[1] == o.w[1] && w[2] == o.w[2] && w[3] == o.w[3];
+  }
+  int count() const {
+    int n = 0;
+    for (uint64_t x : w) n += __builtin_popcountll(x);
+    return n;
+  }
+};
+
+}  // namespace guided

@@ -1,0 +1,390 @@
+#include "completion.hpp"
+
+#include <algorithm>
+#include <deque>
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = INT64_MAX / 8;
+constexpr size_t kMaxText = 1 << 22;
+constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
+constexpr size_t kMaxExact = 20000;      // states of the token graph that are searched
+int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+}  // namespace
+
+// ---- the shortest-path tree, in bytes
+void CompletionFinder::relax(int32_t r) {
+  const Rule& rule = grammar_.rules[r];
+  // Within a rule: repeated sweeps from the end; rules are mostly acyclic, so few are needed.
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
+      const Position& p = grammar_.positions[pos];
+      int64_t best = p.accept ? 0 : kFar;
+      for (int w = 0; w < 4; ++w)
+        for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1)
+          best = std::min(best, plus(1, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
+      for (int32_t i = p.call_lo; i < p.call_hi; ++i)
+        best = std::min(best, plus(rule_cost_[grammar_.calls[i].rule], cost_[grammar_.calls[i].after]));
+      for (int32_t i = p.token_lo; i < p.token_hi; ++i) best = std::min(best, plus(4, cost_[grammar_.tokens[i].to]));
+      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) best = std::min(best, cost_[grammar_.effects[i].to]);
+      if (best < cost_[pos]) {
+        cost_[pos] = best;
+        changed = true;
+      }
+    }
+  }
+}
+
+void CompletionFinder::prepare() {
+  if (!cost_.empty()) return;
+  cost_.assign(grammar_.positions.size(), kFar);
+  rule_cost_.assign(grammar_.rules.size(), kFar);
+  text_.resize(grammar_.rules.size());
+  text_known_.assign(grammar_.rules.size(), 0);
+  std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
+  for (const Position& p : grammar_.positions)
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(p.rule);
+  std::deque<int32_t> work;
+  std::vector<uint8_t> queued(grammar_.rules.size(), 1);
+  for (size_t r = 0; r < grammar_.rules.size(); ++r) work.push_back(static_cast<int32_t>(r));
+  while (!work.empty()) {
+    int32_t r = work.front();
+    work.pop_front();
+    queued[r] = 0;
+    const Rule& rule = grammar_.rules[r];
+    if (rule.size == 0) continue;
+    relax(r);
+    int64_t cost = cost_[rule.start];
+    if (rule.kind == RuleKind::Counter) {
+      const Position& s = grammar_.positions[rule.start];
+      int64_t once = kFar;
+      for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
+      cost = once >= kFar ? kFar : std::max(cost, std::min(kFar, std::max<int64_t>(1, once) * std::max<int64_t>(1, std::min<int64_t>(rule.min, 1 << 30))));
+    } else if (rule.kind == RuleKind::Set) {
+      int64_t members = std::count(rule.required.begin(), rule.required.end(), 1);
+      cost = cost >= kFar ? kFar : std::min(kFar, cost * std::max<int64_t>(1, std::max(members, rule.min)));
+    }
+    if (cost < rule_cost_[r]) {
+      rule_cost_[r] = cost;
+      for (int32_t c : callers[r])
+        if (!queued[c]) {
+          queued[c] = 1;
+          work.push_back(c);
+        }
+    }
+  }
+}
+
+// The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
+CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
+  const Position& p = grammar_.positions[at.pos];
+  const Rule& rule = grammar_.rules[p.rule];
+  bool free = at.ret == kFree;
+  if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
+  Choice best;
+  best.cost = kFar + 1;
+  for (int w = 0; w < 4; ++w)
+    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
+      int32_t b = w * 64 + __builtin_ctzll(bits);
+      int64_t cost = plus(1, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
+      if (cost < best.cost) best = {Choice::Byte, b, cost};
+    }
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+    int64_t cost = plus(rule_cost_[grammar_.calls[i].rule], cost_[grammar_.calls[i].after]);
+    if (cost < best.cost) best = {Choice::Call, i, cost};
+  }
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
+    int64_t cost = plus(4, cost_[grammar_.tokens[i].to]);
+    if (cost < best.cost) best = {Choice::Token, i, cost};
+  }
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = grammar_.effects[i];
+    int64_t cost = cost_[e.to];
+    if (e.effect.op == Effect::Put && !rule.required[static_cast<size_t>(e.effect.a)]) cost = plus(cost, kFar / 2);
+    if (cost < best.cost && arena_.apply(rule, e.effect, at.reg, free) >= 0) best = {Choice::Operate, i, cost};
+  }
+  return best;
+}
+
+const std::vector<int32_t>& CompletionFinder::rule_text(int32_t root) {
+  std::vector<int32_t> stack{root};
+  while (!stack.empty()) {
+    int32_t r = stack.back();
+    if (text_known_[r]) {
+      stack.pop_back();
+      continue;
+    }
+    std::vector<int32_t> out;
+    Thread at{grammar_.rules[r].start, arena_.initial_register(r), kTop};
+    bool complete = true;
+    while (complete) {
+      Choice c = choose(at);
+      if (c.kind == Choice::End) break;
+      if (c.kind == Choice::Byte) {
+        out.push_back(c.index);
+        at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
+      } else if (c.kind == Choice::Token) {
+        out.push_back(256 + grammar_.tokens[c.index].token);
+        at.pos = grammar_.tokens[c.index].to;
+      } else if (c.kind == Choice::Operate) {
+        const EffectEdge& e = grammar_.effects[c.index];
+        at.reg = arena_.apply(grammar_.rules[r], e.effect, at.reg, false);
+        at.pos = e.to;
+      } else {
+        const CallEdge& call = grammar_.calls[c.index];
+        if (!text_known_[call.rule]) {
+          stack.push_back(call.rule);
+          complete = false;
+          break;
+        }
+        out.insert(out.end(), text_[call.rule].begin(), text_[call.rule].end());
+        at.pos = call.after;
+      }
+      if (out.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.size()), kMaxText);
+    }
+    if (complete) {
+      text_[r] = std::move(out);
+      text_known_[r] = 1;
+      stack.pop_back();
+    }
+  }
+  return text_[root];
+}
+
+void CompletionFinder::rest_of_frame(const Thread& thread, Completion& out) {
+  Thread at = thread;
+  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  for (;;) {
+    Choice c = choose(at);
+    if (c.kind == Choice::End) {
+      out.next = at.ret;
+      return;
+    }
+    if (c.kind == Choice::Byte) {
+      out.symbols.push_back(c.index);
+      at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
+    } else if (c.kind == Choice::Token) {
+      out.symbols.push_back(256 + grammar_.tokens[c.index].token);
+      at.pos = grammar_.tokens[c.index].to;
+    } else if (c.kind == Choice::Call) {
+      const CallEdge& call = grammar_.calls[c.index];
+      const auto& text = rule_text(call.rule);
+      out.symbols.insert(out.symbols.end(), text.begin(), text.end());
+      at.pos = call.after;
+    } else {
+      if (!out.symbols.empty()) {  // one link per iteration, shared by all states that pass here
+        out.next = arena_.intern({at}, false);
+        return;
+      }
+      const EffectEdge& e = grammar_.effects[c.index];
+      at.reg = arena_.apply(rule, e.effect, at.reg, at.ret == kFree);
+      at.pos = e.to;
+    }
+    if (out.symbols.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.symbols.size()), kMaxText);
+  }
+}
+
+// ---- spelling in tokens
+int64_t CompletionFinder::cost_at(const Completion* c, size_t offset) {
+  while (c && offset >= c->symbols.size()) {
+    offset -= c->symbols.size();
+    if (c->next < 0) return 0;
+    const Completion* next = arena_.config(c->next).completion.load(std::memory_order_relaxed);
+    if (offset == 0) return next->total;
+    c = next;
+  }
+  return c->cost[offset];
+}
+
+void CompletionFinder::spell(Completion& c) {
+  const TokenTrie& trie = masks_.vocabulary().trie;
+  size_t n = c.symbols.size();
+  c.cost.assign(n, kFar);
+  for (size_t i = n; i-- > 0;) {
+    if (c.symbols[i] >= 256) {
+      c.cost[i] = plus(1, cost_at(&c, i + 1));
+      continue;
+    }
+    int32_t node = 0;
+    const Completion* piece = &c;
+    size_t at = i;
+    for (size_t used = 1;; ++used) {
+      while (piece && at >= piece->symbols.size()) {
+        at -= piece->symbols.size();
+        piece = piece->next < 0 ? nullptr : arena_.config(piece->next).completion.load(std::memory_order_relaxed);
+      }
+      if (!piece || piece->symbols[at] >= 256) break;
+      node = trie.child(node, static_cast<uint8_t>(piece->symbols[at]));
+      if (node < 0) break;
+      ++at;
+      const TokenTrie::Node& found = trie.nodes()[node];
+      if (found.payload_hi > found.payload_lo) c.cost[i] = std::min(c.cost[i], plus(1, cost_at(&c, i + used)));
+    }
+  }
+  c.total = n ? c.cost[0] : cost_at(&c, 0);
+}
+
+const Completion& CompletionFinder::completion(int32_t id) {
+  prepare();
+  struct Task {
+    int32_t config;
+    std::vector<Completion> candidates;
+    bool expanded = false;
+  };
+  std::deque<Task> stack;
+  stack.push_back({id, {}, false});
+  while (!stack.empty()) {
+    Task& task = stack.back();
+    if (arena_.config(task.config).completion.load(std::memory_order_relaxed)) {
+      stack.pop_back();
+      continue;
+    }
+    if (!task.expanded) {
+      task.expanded = true;
+      const Config& c = arena_.config(task.config);
+      for (int32_t i = 0; i < c.count; ++i) {
+        Completion candidate;
+        if (c.threads[i].pos != kExit) rest_of_frame(c.threads[i], candidate);
+        task.candidates.push_back(std::move(candidate));
+      }
+      std::vector<int32_t> need;
+      for (const Completion& candidate : task.candidates)
+        if (candidate.next >= 0 && !arena_.config(candidate.next).completion.load(std::memory_order_relaxed))
+          need.push_back(candidate.next);
+      if (!need.empty()) {
+        if (stack.size() > (1u << 21)) throw LimitFailure("states", static_cast<double>(stack.size()), 1 << 21);
+        for (int32_t x : need) stack.push_back({x, {}, false});
+        continue;
+      }
+    }
+    Completion* best = nullptr;
+    for (Completion& candidate : task.candidates) {
+      spell(candidate);
+      if (!best || candidate.total < best->total) best = &candidate;
+    }
+    auto* kept = new Completion(best ? std::move(*best) : Completion{{}, {}, -1, kFar});
+    arena_.charge(sizeof(Completion) + kept->symbols.size() * 12);
+    arena_.config(task.config).completion.store(kept, std::memory_order_release);
+    stack.pop_back();
+  }
+  return *arena_.config(id).completion.load(std::memory_order_relaxed);
+}
+
+std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
+  std::vector<int32_t> out;
+  const Completion* c = &completion(state);
+  while (c && out.size() < limit) {
+    for (size_t i = 0; i < c->symbols.size() && out.size() < limit; ++i) out.push_back(c->symbols[i]);
+    c = c->next < 0 ? nullptr : &completion(c->next);
+  }
+  return out;
+}
+
+// ---- exact distances on the token graph
+bool CompletionFinder::exact_distance(int32_t state, int64_t& out) {
+  auto it = exact_.find(state);
+  if (it != exact_.end()) {
+    out = it->second;
+    return out >= 0;
+  }
+  std::vector<int32_t> order{state};
+  std::unordered_map<int32_t, int32_t> index{{state, 0}};
+  std::vector<std::vector<int32_t>> before(1);
+  std::vector<std::pair<int64_t, int32_t>> sources;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order.size() > kMaxExact) {
+      exact_[state] = -1;
+      return false;
+    }
+    if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
+    auto link = [&](int32_t after) {
+      auto known = exact_.find(after);
+      if (known != exact_.end() && known->second >= 0) {
+        sources.push_back({known->second + 1, static_cast<int32_t>(i)});
+        return;
+      }
+      auto [at, fresh] = index.try_emplace(after, static_cast<int32_t>(order.size()));
+      if (fresh) {
+        order.push_back(after);
+        before.emplace_back();
+      }
+      before[at->second].push_back(static_cast<int32_t>(i));
+    };
+    int32_t from = order[i];
+    masks_.each_token(from, [&](int32_t, int32_t after) { link(after); });
+    const Config& c = arena_.config(from);
+    for (int32_t k = 0; k < c.count; ++k)
+      if (c.threads[k].pos != kExit) {
+        const Position& p = grammar_.positions[c.threads[k].pos];
+        for (int32_t e = p.token_lo; e < p.token_hi; ++e) link(arena_.step_token(from, grammar_.tokens[e].token));
+      }
+  }
+  std::vector<int64_t> distance(order.size(), kFar);
+  std::sort(sources.begin(), sources.end());
+  std::deque<std::pair<int64_t, int32_t>> queue;  // unit steps from sources at several levels
+  size_t next = 0;
+  while (next < sources.size() || !queue.empty()) {
+    std::pair<int64_t, int32_t> top;
+    if (queue.empty() || (next < sources.size() && sources[next].first <= queue.front().first))
+      top = sources[next++];
+    else {
+      top = queue.front();
+      queue.pop_front();
+    }
+    if (distance[top.second] <= top.first) continue;
+    distance[top.second] = top.first;
+    for (int32_t p : before[top.second])
+      if (distance[p] > top.first + 1) queue.push_back({top.first + 1, p});
+  }
+  for (size_t i = 0; i < order.size(); ++i) exact_[order[i]] = distance[i];
+  out = distance[0];
+  return true;
+}
+
+int64_t CompletionFinder::distance(int32_t state) {
+  int64_t exact;
+  const TokenVocabulary& v = masks_.vocabulary();
+  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && exact_distance(state, exact))
+    return exact;
+  return completion(state).total;
+}
+
+int64_t CompletionFinder::reach(int32_t state) {
+  Config& c = arena_.config(state);
+  int64_t known = c.reach.load(std::memory_order_relaxed);
+  if (known >= 0) return known;
+  int64_t most = 0;
+  for (int32_t i = 0; i < c.count && most < INT64_MAX; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit) continue;
+    const Position& p = grammar_.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k)
+      most = std::max(most, distance(arena_.step_token(state, grammar_.tokens[k].token)));
+    if (p.bytes.count() == 0) continue;
+    TokenTable& table = masks_.table(t);
+    const Rule& rule = grammar_.rules[p.rule];
+    if (table.overflow || (table.relative && t.reg < rule.min)) {
+      most = INT64_MAX;
+      break;
+    }
+    int64_t inside = table.most_left.load(std::memory_order_relaxed);
+    if (inside < 0) {
+      inside = 0;
+      int32_t last = -1;
+      masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t, int32_t after) {
+        if (after != last) inside = std::max(inside, completion(after).total);
+        last = after;
+      });
+      table.most_left.store(inside, std::memory_order_relaxed);
+    }
+    most = std::max(most, inside + completion(t.ret).total);
+    masks_.each_remainder(t, table, [&](int32_t, int32_t after) { most = std::max(most, distance(after)); });
+  }
+  c.reach.store(most, std::memory_order_release);
+  return most;
+}
+
+}  // namespace guided

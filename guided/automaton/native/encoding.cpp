@@ -1,0 +1,266 @@
+#include "encoding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace guided {
+
+namespace {
+
+struct Piece {  // offsets relative to the digits read so far
+  int64_t lo, hi;
+  int32_t to;
+};
+
+std::vector<Piece> clip(const std::vector<Piece>& pieces, int64_t from, int64_t to) {
+  std::vector<Piece> out;
+  auto it = std::lower_bound(pieces.begin(), pieces.end(), from, [](const Piece& p, int64_t x) { return p.hi < x; });
+  for (; it != pieces.end() && it->lo <= to; ++it)
+    out.push_back({std::max(it->lo, from) - from, std::min(it->hi, to) - from, it->to});
+  return out;
+}
+
+class Encoder {
+ public:
+  Encoder(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter)
+      : dfa_(dfa), encodings_(encodings), live_(live), meter_(meter) {}
+
+  Dfa run() {
+    intern({0}, {});
+    for (int32_t s = 0; s < out_.size(); ++s) {
+      expand(s);
+      meter_.states(out_.size());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  struct Residual {
+    const Form* form;
+    int digit;
+    std::vector<Piece> pieces;
+  };
+  // A byte from..to leads to a border state (residual < 0) or to a residual.
+  struct Step {
+    int lo, hi;
+    int32_t border, residual;
+  };
+
+  int32_t residual_of(const Form* form, int digit, std::vector<Piece> pieces) {
+    std::vector<int32_t> key;
+    key.reserve(pieces.size() * 3 + 3);
+    auto address = reinterpret_cast<uintptr_t>(form);
+    key.push_back(static_cast<int32_t>(address));
+    key.push_back(static_cast<int32_t>(address >> 32));
+    key.push_back(digit);
+    for (const Piece& p : pieces) {
+      key.push_back(static_cast<int32_t>(p.lo));
+      key.push_back(static_cast<int32_t>(p.hi));
+      key.push_back(p.to);
+    }
+    auto [it, fresh] = residual_ids_.try_emplace(std::move(key), static_cast<int32_t>(residuals_.size()));
+    if (fresh) {
+      residuals_.push_back({form, digit, std::move(pieces)});
+      steps_.emplace_back();
+      stepped_.push_back(0);
+    }
+    return it->second;
+  }
+
+  // The byte moves of one residual.
+  const std::vector<Step>& steps_of(int32_t id) {
+    if (stepped_[id]) return steps_[id];
+    std::vector<Step> steps;
+    const Form* form = residuals_[id].form;
+    int digit = residuals_[id].digit;
+    std::vector<Piece> pieces = residuals_[id].pieces;  // residuals_ grows below
+    bool last = digit + 1 == static_cast<int>(form->digits.size());
+    int64_t rest = form->rest[digit];
+    for (const DigitSpan& span : form->digits[digit]) {
+      meter_.work(span.high - span.low + 1);
+      for (int b = span.low; b <= span.high; ++b) {
+        if (!live_.has(static_cast<uint8_t>(b))) continue;
+        int64_t value = span.value + (b - span.low) * span.step;
+        std::vector<Piece> part = clip(pieces, value, value + rest);
+        if (part.empty()) continue;
+        for (size_t i = 1; i < part.size();) {  // join equal neighbours: equal remainders must look equal
+          if (part[i].to == part[i - 1].to && part[i].lo == part[i - 1].hi + 1) {
+            part[i - 1].hi = part[i].hi;
+            part.erase(part.begin() + static_cast<std::ptrdiff_t>(i));
+          } else {
+            ++i;
+          }
+        }
+        Step step{b, b, -1, -1};
+        if (last)
+          step.border = part[0].to;
+        else
+          step.residual = residual_of(form, digit + 1, std::move(part));
+        if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == step.border &&
+            steps.back().residual == step.residual)
+          steps.back().hi = b;
+        else
+          steps.push_back(step);
+      }
+    }
+    steps_[id] = std::move(steps);
+    stepped_[id] = 1;
+    return steps_[id];
+  }
+
+  // The residuals that stand for the characters a border state takes.
+  const std::vector<int32_t>& first_residuals(int32_t s) {
+    auto it = first_.find(s);
+    if (it != first_.end()) return it->second;
+    std::vector<int32_t> out;
+    for (size_t e = 0; e < encodings_.size(); ++e) {
+      Symbol base = static_cast<Symbol>(e) << kEncodingShift;
+      std::vector<Piece> all;
+      for (const Edge& edge : dfa_.edges[s])
+        if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
+          all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
+      if (all.empty()) continue;
+      for (const Form& form : encodings_[e].forms) {
+        std::vector<Piece> pieces;
+        size_t i = 0;
+        for (const Range& r : form.ranges) {
+          while (i < all.size() && all[i].hi < r.lo) ++i;
+          for (size_t j = i; j < all.size() && all[j].lo <= r.hi; ++j)
+            pieces.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
+        }
+        if (!pieces.empty()) out.push_back(residual_of(&form, 0, std::move(pieces)));
+      }
+    }
+    return first_[s] = std::move(out);
+  }
+
+  int32_t intern(std::vector<int32_t> borders, std::vector<int32_t> residuals) {
+    std::sort(borders.begin(), borders.end());
+    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+    std::sort(residuals.begin(), residuals.end());
+    residuals.erase(std::unique(residuals.begin(), residuals.end()), residuals.end());
+    std::vector<int32_t> key = borders;
+    key.push_back(-1);
+    key.insert(key.end(), residuals.begin(), residuals.end());
+    auto [it, fresh] = ids_.try_emplace(std::move(key), out_.size());
+    if (fresh) {
+      bool accept = false;
+      for (int32_t b : borders) accept |= dfa_.accept[b] != 0;
+      out_.add(accept);
+      sets_.push_back({std::move(borders), std::move(residuals)});
+    }
+    return it->second;
+  }
+
+  void expand(int32_t s) {
+    auto [borders, residuals] = sets_[s];
+    std::vector<Step> steps;
+    std::map<Symbol, std::vector<int32_t>> other;  // calls, tokens, effects -> border targets
+    for (int32_t b : borders) {
+      for (const Edge& e : dfa_.edges[b])
+        if (!is_text(e.lo))
+          for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
+      for (int32_t r : first_residuals(b)) {
+        const auto& more = steps_of(r);
+        steps.insert(steps.end(), more.begin(), more.end());
+      }
+    }
+    for (int32_t r : residuals) {
+      const auto& more = steps_of(r);
+      steps.insert(steps.end(), more.begin(), more.end());
+    }
+    std::vector<Edge> list;
+    std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.lo < y.lo; });
+    bool disjoint = true;
+    for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
+    if (disjoint) {
+      for (const Step& x : steps) list.push_back(edge_to(x.lo, x.hi, &x, &x + 1));
+    } else {
+      std::vector<int> cuts;
+      for (const Step& x : steps) {
+        cuts.push_back(x.lo);
+        cuts.push_back(x.hi + 1);
+      }
+      std::sort(cuts.begin(), cuts.end());
+      cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+      for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+        std::vector<Step> here;
+        for (const Step& x : steps)
+          if (x.lo <= cuts[i] && cuts[i] <= x.hi) here.push_back(x);
+        if (!here.empty()) list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, here.data(), here.data() + here.size()));
+      }
+    }
+    for (auto& [symbol, targets] : other) list.push_back({symbol, symbol, intern(std::move(targets), {})});
+    join_edges(list);
+    out_.edges[s] = std::move(list);
+  }
+
+  Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
+    std::vector<int32_t> borders, residuals;
+    for (; from != to; ++from) {
+      if (from->residual >= 0)
+        residuals.push_back(from->residual);
+      else
+        borders.push_back(from->border);
+    }
+    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(std::move(borders), std::move(residuals))};
+  }
+
+  const Dfa& dfa_;
+  const std::vector<Encoding>& encodings_;
+  const ByteSet& live_;
+  Meter& meter_;
+  Dfa out_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, residual_ids_;
+  std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>> sets_;
+  std::vector<Residual> residuals_;
+  std::vector<std::vector<Step>> steps_;
+  std::vector<uint8_t> stepped_;
+  std::unordered_map<int32_t, std::vector<int32_t>> first_;
+};
+
+void spell(const Form& form, size_t digit, int64_t sum, const ByteSet& live, std::vector<Range>& out) {
+  bool all_live = true;
+  for (size_t i = digit; i < form.digits.size(); ++i)
+    for (const DigitSpan& s : form.digits[i])
+      for (int b = s.low; b <= s.high; ++b) all_live &= live.has(static_cast<uint8_t>(b));
+  if (all_live || digit == form.digits.size()) {
+    // Positional digits whose bytes are all there cover everything up to the largest sum.
+    int64_t most = digit == 0 ? kMaxCodePoint : form.rest[digit - 1];
+    out.push_back({static_cast<Symbol>(sum), static_cast<Symbol>(sum + most)});
+    return;
+  }
+  for (const DigitSpan& s : form.digits[digit])
+    for (int b = s.low; b <= s.high; ++b)
+      if (live.has(static_cast<uint8_t>(b))) spell(form, digit + 1, sum + s.value + (b - s.low) * s.step, live, out);
+}
+
+}  // namespace
+
+std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
+  std::vector<Range> all;
+  for (const Form& form : encoding.forms) {
+    std::vector<Range> spelled;
+    spell(form, 0, 0, live, spelled);
+    for (const Range& s : spelled)
+      for (const Range& r : form.ranges)
+        if (std::max(s.lo, r.lo) <= std::min(s.hi, r.hi)) all.push_back({std::max(s.lo, r.lo), std::min(s.hi, r.hi)});
+  }
+  std::sort(all.begin(), all.end(), [](const Range& x, const Range& y) { return x.lo < y.lo; });
+  std::vector<Range> out;
+  for (const Range& r : all) {
+    if (!out.empty() && r.lo <= out.back().hi + 1)
+      out.back().hi = std::max(out.back().hi, r.hi);
+    else
+      out.push_back(r);
+  }
+  return out;
+}
+
+Dfa encode(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter) {
+  if (dfa.empty()) return {};
+  return Encoder(dfa, encodings, live, meter).run();
+}
+
+}  // namespace guided

@@ -1,0 +1,174 @@
+#include "grammar.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph.hpp"
+
+namespace guided {
+
+namespace {
+
+// The content of one rule, calls named by `callee` digests.
+Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool with_bounds) {
+  Digest d;
+  d.add(static_cast<uint64_t>(rule.kind));
+  if (with_bounds) {
+    d.add(static_cast<uint64_t>(rule.min));
+    d.add(static_cast<uint64_t>(rule.max));
+  }
+  for (size_t i = 0; i < rule.required.size(); ++i) d.add(rule.required[i] * 4u + rule.repeatable[i]);
+  for (int32_t s = 0; s < rule.dfa.size(); ++s) {
+    d.add(0x5157A7Eu + rule.dfa.accept[s]);
+    for (const Edge& e : rule.dfa.edges[s]) {
+      if (is_call(e.lo)) {
+        d.add(1);
+        d.add(callee[e.lo - kCall]);
+      } else if (is_effect(e.lo)) {
+        const Effect& f = rule.effects[e.lo - kEffect];
+        d.add(2 + static_cast<uint64_t>(f.op) * 8);
+        d.add(static_cast<uint64_t>(f.a));
+        d.add(static_cast<uint64_t>(f.b));
+      } else {
+        d.add(uint64_t{e.lo} << 32 | e.hi);
+      }
+      d.add(static_cast<uint64_t>(e.to));
+    }
+  }
+  return d;
+}
+
+bool is_relative(const LoweredRule& rule) {
+  return rule.kind == RuleKind::Counter &&
+         std::all_of(rule.effects.begin(), rule.effects.end(), [](const Effect& e) { return e.a == 0 && e.b < 0; });
+}
+
+// Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
+// the number of colours is stable; the final digest holds the whole coloured component, so that equal digests mean
+// equal quotient automata. Returns (with own bounds, without own bounds where relative).
+std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<LoweredRule>& rules) {
+  size_t n = rules.size();
+  std::vector<std::vector<int32_t>> graph(n);
+  for (size_t r = 0; r < n; ++r)
+    for (const auto& list : rules[r].dfa.edges)
+      for (const Edge& e : list)
+        if (is_call(e.lo)) graph[r].push_back(static_cast<int32_t>(e.lo - kCall));
+  std::vector<int32_t> comp = components(graph);
+  std::map<int32_t, std::vector<int32_t>> members;
+  for (size_t r = 0; r < n; ++r) members[comp[r]].push_back(static_cast<int32_t>(r));
+  std::vector<Digest> full(n), own(n);
+  for (auto& [c, list] : members) {  // callees first
+    bool cyclic = list.size() > 1;
+    for (int32_t r : list)
+      for (int32_t t : graph[r]) cyclic |= t == r;
+    if (cyclic) {
+      for (int32_t r : list) full[r] = Digest{1, 1};
+      size_t colours = 0;
+      for (size_t round = 0; round <= list.size(); ++round) {
+        std::vector<Digest> fresh;
+        for (int32_t r : list) fresh.push_back(content(rules[r], full, true));
+        for (size_t i = 0; i < list.size(); ++i) full[list[i]] = fresh[i];
+        std::set<Digest> distinct(fresh.begin(), fresh.end());
+        if (distinct.size() == colours) break;
+        colours = distinct.size();
+      }
+      std::set<std::pair<Digest, Digest>> quotient;
+      for (int32_t r : list) quotient.insert({full[r], content(rules[r], full, true)});
+      Digest whole;
+      for (const auto& [colour, text] : quotient) {
+        whole.add(colour);
+        whole.add(text);
+      }
+      for (int32_t r : list) full[r].add(whole);
+    } else {
+      full[list[0]] = content(rules[list[0]], full, true);
+    }
+  }
+  for (size_t r = 0; r < n; ++r) own[r] = is_relative(rules[r]) ? content(rules[r], full, false) : full[r];
+  return {full, own};
+}
+
+}  // namespace
+
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names) {
+  if (lowered.rules[lowered.start].dfa.empty() && !lowered.nullable)
+    throw EmptyLanguage("the specification allows no output at all");
+  auto out = std::make_unique<Grammar>();
+  Grammar& g = *out;
+  g.start = lowered.start;
+  g.nullable = lowered.nullable;
+  g.recursive = lowered.recursive;
+  g.names = names;
+  std::vector<Digest> own = digests(lowered.rules).second;
+  g.rules.resize(lowered.rules.size());
+  int32_t base = 0;
+  for (size_t r = 0; r < g.rules.size(); ++r) {
+    g.rules[r].base = g.rules[r].start = base;
+    base += lowered.rules[r].dfa.size();
+  }
+  for (size_t r = 0; r < g.rules.size(); ++r) {
+    LoweredRule& from = lowered.rules[r];
+    Rule& rule = g.rules[r];
+    rule.kind = from.kind;
+    rule.min = from.min;
+    rule.max = from.max;
+    rule.size = from.dfa.size();
+    rule.origin = from.origin;
+    rule.relative = is_relative(from);
+    for (const Effect& e : from.effects) {
+      if (e.op == Effect::Inc) rule.reach = std::max({rule.reach, e.a, e.b});
+    }
+    rule.required = from.required;
+    rule.repeatable = from.repeatable;
+    rule.digest = own[r];
+    // Byte classes: bytes that no state of the rule tells apart.
+    std::vector<uint8_t> cut(257, 0);
+    for (const auto& list : from.dfa.edges)
+      for (const Edge& e : list)
+        if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
+    rule.byte_class.resize(256);
+    int32_t classes = 0;
+    for (int b = 0; b < 256; ++b) {
+      if (b > 0 && cut[b]) ++classes;
+      rule.byte_class[b] = static_cast<uint8_t>(classes);
+    }
+    ++classes;
+    for (int32_t s = 0; s < from.dfa.size(); ++s) {
+      Position p;
+      p.rule = static_cast<int32_t>(r);
+      p.row = static_cast<int32_t>(g.next.size());
+      p.accept = from.dfa.accept[s];
+      g.next.resize(g.next.size() + static_cast<size_t>(classes), -1);
+      p.call_lo = static_cast<int32_t>(g.calls.size());
+      p.effect_lo = static_cast<int32_t>(g.effects.size());
+      p.token_lo = static_cast<int32_t>(g.tokens.size());
+      for (const Edge& e : from.dfa.edges[s]) {
+        int32_t to = rule.base + e.to;
+        if (e.lo < 256) {
+          for (Symbol b = e.lo; b <= e.hi; ++b) {
+            p.bytes.add(static_cast<uint8_t>(b));
+            g.next[p.row + rule.byte_class[b]] = to;
+          }
+        } else if (is_call(e.lo)) {
+          bool end = from.kind == RuleKind::Plain && from.dfa.accept[e.to] && from.dfa.edges[e.to].empty();
+          g.calls.push_back({static_cast<int32_t>(e.lo - kCall), to, end});
+        } else if (is_token(e.lo)) {
+          for (uint64_t t = e.lo; t <= e.hi; ++t) g.tokens.push_back({static_cast<int32_t>(t - kToken), to});
+        } else {
+          g.effects.push_back({from.effects[e.lo - kEffect], to});
+        }
+      }
+      p.call_hi = static_cast<int32_t>(g.calls.size());
+      p.effect_hi = static_cast<int32_t>(g.effects.size());
+      p.token_hi = static_cast<int32_t>(g.tokens.size());
+      p.active = p.bytes.count() > 0 || p.token_hi > p.token_lo;
+      g.positions.push_back(p);
+    }
+    from.dfa = Dfa{};
+  }
+  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.tokens.empty();
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,70 @@
+// A compiled grammar: the rules' byte automata laid out for stepping. Immutable, shared between threads.
+//
+// Positions of all rules are numbered together. A position's byte edges are a row of its rule's table over byte
+// classes; calls, effects and tokens are short lists. Each rule has a digest of its content, calls included, so that
+// token tables can be shared between all grammars of a vocabulary that contain the same rule.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rules.hpp"
+
+namespace guided {
+
+struct CallEdge {
+  int32_t rule, after;
+  bool tail;  // nothing but the caller's end follows: no frame is kept
+};
+struct EffectEdge {
+  Effect effect;
+  int32_t to;
+};
+struct TokenEdge {
+  int32_t token, to;
+};
+
+struct Position {
+  int32_t rule = 0;
+  int32_t row = 0;                // start of its row in Grammar::next
+  int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
+  bool accept = false;            // the rule may end here
+  bool active = false;            // has byte or token edges: worth keeping in a configuration
+  bool boundary = true;           // a token may end here (false only where no whole token leads on)
+  ByteSet bytes;                  // bytes with an edge
+};
+
+struct Rule {
+  RuleKind kind = RuleKind::Plain;
+  int64_t min = 0, max = -1;
+  int32_t start = 0, base = 0, size = 0, origin = -1;
+  bool relative = false;  // a counter whose guards look at nothing but the count: tables hold for every count
+  int64_t reach = 0;      // the largest finite rest that a guard adds to the count
+  std::vector<uint8_t> required, repeatable;
+  std::vector<uint8_t> byte_class;  // 256
+  Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`
+};
+
+struct Grammar {
+  std::vector<Rule> rules;
+  std::vector<Position> positions;
+  std::vector<int32_t> next;  // row + byte class -> position or -1
+  std::vector<CallEdge> calls;
+  std::vector<EffectEdge> effects;
+  std::vector<TokenEdge> tokens;
+  std::vector<std::string> names;  // IR rule names, for explanations
+  int32_t start = 0;
+  bool nullable = false, recursive = false;
+  bool single = false;  // one plain rule without calls: every state is one position
+
+  int32_t step(int32_t pos, uint8_t byte) const {
+    const Position& p = positions[pos];
+    return next[p.row + rules[p.rule].byte_class[byte]];
+  }
+};
+
+// Throws EmptyLanguage where the start rule generates nothing.
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names);
+
+}  // namespace guided

@@ -1,0 +1,31 @@
+// The grammar IR as the core receives it: the nodes of guided/grammar/ir.py in one array, children by index.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "encoding.hpp"
+
+namespace guided {
+
+enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation };
+
+struct IrNode {
+  Kind kind;
+  std::vector<Range> ranges;        // Chars
+  std::vector<uint32_t> text;       // Text: code points
+  std::vector<int32_t> items;       // children; of Permutation: the members
+  int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
+  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node
+  std::vector<uint8_t> required, repeatable;  // Permutation
+};
+
+struct IrGrammar {
+  std::vector<IrNode> nodes;
+  std::vector<int32_t> rules;  // rule -> node
+  std::vector<std::string> names;
+  int32_t start = 0;
+  std::vector<Encoding> encodings;  // 0 is UTF-8
+};
+
+}  // namespace guided

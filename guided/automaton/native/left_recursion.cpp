@@ -1,0 +1,92 @@
+// Left recursion, removed without parse trees.
+//
+// In: rules whose automata never accept the empty string, calls as symbols. A rule's left corners are the calls on its
+// start state. For a strongly connected component C of the left-corner graph and a rule R of C, one automaton:
+//   start -> (what X's start reads outside C) -> X ...     for every X in C
+//   end of Y -> (where a call of Y at X's start leads)     for every X, Y in C
+//   R accepts at the end of R
+// which is `R -> R a | b` as `b a*`, for mutual recursion too (Moore's left-corner automaton).
+// Cost: |C| copies of the component. Calls elsewhere than at the start are left alone.
+// Not done: a left corner through a counted rule (its count would have to start over a level up): refused.
+#include <algorithm>
+
+#include "graph.hpp"
+#include "rules.hpp"
+
+namespace guided {
+
+namespace {
+
+Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& comp,
+                     const std::vector<int32_t>& members, int32_t rule, Meter& meter) {
+  Nfa nfa;
+  nfa.start = nfa.add();
+  nfa.final = nfa.add();
+  std::vector<int32_t> end(rules.size(), -1), base(rules.size(), -1);
+  for (int32_t x : members) end[x] = nfa.add();
+  for (int32_t x : members) {
+    base[x] = static_cast<int32_t>(nfa.edges.size());
+    for (int32_t s = 0; s < rules[x].dfa.size(); ++s) nfa.add();
+  }
+  for (int32_t x : members) {
+    const Dfa& dfa = rules[x].dfa;
+    for (int32_t s = 0; s < dfa.size(); ++s) {
+      for (const Edge& e : dfa.edges[s]) nfa.edge(base[x] + s, e.lo, e.hi, base[x] + e.to);
+      if (dfa.accept[s]) nfa.move(base[x] + s, end[x]);
+    }
+    for (const Edge& e : dfa.edges[0]) {
+      bool inside = is_call(e.lo) && comp[e.lo - kCall] == comp[x];
+      if (inside)
+        nfa.move(end[e.lo - kCall], base[x] + e.to);
+      else
+        nfa.edge(nfa.start, e.lo, e.hi, base[x] + e.to);
+    }
+  }
+  nfa.move(end[rule], nfa.final);
+  return minimise(determinise(nfa, meter), meter);
+}
+
+}  // namespace
+
+void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t, Meter& meter) {
+  int32_t n = static_cast<int32_t>(rules.size());
+  std::vector<std::vector<int32_t>> corners(n);
+  std::vector<std::vector<uint8_t>> guarded(n);
+  for (int32_t r = 0; r < n; ++r) {
+    const Dfa& dfa = rules[r].dfa;
+    if (dfa.empty()) continue;
+    std::vector<int32_t> reach{0};  // the start, and what effects lead to from there
+    std::vector<uint8_t> seen(dfa.size(), 0);
+    seen[0] = 1;
+    for (size_t i = 0; i < reach.size(); ++i)
+      for (const Edge& e : dfa.edges[reach[i]]) {
+        if (is_call(e.lo)) {
+          corners[r].push_back(static_cast<int32_t>(e.lo - kCall));
+          guarded[r].push_back(i > 0 || rules[r].kind != RuleKind::Plain);
+        } else if (is_effect(e.lo) && !seen[e.to]) {
+          seen[e.to] = 1;
+          reach.push_back(e.to);
+        }
+      }
+  }
+  std::vector<int32_t> comp = components(corners);
+  std::vector<std::vector<int32_t>> members(n);
+  for (int32_t r = 0; r < n; ++r) members[comp[r]].push_back(r);
+  std::vector<Dfa> fresh(n);
+  std::vector<uint8_t> changed(n, 0);
+  for (int32_t r = 0; r < n; ++r) {
+    bool inside = false;
+    for (size_t i = 0; i < corners[r].size(); ++i)
+      if (comp[corners[r][i]] == comp[r]) {
+        inside = true;
+        if (guarded[r][i]) throw Unsupported("left recursion through a counted repetition or a permutation");
+      }
+    if (!inside && members[comp[r]].size() == 1) continue;
+    fresh[r] = suffix_automaton(rules, comp, members[comp[r]], r, meter);
+    changed[r] = 1;
+  }
+  for (int32_t r = 0; r < n; ++r)
+    if (changed[r]) rules[r].dfa = std::move(fresh[r]);
+}
+
+}  // namespace guided

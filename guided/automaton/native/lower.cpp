@@ -1,0 +1,499 @@
+// IR nodes to automata (Thompson's construction over symbol ranges), one rule at a time. See rules.hpp.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "length_window.hpp"
+#include "rules.hpp"
+
+namespace guided {
+
+namespace {
+
+constexpr int kMaxDepth = 20000;
+constexpr int64_t kUnrollWeight = 24;  // counted repetition up to this weight is written out, beyond it is a register
+
+class Lowerer {
+ public:
+  Lowerer(const IrGrammar& ir, const LowerOptions& options, Meter& meter)
+      : ir_(ir), options_(options), meter_(meter), nullable_rule_(ir.rules.size(), 0) {
+    for (const Encoding& e : ir.encodings) live_.push_back(live_characters(e, options.live));
+  }
+
+  LoweredGrammar run() {
+    find_nullable_rules();
+    LoweredGrammar out;
+    out.nullable = nullable_rule_[ir_.start];
+    out.start = instance(ir_.start, 0);
+    if (options_.flat) out.rules.clear();
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      Pending p = pending_[i];
+      if (p.synthetic) continue;
+      Nfa nfa;
+      nfa.start = nfa.add();
+      nfa.final = nfa.add();
+      in_flat_ = options_.flat;
+      if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
+      current_origin_ = p.rule;
+      if (in_flat_) open_rules_[p.rule] = 1;
+      build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
+      rules_[i].dfa = finish(nfa);
+      rules_[i].origin = p.rule;
+    }
+    out.rules = std::move(rules_);
+    return out;
+  }
+
+ private:
+  struct Pending {
+    int32_t rule, encoding;
+    bool synthetic;
+  };
+
+  // ---- which nodes and rules contain the empty string
+  bool nullable(int32_t id, int depth = 0) const {
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    const IrNode& n = ir_.nodes[id];
+    auto child = [&](int32_t c) { return nullable(c, depth + 1); };
+    switch (n.kind) {
+      case Kind::Chars:
+      case Kind::Special:
+        return false;
+      case Kind::Text:
+        return n.text.empty();
+      case Kind::Seq:
+      case Kind::And:
+        return std::all_of(n.items.begin(), n.items.end(), child);
+      case Kind::Alt:
+        return std::any_of(n.items.begin(), n.items.end(), child);
+      case Kind::Repeat:
+        return n.max != 0 ? n.min == 0 || child(n.items[0]) : n.min == 0;
+      case Kind::Not:
+        return !child(n.items[0]);
+      case Kind::Length:
+        return n.min == 0 && child(n.items[0]);
+      case Kind::Encoded:
+        return child(n.items[0]);
+      case Kind::Ref:
+        return nullable_rule_[n.ref];
+      case Kind::Permutation:
+        return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
+    }
+    return false;
+  }
+
+  void find_nullable_rules() {
+    std::vector<std::vector<int32_t>> users(ir_.rules.size());
+    std::vector<int32_t> work;
+    for (size_t r = 0; r < ir_.rules.size(); ++r) {
+      collect_refs(ir_.rules[r], static_cast<int32_t>(r), users, 0);
+      work.push_back(static_cast<int32_t>(r));
+    }
+    while (!work.empty()) {
+      int32_t r = work.back();
+      work.pop_back();
+      if (nullable_rule_[r] || !nullable(ir_.rules[r])) continue;
+      nullable_rule_[r] = 1;
+      work.insert(work.end(), users[r].begin(), users[r].end());
+    }
+  }
+  void collect_refs(int32_t id, int32_t rule, std::vector<std::vector<int32_t>>& users, int depth) {
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    const IrNode& n = ir_.nodes[id];
+    meter_.work(1);
+    if (n.kind == Kind::Ref) users[n.ref].push_back(rule);
+    for (int32_t c : n.items) collect_refs(c, rule, users, depth + 1);
+    if (n.kind == Kind::Permutation) collect_refs(n.ref, rule, users, depth + 1);
+  }
+
+  // ---- rules
+  int32_t instance(int32_t rule, int32_t encoding) {
+    auto [it, fresh] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
+    if (fresh) {
+      rules_.emplace_back();
+      pending_.push_back({rule, encoding, false});
+    }
+    return it->second;
+  }
+  int32_t synthetic(LoweredRule rule) {
+    rule.origin = current_origin_;
+    rules_.push_back(std::move(rule));
+    pending_.push_back({-1, 0, true});
+    return static_cast<int32_t>(rules_.size()) - 1;
+  }
+
+  Dfa restrict_to_live(Dfa dfa) const {
+    for (auto& list : dfa.edges) {
+      std::vector<Edge> kept;
+      for (const Edge& e : list) {
+        if (!is_text(e.lo)) {
+          kept.push_back(e);
+          continue;
+        }
+        Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
+        for (const Range& r : live_[encoding]) {
+          Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
+          if (lo <= hi) kept.push_back({lo, hi, e.to});
+        }
+      }
+      list = std::move(kept);
+    }
+    return dfa;
+  }
+  Dfa finish(const Nfa& nfa) {
+    return without_empty(minimise(restrict_to_live(determinise(nfa, meter_)), meter_));
+  }
+
+  // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
+  const Dfa& regular(int32_t id, int depth) {
+    auto it = regular_.find(id);
+    if (it != regular_.end()) return it->second;
+    Dfa out = regular_fresh(id, depth);
+    return regular_[id] = std::move(out);
+  }
+  Dfa regular_fresh(int32_t id, int depth) {
+    const IrNode& n = ir_.nodes[id];
+    if (n.kind == Kind::And) {
+      if (n.items.empty()) return complement({}, meter_);
+      Dfa out = regular(n.items[0], depth + 1);
+      for (size_t i = 1; i < n.items.size(); ++i) out = intersect(out, regular(n.items[i], depth + 1), meter_);
+      return minimise(out, meter_);
+    }
+    if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
+    if (n.kind == Kind::Length) {
+      return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
+    }
+    Nfa nfa;
+    nfa.start = nfa.add();
+    nfa.final = nfa.add();
+    bool outer = in_flat_;
+    std::vector<uint8_t> outer_open;
+    if (!outer) {
+      outer_open.assign(ir_.rules.size(), 0);
+      open_rules_.swap(outer_open);
+    }
+    in_flat_ = true;
+    ++operand_depth_;
+    build(nfa, id, 0, nfa.start, nfa.final, depth + 1);
+    --operand_depth_;
+    in_flat_ = outer;
+    if (!outer) open_rules_.swap(outer_open);
+    return minimise(determinise(nfa, meter_), meter_);
+  }
+
+  static Dfa relabelled(Dfa dfa, int32_t encoding) {
+    Symbol base = static_cast<Symbol>(encoding) << kEncodingShift;
+    for (auto& list : dfa.edges)
+      for (Edge& e : list) {
+        e.lo += base;
+        e.hi += base;
+      }
+    return dfa;
+  }
+
+  // How large a copy of the node is; decides between writing a repetition out and counting it.
+  int64_t weight(int32_t id, int depth = 0) const {
+    if (depth > 64) return kUnrollWeight + 1;
+    const IrNode& n = ir_.nodes[id];
+    int64_t w = 0;
+    switch (n.kind) {
+      case Kind::Chars:
+        return n.ranges.empty() || n.ranges.back().hi < 128 ? 1 : 4 + static_cast<int64_t>(n.ranges.size()) / 8;
+      case Kind::Text:
+        return static_cast<int64_t>(n.text.size());
+      case Kind::Ref:
+      case Kind::Special:
+        return in_flat_ ? kUnrollWeight + 1 : 1;
+      case Kind::Repeat: {
+        int64_t copies = std::max<int64_t>(1, n.max < 0 ? n.min + 1 : n.max);
+        return std::min<int64_t>(kUnrollWeight + 1, copies) * weight(n.items[0], depth + 1);
+      }
+      case Kind::Seq:
+      case Kind::Alt:
+        for (int32_t c : n.items) {
+          w += weight(c, depth + 1);
+          if (w > kUnrollWeight) return w;
+        }
+        return w;
+      default:
+        return kUnrollWeight + 1;
+    }
+  }
+
+  // ---- Thompson's construction between two states
+  void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    meter_.work(1);
+    meter_.states(static_cast<int64_t>(nfa.edges.size()) / 4);
+    const IrNode& n = ir_.nodes[id];
+    Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
+    switch (n.kind) {
+      case Kind::Chars:
+        for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
+        return;
+      case Kind::Text: {
+        int32_t at = from;
+        for (size_t i = 0; i < n.text.size(); ++i) {
+          int32_t next = i + 1 == n.text.size() ? to : nfa.add();
+          nfa.edge(at, base + n.text[i], base + n.text[i], next);
+          at = next;
+        }
+        if (n.text.empty()) nfa.move(from, to);
+        return;
+      }
+      case Kind::Seq: {
+        int32_t at = from;
+        for (size_t i = 0; i < n.items.size(); ++i) {
+          int32_t next = i + 1 == n.items.size() ? to : nfa.add();
+          build(nfa, n.items[i], enc, at, next, depth + 1);
+          at = next;
+        }
+        if (n.items.empty()) nfa.move(from, to);
+        return;
+      }
+      case Kind::Alt:
+        for (int32_t c : n.items) build(nfa, c, enc, from, to, depth + 1);
+        return;
+      case Kind::Repeat:
+        build_repeat(nfa, n, enc, from, to, depth);
+        return;
+      case Kind::And:
+      case Kind::Not:
+        nfa.splice(relabelled(regular(id, depth), enc), from, to);
+        return;
+      case Kind::Length:
+        build_length(nfa, id, enc, from, to, depth);
+        return;
+      case Kind::Encoded:
+        if (enc != 0 || operand_depth_ > 0)
+          throw Unsupported("Encoded inside And, Not, Length or another Encoded has no meaning");
+        build(nfa, n.items[0], n.ref, from, to, depth + 1);
+        return;
+      case Kind::Ref:
+        build_ref(nfa, n, enc, from, to, depth);
+        return;
+      case Kind::Special:
+        if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
+        nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.ref), to);
+        return;
+      case Kind::Permutation:
+        build_permutation(nfa, n, enc, from, to, depth);
+        return;
+    }
+  }
+
+  void build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+    if (in_flat_) {
+      if (open_rules_[n.ref])
+        throw Unsupported(operand_depth_ > 0 ? "a recursive rule inside And, Not or Length"
+                                             : "a recursive grammar needs a vocabulary in which every byte that "
+                                               "occurs in a token is also a token by itself");
+      open_rules_[n.ref] = 1;
+      build(nfa, ir_.rules[n.ref], enc, from, to, depth + 1);
+      open_rules_[n.ref] = 0;
+      return;
+    }
+    if (nullable_rule_[n.ref]) nfa.move(from, to);
+    Symbol call = kCall + static_cast<Symbol>(instance(n.ref, enc));
+    nfa.edge(from, call, call, to);
+  }
+
+  void build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+    int32_t item = n.items[0];
+    if (n.max == 0) {
+      nfa.move(from, to);
+      return;
+    }
+    int64_t copies = n.max < 0 ? n.min : n.max;
+    bool small = copies <= 1 || in_flat_ || copies * weight(item) <= kUnrollWeight;
+    if (!small) {
+      if (n.min == 0 || nullable(item)) nfa.move(from, to);
+      Symbol call = kCall + static_cast<Symbol>(counter(n, enc, depth));
+      nfa.edge(from, call, call, to);
+      return;
+    }
+    meter_.states(copies);
+    int32_t at = from;
+    for (int64_t i = 0; i < n.min; ++i) {
+      int32_t next = i + 1 == n.max ? to : nfa.add();
+      build(nfa, item, enc, at, next, depth + 1);
+      at = next;
+    }
+    if (n.max < 0) {
+      int32_t loop = nfa.add();
+      nfa.move(at, loop);
+      build(nfa, item, enc, loop, loop_back(nfa, loop), depth + 1);
+      nfa.move(loop, to);
+      return;
+    }
+    if (n.min == n.max) return;
+    for (int64_t i = n.min; i < n.max; ++i) {
+      // A fresh state for each copy: `from` itself may have other edges that must not be left early.
+      int32_t here = nfa.add();
+      nfa.move(at, here);
+      nfa.move(here, to);
+      int32_t next = i + 1 == n.max ? to : nfa.add();
+      build(nfa, item, enc, here, next, depth + 1);
+      at = next;
+    }
+  }
+  static int32_t loop_back(Nfa& nfa, int32_t loop) {
+    int32_t end = nfa.add();
+    nfa.move(end, loop);
+    return end;
+  }
+
+  // x{m,n} as a rule with a register: S -Inc-> x -> S, S accepts (the matcher checks the count against m).
+  int32_t counter(const IrNode& n, int32_t enc, int depth) {
+    std::vector<int64_t> key{n.items[0], enc, n.min, n.max};
+    auto found = counters_.find(key);
+    if (found != counters_.end()) return found->second;
+    bool item_nullable = nullable(n.items[0]);
+    Nfa body;
+    body.start = body.add();
+    body.final = body.add();
+    build(body, n.items[0], enc, body.start, body.final, depth + 1);
+    Dfa item = finish(body);
+    Nfa loop;
+    loop.start = loop.final = loop.add();
+    int32_t inside = loop.add();
+    loop.edge(loop.start, kEffect, kEffect, inside);
+    loop.splice(item, inside, loop.start);
+    LoweredRule rule;
+    rule.kind = RuleKind::Counter;
+    rule.min = item_nullable ? 1 : std::max<int64_t>(n.min, 1);
+    rule.max = n.max;
+    rule.effects.push_back({Effect::Inc, 0, -1});
+    // Not trimmed to minimal emptiness here: prune_rules() knows what a counter needs.
+    rule.dfa = minimise(determinise(loop, meter_), meter_);
+    return counters_[key] = synthetic(std::move(rule));
+  }
+
+  void build_length(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
+    const IrNode& n = ir_.nodes[id];
+    if (in_flat_) {
+      nfa.splice(relabelled(regular(id, depth), enc), from, to);
+      return;
+    }
+    Dfa dfa = minimise(restrict_to_live(relabelled(regular(n.items[0], depth + 1), enc)), meter_);
+    if (dfa.empty()) return;
+    Window window = count_window(dfa, n.min, n.max, meter_);
+    if (window.kind == Window::Everything) {
+      nfa.splice(dfa, from, to);
+    } else if (window.kind == Window::Written) {
+      nfa.splice(window.dfa, from, to);
+    } else {
+      if (n.min == 0 && dfa.accept[0]) nfa.move(from, to);
+      std::vector<int64_t> key{n.items[0], enc, n.min, n.max, 1};
+      auto [it, fresh] = counters_.try_emplace(key, -1);
+      if (fresh) {
+        LoweredRule rule;
+        rule.kind = RuleKind::Counter;
+        rule.min = std::max<int64_t>(n.min, 1);
+        rule.max = n.max;
+        rule.effects = std::move(window.effects);
+        rule.dfa = minimise(window.dfa, meter_);
+        it->second = synthetic(std::move(rule));
+      }
+      Symbol call = kCall + static_cast<Symbol>(it->second);
+      nfa.edge(from, call, call, to);
+    }
+  }
+
+  void build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+    if (operand_depth_ > 0) throw Unsupported("a permutation inside And, Not or Length");
+    if (in_flat_) throw Unsupported("a permutation needs a vocabulary in which every byte is also a token by itself");
+    if (n.max == 0 || nullable_permutation(n)) nfa.move(from, to);
+    if (n.max == 0) return;
+    Nfa body;
+    body.start = body.add();
+    body.final = body.add();
+    int32_t after_separator = body.add(), more = body.add();
+    LoweredRule rule;
+    rule.kind = RuleKind::Set;
+    rule.min = std::max<int64_t>(n.min, 1);
+    rule.max = n.max;
+    rule.required = n.required;
+    rule.repeatable = n.repeatable;
+    for (size_t i = 0; i < n.items.size(); ++i) {
+      if (nullable(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
+      Symbol put = kEffect + static_cast<Symbol>(rule.effects.size());
+      rule.effects.push_back({Effect::Put, static_cast<int64_t>(i), -1});
+      int32_t start = body.add();
+      body.edge(body.start, put, put, start);
+      body.edge(after_separator, put, put, start);
+      build(body, n.items[i], enc, start, body.final, depth + 1);
+    }
+    Symbol again = kEffect + static_cast<Symbol>(rule.effects.size());
+    rule.effects.push_back({Effect::More, 0, -1});
+    body.edge(body.final, again, again, more);
+    build(body, n.ref, enc, more, after_separator, depth + 1);
+    rule.dfa = finish(body);
+    Symbol call = kCall + static_cast<Symbol>(synthetic(std::move(rule)));
+    nfa.edge(from, call, call, to);
+  }
+  bool nullable_permutation(const IrNode& n) const {
+    return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
+  }
+
+  const IrGrammar& ir_;
+  const LowerOptions& options_;
+  Meter& meter_;
+  std::vector<uint8_t> nullable_rule_, open_rules_;
+  std::vector<std::vector<Range>> live_;
+  std::vector<LoweredRule> rules_;
+  std::vector<Pending> pending_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> instances_;
+  std::map<std::vector<int64_t>, int32_t> counters_;
+  std::unordered_map<int32_t, Dfa> regular_;
+  bool in_flat_ = false;
+  int operand_depth_ = 0;
+  int32_t current_origin_ = -1;
+};
+
+bool calls_itself(const std::vector<LoweredRule>& rules) {
+  std::vector<uint8_t> state(rules.size(), 0);  // 0 new, 1 open, 2 done
+  std::vector<std::pair<int32_t, std::vector<int32_t>>> stack;
+  auto callees = [&](int32_t r) {
+    std::vector<int32_t> out;
+    for (const auto& list : rules[r].dfa.edges)
+      for (const Edge& e : list)
+        if (is_call(e.lo)) out.push_back(static_cast<int32_t>(e.lo - kCall));
+    return out;
+  };
+  for (size_t root = 0; root < rules.size(); ++root) {
+    if (state[root]) continue;
+    state[root] = 1;
+    stack.push_back({static_cast<int32_t>(root), callees(static_cast<int32_t>(root))});
+    while (!stack.empty()) {
+      auto& [r, list] = stack.back();
+      if (list.empty()) {
+        state[r] = 2;
+        stack.pop_back();
+        continue;
+      }
+      int32_t c = list.back();
+      list.pop_back();
+      if (state[c] == 1) return true;
+      if (state[c] == 0) {
+        state[c] = 1;
+        stack.push_back({c, callees(c)});
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
+  LoweredGrammar out = Lowerer(ir, options, meter).run();
+  prune_rules(out.rules, meter);
+  out.recursive = calls_itself(out.rules);
+  if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
+  for (LoweredRule& rule : out.rules)
+    if (!rule.dfa.empty()) rule.dfa = minimise(encode(rule.dfa, ir.encodings, options.live, meter), meter);
+  return out;
+}
+
+}  // namespace guided

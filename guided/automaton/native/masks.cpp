@@ -1,0 +1,303 @@
+#include "masks.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace guided {
+
+namespace {
+constexpr size_t kDenseFrom = 600;          // a set of at least so many ids is kept as a bitmask
+constexpr size_t kMaxRemainders = 300000;   // past it a table is not worth its memory
+constexpr size_t kMaxSparse = 3000;         // a recipe with more single ids gets a bitmask of its own
+}  // namespace
+
+TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
+  TokenSet out;
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (ids.size() < std::min<size_t>(kDenseFrom, static_cast<size_t>(words) * 2 + 8)) {
+    out.sparse = std::move(ids);
+    return out;
+  }
+  out.dense.assign(static_cast<size_t>(words), 0);
+  for (int32_t id : ids) out.dense[id >> 5] |= 1u << (id & 31);
+  return out;
+}
+
+size_t TokenTable::bytes() const {
+  size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder);
+  for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.size() * 4;
+  return n;
+}
+
+const TokenSet& TokenTable::allowed(int64_t room, int64_t missing, int32_t words) {
+  if (room < 0 || room > furthest) room = furthest + 1;
+  missing = std::clamp<int64_t>(missing, 0, furthest + 1);
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto& set = near_bounds_[{room, missing}];
+  if (!set) {
+    std::vector<int32_t> ids;
+    for (const auto& [label, tokens] : labels) {
+      bool ok = label.stay >= 0 && label.stay <= room;
+      for (int32_t leave : label.leave) ok |= leave >= missing && leave <= room;
+      if (ok) ids.insert(ids.end(), tokens.begin(), tokens.end());
+    }
+    set = std::make_unique<TokenSet>(make_token_set(std::move(ids), words));
+  }
+  return *set;
+}
+
+void MaskRecipe::write(uint32_t* row, int32_t words) const {
+  size_t size = static_cast<size_t>(words) * 4;
+  if (dense.empty()) {
+    std::memset(row, 0, size);
+  } else {
+    std::memcpy(row, dense[0], size);
+    for (size_t i = 1; i < dense.size(); ++i)
+      for (int32_t w = 0; w < words; ++w) row[w] |= dense[i][w];
+  }
+  for (int32_t id : sparse) row[id >> 5] |= 1u << (id & 31);
+}
+
+// ---- building a table: one walk of the vocabulary from the thread under an unknown caller
+class TableWalk {
+ public:
+  TableWalk(MaskBuilder& builder, const Thread& thread, const ByteSet& follow)
+      : builder_(builder),
+        arena_(builder.arena_),
+        vocabulary_(builder.vocabulary_),
+        thread_(thread),
+        follow_(follow),
+        table_(std::make_shared<TokenTable>()) {
+    table_->relative = thread.ret == kFree;
+  }
+
+  std::shared_ptr<TokenTable> run() {
+    int32_t start = arena_.lone(thread_);
+    struct Frame {
+      int32_t node, state, depth;
+    };
+    std::vector<Frame> stack{{0, start, 0}};
+    const TokenTrie& trie = vocabulary_.trie;
+    while (!stack.empty() && !table_->overflow) {
+      Frame f = stack.back();
+      stack.pop_back();
+      const TokenTrie::Node& node = trie.nodes()[f.node];
+      if (node.payload_hi > node.payload_lo) accept(node, f.state);
+      if (node.children == 0) continue;
+      if (f.depth > 0) leave(f.node, f.state, f.depth);
+      trie.children(f.node, arena_.config(f.state).bytes, [&](int32_t c) {
+        uint8_t byte = trie.nodes()[c].byte;
+        int32_t next = arena_.peek(f.state, byte);
+        if (next == kUnknown) next = arena_.step(f.state, byte);
+        if (next != kDead) stack.push_back({c, next, f.depth + 1});
+      });
+    }
+    finish();
+    return table_;
+  }
+
+ private:
+  void accept(const TokenTrie::Node& node, int32_t state) {
+    if (!at_boundary(arena_, state)) return;
+    const auto& payloads = vocabulary_.trie.payloads();
+    auto from = payloads.begin() + node.payload_lo, to = payloads.begin() + node.payload_hi;
+    if (!table_->relative) {
+      accepted_.insert(accepted_.end(), from, to);
+      return;
+    }
+    auto& ids = *label_slot(state);
+    ids.insert(ids.end(), from, to);
+  }
+
+  std::vector<int32_t>* label_slot(int32_t state) {
+    auto it = slots_.find(state);
+    if (it != slots_.end()) return it->second;
+    Label label;
+    for (const Thread& t : arena_.config(state)) {
+      if (t.pos == kExit)
+        label.leave.push_back(t.reg);
+      else
+        label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
+    }
+    return slots_[state] = &by_label_[label];
+  }
+
+  // The count of the frame at the bottom; where several frames are possible, the least.
+  int32_t count_of(const Thread& t) {
+    if (t.ret == kFree) return t.reg;
+    auto it = counts_.find(t.ret);
+    if (it != counts_.end()) return it->second;
+    int32_t least = INT32_MAX;
+    for (const Thread& f : arena_.config(t.ret)) least = std::min(least, count_of(f));
+    return counts_[t.ret] = least;
+  }
+
+  // Tokens that leave the frame here and go on: the strings below this node that start with a byte that may follow.
+  void leave(int32_t node, int32_t state, int32_t depth) {
+    const Config& c = arena_.config(state);
+    if (c.count == 0 || c.threads[c.count - 1].pos != kExit) return;
+    const TokenTrie& trie = vocabulary_.trie;
+    std::vector<int32_t> below;
+    trie.children(node, follow_, [&](int32_t child) { below.push_back(child); });
+    while (!below.empty()) {
+      const TokenTrie::Node& n = trie.nodes()[below.back()];
+      below.pop_back();
+      for (int32_t i = n.payload_lo; i < n.payload_hi; ++i)
+        for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
+          left_.push_back({trie.payloads()[i], depth, table_->relative ? c.threads[k].reg : 0});
+      for (int32_t child = n.first_child; child < n.first_child + n.children; ++child) below.push_back(child);
+    }
+    if (left_.size() > kMaxRemainders) table_->overflow = true;
+  }
+
+  void finish() {
+    if (table_->overflow) return;
+    std::vector<uint8_t> taken;
+    if (!table_->relative) {
+      taken.assign(static_cast<size_t>(vocabulary_.size), 0);
+      for (int32_t id : accepted_) taken[id] = 1;
+      table_->all = make_token_set(std::move(accepted_), vocabulary_.words);
+    }
+    for (auto& [label, ids] : by_label_) {
+      table_->furthest = std::max(table_->furthest, label.stay);
+      for (int32_t l : label.leave) table_->furthest = std::max(table_->furthest, l);
+      if (!ids.empty()) table_->labels.emplace_back(label, std::move(ids));
+    }
+    std::vector<TrieEntry> entries;
+    for (const Left& l : left_) {
+      if (!taken.empty() && taken[l.token]) continue;
+      const std::string& text = vocabulary_.tokens[l.token];
+      entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
+                         static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
+      table_->entries.push_back({l.token, l.count});
+      table_->furthest = std::max(table_->furthest, l.count);
+    }
+    if (!entries.empty()) table_->remainders.build(std::move(entries));
+  }
+
+  struct Left {
+    int32_t token, depth, count;
+  };
+  MaskBuilder& builder_;
+  Arena& arena_;
+  const TokenVocabulary& vocabulary_;
+  Thread thread_;
+  ByteSet follow_;
+  std::shared_ptr<TokenTable> table_;
+  std::vector<int32_t> accepted_;
+  std::map<Label, std::vector<int32_t>> by_label_;
+  std::unordered_map<int32_t, std::vector<int32_t>*> slots_;
+  std::unordered_map<int32_t, int32_t> counts_;
+  std::vector<Left> left_;
+};
+
+Thread MaskBuilder::table_thread(const Thread& t) const {
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  if (rule.relative) return {t.pos, 0, kFree};
+  Thread out{t.pos, t.reg, kTop};
+  if (rule.kind == RuleKind::Counter) {
+    // No token reaches a bound: every such count is like the least of them.
+    bool far = rule.max < 0 || t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach <= rule.max;
+    if (far && t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
+  }
+  return out;
+}
+
+TokenTable& MaskBuilder::table(const Thread& t) {
+  Thread key_thread = table_thread(t);
+  ByteSet follow = arena_.config(arena_.return_to(t.ret)).bytes;
+  auto [f, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
+                                         static_cast<int32_t>(follows_.size()));
+  (void)fresh;
+  std::vector<int32_t> local{key_thread.pos, key_thread.reg, f->second};
+  auto it = local_.find(local);
+  if (it != local_.end()) return *it->second;
+
+  const Grammar& g = arena_.grammar();
+  const Rule& rule = g.rules[g.positions[t.pos].rule];
+  Digest key = rule.digest;
+  key.add(static_cast<uint64_t>(t.pos - rule.base));
+  if (rule.kind == RuleKind::Set) {
+    const SeenSet& seen = arena_.seen(key_thread.reg);
+    key.add(static_cast<uint64_t>(seen.count));
+    for (uint64_t w : seen.bits) key.add(w);
+  } else {
+    key.add(static_cast<uint64_t>(key_thread.reg));
+  }
+  for (uint64_t w : follow.w) key.add(w);
+  std::shared_ptr<TokenTable> table = vocabulary_.cache.find(key);
+  if (!table) {
+    table = TableWalk(*this, key_thread, follow).run();
+    vocabulary_.cache.insert(key, table);
+  }
+  kept_.push_back(table);
+  return *(local_[local] = table.get());
+}
+
+const MaskRecipe& MaskBuilder::recipe(int32_t state) {
+  Config& c = arena_.config(state);
+  if (const MaskRecipe* known = c.mask.load(std::memory_order_relaxed)) return *known;
+  auto out = std::make_unique<MaskRecipe>();
+  const Grammar& g = arena_.grammar();
+  auto add = [&](const TokenSet& set) {
+    if (set.dense.empty())
+      out->sparse.insert(out->sparse.end(), set.sparse.begin(), set.sparse.end());
+    else if (std::find(out->dense.begin(), out->dense.end(), set.dense.data()) == out->dense.end())
+      out->dense.push_back(set.dense.data());
+  };
+  for (int32_t i = 0; i < c.count; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
+    if (p.bytes.count() == 0) continue;
+    TokenTable& tokens = table(t);
+    if (tokens.overflow) {
+      each_token(arena_.lone(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+      continue;
+    }
+    if (tokens.relative) {
+      const Rule& rule = g.rules[p.rule];
+      add(tokens.allowed(rule.max < 0 ? -1 : rule.max - t.reg, rule.min - t.reg, vocabulary_.words));
+    } else {
+      add(tokens.all);
+    }
+    each_remainder(t, tokens, [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+  }
+  if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  if (out->sparse.size() > kMaxSparse) {
+    out->own = make_token_set(std::move(out->sparse), vocabulary_.words);
+    out->sparse.clear();
+    add(out->own);
+  }
+  std::sort(out->sparse.begin(), out->sparse.end());
+  out->sparse.erase(std::unique(out->sparse.begin(), out->sparse.end()), out->sparse.end());
+  if (vocabulary_.all_text && !out->dense.empty()) {
+    std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words));
+    out->write(row.data(), vocabulary_.words);
+    int64_t allowed = 0;
+    for (uint32_t w : row) allowed += __builtin_popcount(w);
+    out->everything = allowed == vocabulary_.size;
+  }
+  arena_.charge(sizeof(MaskRecipe) + out->sparse.size() * 4 + out->own.bytes());
+  const MaskRecipe* result = out.release();
+  c.mask.store(result, std::memory_order_release);
+  return *result;
+}
+
+std::vector<int32_t> MaskBuilder::walk(int32_t state) {
+  std::vector<int32_t> ids;
+  each_token(state, [&](int32_t token, int32_t) { ids.push_back(token); });
+  const Config& c = arena_.config(state);
+  const Grammar& g = arena_.grammar();
+  for (const Thread& t : c)
+    if (t.pos != kExit)
+      for (int32_t k = g.positions[t.pos].token_lo; k < g.positions[t.pos].token_hi; ++k) ids.push_back(g.tokens[k].token);
+  if (c.accepting) ids.insert(ids.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace guided

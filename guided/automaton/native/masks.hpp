@@ -1,0 +1,166 @@
+// Token masks of states.
+//
+// A *token table* answers, for one thread (position, register) under an unknown caller, which tokens stay inside its
+// frame, and for those that leave it what remains of them after the exit, as a small trie. Tables are keyed by the
+// rule's content, so every grammar of a vocabulary that contains a JSON string shares one. They depend on the caller
+// only by the set of bytes that may follow (remainders that start with another byte are not kept).
+//
+// The mask of a state is the union over its threads of the table's tokens and of a walk of its remainders from the
+// state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
+// and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
+//
+// Counters: in a rule whose guards look at nothing but the count, a table is built once with the bounds off, each token
+// labelled with how far it counts; a lookup asks only for the labels that fit (Labels). Tokens that leave and remain are
+// labelled the same way.
+//
+// Cost: a table is one walk of the vocabulary's trie along the rule's automaton (1-2 ms for a JSON string over 128,000
+// tokens, 10-50 us for usual positions); a recipe one look-up per thread and a walk of the remainders, about 1 us.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "arena.hpp"
+#include "vocabulary.hpp"
+
+namespace guided {
+
+// Some token ids, as a bitmask where there are many.
+struct TokenSet {
+  std::vector<uint32_t> dense;   // words of a mask row, or empty
+  std::vector<int32_t> sparse;   // sorted ids, where not dense
+  size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
+};
+TokenSet make_token_set(std::vector<int32_t> ids, int32_t words);
+
+// What a token does to a counter's frame that it enters at count c: it may stay inside with the count at c + stay
+// (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for each `leave`.
+struct Label {
+  int32_t stay = -1;
+  std::vector<int32_t> leave;
+  bool operator<(const Label& o) const { return stay != o.stay ? stay < o.stay : leave < o.leave; }
+};
+
+struct Remainder {  // payload of the remainder trie
+  int32_t token;
+  int32_t count;  // how far the frame had counted at the exit (relative tables; else 0)
+};
+
+struct TokenTable {
+  bool relative = false;
+  bool overflow = false;  // too many remainders: walk the vocabulary instead
+  TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
+  std::vector<std::pair<Label, std::vector<int32_t>>> labels;  // relative tables
+  int32_t furthest = 0;   // largest count in any label or remainder
+  TokenTrie remainders;
+  std::vector<Remainder> entries;
+  std::vector<int32_t> ends;  // scratch of the builder: unused after
+  std::atomic<int64_t> most_left{-1};  // most tokens to finish the frame after a token that stays (see completion.hpp)
+  size_t bytes() const;
+  // The tokens allowed with `room` counts left before the upper bound (-1: no bound) and `missing` to the lower one.
+  const TokenSet& allowed(int64_t room, int64_t missing, int32_t words);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<TokenSet>> near_bounds_;
+};
+
+struct MaskRecipe {
+  std::vector<const uint32_t*> dense;
+  std::vector<int32_t> sparse;
+  TokenSet own;         // where too many single ids came together
+  bool everything = false;  // nothing is masked
+  void write(uint32_t* row, int32_t words) const;
+};
+
+class MaskBuilder {
+ public:
+  MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
+  // With the arena's lock held.
+  const MaskRecipe& recipe(int32_t state);
+  TokenTable& table(const Thread& thread);
+  // All tokens allowed in `state`, by walking the whole trie (the definition; also for states without tables).
+  std::vector<int32_t> walk(int32_t state);
+  // Calls visit(token, state after it) for every textual token that `state` allows.
+  template <class Visit>
+  void each_token(int32_t state, Visit&& visit);
+  // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end.
+  template <class Visit>
+  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit);
+  // The thread as its table was built: under an unknown caller, the count as far as it matters.
+  Thread table_thread(const Thread& thread) const;
+  std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
+  const TokenVocabulary& vocabulary() const { return vocabulary_; }
+  Arena& arena() { return arena_; }
+
+ private:
+  friend class TableWalk;
+  std::shared_ptr<TokenTable> build(const Thread& thread, const ByteSet& follow);
+
+  Arena& arena_;
+  const TokenVocabulary& vocabulary_;
+  std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
+  std::map<std::vector<uint64_t>, int32_t> follows_;
+  std::vector<std::shared_ptr<TokenTable>> kept_;
+};
+
+// ---- walking
+
+template <class Visit>
+void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+  struct Frame {
+    int32_t node, state;
+  };
+  std::vector<Frame> stack{{0, state}};
+  while (!stack.empty()) {
+    Frame f = stack.back();
+    stack.pop_back();
+    const TokenTrie::Node& node = trie.nodes()[f.node];
+    if (node.payload_hi > node.payload_lo) visit(node, f.state);
+    if (node.children == 0) continue;
+    trie.children(f.node, arena.config(f.state).bytes, [&](int32_t c) {
+      uint8_t byte = trie.nodes()[c].byte;
+      int32_t next = arena.peek(f.state, byte);
+      if (next == kUnknown) next = arena.step(f.state, byte);
+      if (next != kDead) stack.push_back({c, next});
+    });
+  }
+}
+
+// Whether a whole token may end in this state (see Position::boundary).
+inline bool at_boundary(const Arena& arena, int32_t state) {
+  const Grammar& g = arena.grammar();
+  if (!g.single) return true;
+  for (const Thread& t : arena.config(state))
+    if (t.pos == kExit || g.positions[t.pos].boundary) return true;
+  return false;
+}
+
+template <class Visit>
+void MaskBuilder::each_token(int32_t state, Visit&& visit) {
+  walk_trie(arena_, vocabulary_.trie, state, [&](const TokenTrie::Node& node, int32_t after) {
+    if (!at_boundary(arena_, after)) return;
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], after);
+  });
+}
+
+template <class Visit>
+void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit) {
+  if (table.remainders.nodes().size() <= 1) return;
+  int64_t low = 0, high = INT64_MAX;
+  if (table.relative) {
+    const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[thread.pos].rule];
+    low = rule.min - thread.reg;
+    if (rule.max >= 0) high = rule.max - thread.reg;
+  }
+  int32_t outside = arena_.return_to(thread.ret);
+  walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
+      const Remainder& r = table.entries[table.remainders.payloads()[i]];
+      if (r.count >= low && r.count <= high) visit(r.token, after);
+    }
+  });
+}
+
+}  // namespace guided

@@ -1,0 +1,56 @@
+// From the IR to rules: one deterministic byte automaton per rule, over bytes, calls, tokens and effects.
+//
+// In: an IrGrammar and the bytes that the vocabulary can write. Out: rules in which
+//   - no rule generates the empty string (the start's emptiness is a flag), so a call always consumes something;
+//   - no rule is left-recursive: for a strongly connected component of left corners, one automaton over suffixes;
+//   - every position can reach the rule's end, with live bytes only (effects aside, whose guards look ahead);
+//   - counted repetition that would be large is a rule of its own with a count in its frame's register.
+//
+// An effect is a guarded register operation, taken without reading: `Inc` of a counter (before an iteration, so that a
+// frame at its bound never starts one), `Put` and `More` of a permutation's seen-set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir.hpp"
+
+namespace guided {
+
+enum class RuleKind : uint8_t { Plain, Counter, Set };
+
+struct Effect {
+  enum Op : uint8_t { Inc, Put, More } op;
+  int64_t a = 0, b = -1;  // Inc: the shortest and longest (-1: unbounded) rest, in counts, after this one. Put: a = member
+};
+
+struct LoweredRule {
+  Dfa dfa;
+  RuleKind kind = RuleKind::Plain;
+  int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
+  std::vector<Effect> effects;
+  std::vector<uint8_t> required, repeatable;  // Set
+  int32_t origin = -1;                        // the IR rule it comes from
+};
+
+struct LoweredGrammar {
+  std::vector<LoweredRule> rules;
+  int32_t start = 0;
+  bool nullable = false;   // the empty string belongs to the language
+  bool recursive = false;  // some rule calls itself, directly or not
+};
+
+struct LowerOptions {
+  ByteSet live;      // bytes that occur in some token
+  bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
+};
+
+LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter);
+
+// Parts of lower(), in their own files.
+// Removes left recursion from the rules' automata (calls still symbolic). left_recursion.cpp
+void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t start, Meter& meter);
+// Drops edges of calls that generate nothing; empties the automata of rules that generate nothing. prune.cpp
+void prune_rules(std::vector<LoweredRule>& rules, Meter& meter);
+
+}  // namespace guided

@@ -1,0 +1,60 @@
+"""Token bitmasks: `int32[batch, ceil(size / 32)]`, bit `id % 32` of word `id // 32`, 1 = allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.automaton import _core
+
+__all__ = ["allocate_token_bitmask", "allowed_tokens", "fill_batch"]
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
+    """A bitmask in which everything is allowed.
+
+    Returns:
+        int32 (batch_size, ceil(vocab_size / 32)), C-contiguous.
+    """
+    if batch_size < 1 or vocab_size < 1:
+        raise ValueError(f"batch_size and vocab_size must be positive, got {batch_size} and {vocab_size}")
+    return np.full((batch_size, (vocab_size + 31) // 32), -1, dtype=np.int32)
+
+
+def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
+    """The ids that a row allows, ascending."""
+    bits = np.unpackbits(bitmask[row].astype("<i4", copy=False).view(np.uint8), bitorder="little")
+    return [int(i) for i in np.flatnonzero(bits)]
+
+
+def fill_batch(
+    matchers: Sequence[_core.Matcher],
+    bitmask: Any,
+    rows: Sequence[int] | None = None,
+    *,
+    max_tokens: int | None = None,
+    threads: int | None = None,
+) -> None:
+    """Fill a row for each matcher, on threads, without the GIL.
+
+    Args:
+        matchers: one per row; grammars may differ, the vocabulary may not.
+        bitmask: int32 (batch, ceil(size / 32)), numpy or a CPU tensor.
+        rows: the row of each matcher; None: 0, 1, 2, ... Rows not named stay as they are.
+        max_tokens: the budget of every row, see `GrammarMatcher.fill_next_token_bitmask`.
+        threads: how many; None: one per core, at most one per 4 rows.
+
+    Raises:
+        BudgetError: a row's shortest completion does not fit. Other rows may have been filled.
+    """
+    where = list(range(len(matchers))) if rows is None else list(rows)
+    if len(set(where)) != len(where):
+        raise ValueError("rows: the same row is named twice")
+    if len({id(m) for m in matchers}) != len(matchers):
+        raise ValueError("matchers: the same matcher is named twice; fork() it")
+    count = threads if threads is not None else min(os.cpu_count() or 1, max(1, len(matchers) // 4))
+    _core.fill_batch(list(matchers), bitmask, where, -1 if max_tokens is None else max(0, max_tokens), count)

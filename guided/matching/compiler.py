@@ -1,0 +1,209 @@
+"""`GrammarCompiler`: specifications into `CompiledGrammar`s for one vocabulary.
+
+In: a specification of any kind. Out: an immutable grammar that any number of matchers share, on any threads.
+A compiler keeps what it compiled, by content, up to `cache_bytes` (least recently used first out); token tables are
+shared by all compilers of a vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+from guided.automaton import _core
+from guided.automaton.build import compile_native
+from guided.errors import LimitExceeded, SpecError
+from guided.grammar import Grammar
+from guided.limits import Limits
+from guided.spec.choice import choice_to_grammar
+from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.spec.pattern import pattern_to_grammar
+from guided.spec.python_types import type_to_schema
+from guided.spec.regex import parse_regex
+from guided.vocabulary import Vocabulary
+
+__all__ = ["CompiledGrammar", "GrammarCompiler", "native_vocabulary"]
+
+_TABLE_BYTES: Final = 256 * 1024 * 1024
+_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
+_natives_lock = threading.Lock()
+
+
+def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
+    """The core's view of a vocabulary (its trie), made at the first call."""
+    with _natives_lock:
+        native = _natives.get(vocabulary)
+        if native is None:
+            native = _core.TokenVocabulary(
+                vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
+            )
+            _natives[vocabulary] = native
+        return native
+
+
+class CompiledGrammar:
+    """A specification compiled for a vocabulary. Immutable; shared by matchers and threads.
+
+    Attributes:
+        vocabulary: the vocabulary it was compiled for.
+        kind: "json_schema", "regex", "choice", "pattern", "type" or "grammar".
+        source: the specification as given.
+        grammar: the IR between the two.
+        native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
+    """
+
+    __slots__ = ("grammar", "kind", "native", "source", "vocabulary")
+
+    def __init__(
+        self, native: _core.Compiled, vocabulary: Vocabulary, grammar: Grammar, kind: str, source: Any
+    ) -> None:
+        self.native, self.vocabulary, self.grammar, self.kind, self.source = native, vocabulary, grammar, kind, source
+
+    def __repr__(self) -> str:
+        return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
+
+
+class GrammarCompiler:
+    """Compiles specifications for `vocabulary`.
+
+    Args:
+        vocabulary: the model's tokens.
+        limits: bounds on each compilation and on the memory of each grammar's states.
+        cache_bytes: what the compiled grammars that are kept may weigh; 0 keeps none.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 64 * 1024 * 1024
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.limits = limits if limits is not None else Limits()
+        self.cache_bytes = cache_bytes
+        self._native = native_vocabulary(vocabulary)
+        self._special_ids: dict[str, list[int]] = {}
+        for number, name in vocabulary.special_tokens.items():
+            self._special_ids.setdefault(name, []).append(number)
+        self._cache: OrderedDict[object, CompiledGrammar] = OrderedDict()
+        self._weights: dict[object, int] = {}
+        self._weight = 0
+        self._cache_lock = threading.Lock()
+
+    def compile_json_schema(
+        self,
+        schema: str | Mapping[str, Any] | bool | type,
+        *,
+        registry: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> CompiledGrammar:
+        """Compile a JSON Schema, given as JSON text, as a dict or bool, or as a type.
+
+        Args:
+            registry: URI -> schema, for references to other documents.
+            options: the fields of `JsonSchemaOptions`.
+
+        Raises:
+            SpecError: the schema is invalid, or allows nothing.
+            UnsupportedError: a keyword or a combination that is not enforced, with its JSON Pointer.
+            LimitExceeded: see `Limits`.
+        """
+        if isinstance(schema, type):
+            schema = type_to_schema(schema)
+        chosen = JsonSchemaOptions(**options)
+        known = dict(registry or {})
+        text = schema if isinstance(schema, str) else self._content(schema)
+        key = ("json_schema", text, chosen, self._content(known) if known else "")
+        return self._cached(
+            key,
+            schema,
+            lambda: json_schema_to_grammar(schema, chosen, registry=known, limits=self.limits),
+        )
+
+    def compile_regex(
+        self, pattern: str, *, dialect: Literal["python", "ecma"] = "python", search: bool = False
+    ) -> CompiledGrammar:
+        """Compile a regular expression; the whole output must match (with `search`: contain a match).
+
+        Raises:
+            SpecError: a syntax error, with its span.
+            UnsupportedError: syntax that is not enforced (back-references), with its span.
+        """
+        return self._cached(
+            ("regex", pattern, dialect, search),
+            pattern,
+            lambda: _single(parse_regex(pattern, dialect=dialect, search=search, limits=self.limits)),
+        )
+
+    def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
+        """Compile a set of strings, one of which is the output."""
+        return self._cached(("choice", tuple(choices)), list(choices), lambda: choice_to_grammar(list(choices)))
+
+    def compile_pattern(
+        self,
+        pattern: Sequence[tuple[str, str]],
+        char_classes: Mapping[str, str] | None = None,
+    ) -> CompiledGrammar:
+        """Compile (class or literal, "1" or "+") pairs, see `guided.spec.pattern`."""
+        classes = None if char_classes is None else tuple(sorted((k, str(v)) for k, v in char_classes.items()))
+        key = ("pattern", tuple(tuple(part) for part in pattern), classes)
+        return self._cached(key, list(pattern), lambda: pattern_to_grammar(list(pattern), char_classes))
+
+    def compile_type(self, tp: Any, **options: Any) -> CompiledGrammar:
+        """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ..."""
+        compiled = self.compile_json_schema(type_to_schema(tp), **options)
+        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp)
+
+    def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
+        """Compile a grammar given as IR."""
+        return CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar, "grammar", grammar)
+
+    def _to_native(self, grammar: Grammar) -> _core.Compiled:
+        return compile_native(
+            grammar,
+            self._native,
+            limits=self.limits,
+            special_ids=self._special_ids,
+            end_tokens=self.vocabulary.eos_token_ids,
+        )
+
+    def _content(self, value: object) -> str:
+        """JSON text that stands for the value in the cache; the front end judges the value itself."""
+        try:
+            return json.dumps(value, default=repr)
+        except RecursionError:
+            raise LimitExceeded("depth", self.limits.depth + 1, self.limits.depth) from None
+        except (ValueError, TypeError) as error:
+            raise SpecError(f"the schema is not JSON: {error}", hint="JSON has no cycles and only string keys") from None
+
+    def _cached(self, key: tuple[object, ...], source: object, read: Callable[[], Grammar]) -> CompiledGrammar:
+        text = key[1]
+        if isinstance(text, str) and len(text) > self.limits.spec_length:
+            raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
+        with self._cache_lock:
+            found = self._cache.get(key)
+            if found is not None:
+                self._cache.move_to_end(key)
+                self._weigh(key)
+                return found
+        grammar = read()
+        compiled = CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar, str(key[0]), source)
+        with self._cache_lock:
+            self._cache[key] = compiled
+            self._weigh(key)
+            while self._cache and self._weight > self.cache_bytes:
+                dropped, _ = self._cache.popitem(last=False)
+                self._weight -= self._weights.pop(dropped)
+        return compiled
+
+    def _weigh(self, key: object) -> None:
+        """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
+        native = self._cache[key].native
+        weight = native.bytes + 600 * native.positions
+        self._weight += weight - self._weights.get(key, 0)
+        self._weights[key] = weight
+
+
+def _single(node: Any) -> Grammar:
+    return node if isinstance(node, Grammar) else Grammar({"start": node})

@@ -1,0 +1,116 @@
+"""The native core against its readable twin: masks, steps, ends, shortest completions and budgets, state by state."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from guided.automaton.reference import ReferenceGrammar
+from guided.errors import BudgetError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.grammar import Grammar, Node
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.vocabulary import Vocabulary
+from tests.oracles import ALPHABETS, SPECIALS, DrawnVocabulary, grammars, regular_nodes, vocabularies
+
+LONG = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+def vocabulary_of(drawn: DrawnVocabulary) -> Vocabulary:
+    return Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
+
+
+def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> set[int]:
+    bitmask = allocate_token_bitmask(1, matcher.grammar.vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens)
+    return set(allowed_tokens(bitmask))
+
+
+def both(grammar: Grammar, drawn: DrawnVocabulary) -> tuple[GrammarMatcher, ReferenceGrammar] | None:
+    """Compile twice; None where both refuse."""
+    try:
+        reference = ReferenceGrammar(grammar, drawn.tokens, drawn.eos_token_ids, drawn.special_tokens)
+        refused: Exception | None = None
+    except (SpecError, VocabularyError) as error:
+        refused = error
+    except LimitExceeded:
+        event("the reference gave up")
+        return None
+    try:
+        compiled = GrammarCompiler(vocabulary_of(drawn)).compile_grammar(grammar)
+    except UnsupportedError as error:
+        event(f"not supported: {error.reason[:40]}")
+        return None
+    except (SpecError, VocabularyError) as error:
+        assert refused is not None, f"only the core refuses: {error}"
+        assert type(refused) is type(error), (refused, error)
+        return None
+    assert refused is None, f"only the reference refuses: {refused}"
+    return GrammarMatcher(compiled), reference
+
+
+def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, budgets: bool) -> None:
+    pair = both(grammar, drawn)
+    if pair is None:
+        return
+    matcher, reference = pair
+    state = reference.initial()
+    rng = random.Random(seed)
+    exact = not matcher.grammar.native.recursive
+    for _ in range(7):
+        try:
+            expected = reference.mask(state)
+            least = reference.min_tokens(state)
+        except LimitExceeded:
+            event("the reference gave up")
+            return
+        assert mask_of(matcher) == expected
+        assert set(matcher._walk_mask()) == expected
+        assert matcher.is_accepting() == reference.accepting(state)
+        if budgets and not matcher.is_terminated() and drawn.eos_token_ids and least is not None:
+            ours = matcher.min_tokens_to_finish()
+            assert ours == least if exact else ours >= least
+            with pytest.raises(BudgetError):
+                matcher.fill_next_token_bitmask(allocate_token_bitmask(1, matcher.grammar.vocabulary.size), max_tokens=ours - 1)
+            for n in (ours, ours + 1, ours + 3):
+                mask = mask_of(matcher, n)
+                assert mask and mask <= expected
+                if exact:
+                    assert mask == reference.budget_mask(state, n)
+                for token in mask:
+                    fork = matcher.fork()
+                    assert fork.accept_token(token)
+                    assert fork.min_tokens_to_finish() <= n - 1
+        for token in range(-1, matcher.grammar.vocabulary.size + 1):
+            if token not in expected:
+                assert not matcher.accept_token(token)
+        if not expected:
+            return
+        token = rng.choice(sorted(expected))
+        assert matcher.accept_token(token)
+        after = reference.accept_token(state, token)
+        assert after is not None
+        state = after
+
+
+@LONG
+@given(st.data())
+def test_regular_languages_over_any_vocabulary(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    node: Node = data.draw(regular_nodes(alphabet))
+    drawn = data.draw(vocabularies(alphabet))
+    walk(Grammar({"start": node}), drawn, data.draw(st.integers(0, 2**32)), budgets=True)
+
+
+@LONG
+@given(st.data())
+def test_recursive_grammars_over_byte_complete_vocabularies(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    drawn = data.draw(vocabularies(alphabet, complete=True))
+    walk(grammar, drawn, data.draw(st.integers(0, 2**32)), budgets=True)
