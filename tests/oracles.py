@@ -1,0 +1,460 @@
+"""Shared test helpers: hypothesis strategies for IR grammars and vocabularies, and languages by brute force.
+
+The brute force computes sets. `language(grammar, letters, n)` is every output of at most n bytes that is written in
+`letters`, straight from the docstrings of the IR: a union is a union of sets, `Not` is a difference, recursion is
+repeated until nothing is added. An output is a tuple of bytes; a control token stands in it as `~id`, counted as 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+from hypothesis import strategies as st
+
+from guided.grammar.ir import (
+    ANY_CHAR,
+    EPSILON,
+    UTF8,
+    Alt,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Form,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Span,
+    Special,
+    Text,
+    charset,
+    complement,
+)
+
+ALPHABETS = ("ab", "aé", "a€😀")
+SPECIALS = {"<s>": 0, "<t>": 1}
+"""Names of control tokens in drawn grammars, with the ids that `language` shows them by where it is told none."""
+
+
+def _one(byte: str, value: int = 0) -> tuple[Span, ...]:
+    return (Span(ord(byte), ord(byte), value, 1),)
+
+
+# Every character as in UTF-8; a and b also as !a and !b; é also as !cb. `!a` may thus be one character or two.
+TOY = Encoding(
+    "toy",
+    (
+        *UTF8.forms,
+        Form(((0x61, 0x62),), (_one("!"), (Span(0x61, 0x62, 0x61, 1),))),
+        Form(((0xE8, 0xE9),), (_one("!"), _one("c", 0xE8), (Span(0x61, 0x62, 0, 1),))),
+    ),
+)
+# Letters as two digits in different case: A is 41, é is E9 or e9. Nothing else can be written.
+HEX = Encoding(
+    "hex",
+    (
+        Form(
+            ((0x20, 0xFF),),
+            tuple(
+                (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
+                for step in (16, 1)
+            ),
+        ),
+    ),
+)
+ENCODINGS = (UTF8, TOY, HEX)
+
+
+# ---- strategies
+
+
+def _chars(draw: st.DrawFn, alphabet: str) -> Node:
+    picked = draw(st.sets(st.sampled_from(alphabet), min_size=1))
+    ranges = charset((ord(c), ord(c)) for c in picked)
+    return Chars(complement(ranges) if draw(st.integers(0, 3)) == 0 else ranges)
+
+
+def leaves(alphabet: str) -> st.SearchStrategy[Node]:
+    """One character or a short text over `alphabet`."""
+    texts = st.text(alphabet, max_size=3).map(Text)
+    return st.one_of(texts, st.composite(_chars)(alphabet), st.sampled_from([ANY_CHAR, Chars(()), EPSILON]))
+
+
+def _bounds(draw: st.DrawFn) -> tuple[int, int | None]:
+    low = draw(st.integers(0, 3))
+    return low, draw(st.sampled_from([None, low, low + 1, low + 2, 1, 1000]))
+
+
+bounds: st.SearchStrategy[tuple[int, int | None]] = st.composite(_bounds)()
+
+
+def _some(items: st.SearchStrategy[Node], most: int = 3) -> st.SearchStrategy[tuple[Node, ...]]:
+    return st.lists(items, max_size=most).map(tuple)
+
+
+def _plain(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    return st.one_of(
+        _some(items).map(Seq),
+        _some(items).map(Alt),
+        st.builds(lambda item, at: Repeat(item, *at), items, bounds),
+    )
+
+
+def plain_nodes(alphabet: str, max_leaves: int = 6) -> st.SearchStrategy[Node]:
+    """Regular nodes without boolean operations: what a textbook regex can say."""
+    return st.recursive(leaves(alphabet), _plain, max_leaves=max_leaves)
+
+
+def regular_nodes(alphabet: str, names: Collection[str] = (), max_leaves: int = 6) -> st.SearchStrategy[Node]:
+    """Regular nodes of every kind that may stand inside a boolean node; `names` are rules to refer to."""
+    base = leaves(alphabet)
+    if names:
+        base = base | st.sampled_from(sorted(names)).map(Ref)
+
+    def extend(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        return st.one_of(
+            _plain(items),
+            _some(items, 2).map(And),
+            items.map(Not),
+            st.builds(lambda item, at: Length(item, *at), items, bounds),
+        )
+
+    return st.recursive(base, extend, max_leaves=max_leaves)
+
+
+def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node], distinct: bool) -> Node:
+    firsts = draw(st.permutations(alphabet)) if distinct else draw(st.lists(st.sampled_from(alphabet), max_size=3))
+    members = []
+    for first in firsts[: draw(st.integers(0, 3))]:
+        item: Node = Seq((Text(first), draw(items))) if draw(st.booleans()) else Text(first)
+        members.append(Member(item, draw(st.booleans()), draw(st.integers(0, 2)) == 0))
+    low, high = draw(bounds)
+    separator = draw(st.sampled_from([EPSILON, Text(","), Repeat(Text(","), 0, 1), Text(alphabet[0])]))
+    return Permutation(tuple(members), separator, low, high)
+
+
+def nodes(
+    alphabet: str,
+    names: Collection[str],
+    *,
+    regular_names: Collection[str] = (),
+    specials: Collection[int | str] = (),
+    permutations: bool = True,
+    distinct: bool = False,
+    encodings: Collection[Encoding] = ENCODINGS,
+    max_leaves: int = 6,
+) -> st.SearchStrategy[Node]:
+    """Nodes of every kind. `names` may be recursive. `distinct`: the members of a permutation begin differently."""
+    inner = regular_nodes(alphabet, regular_names, max_leaves=4)
+    base = leaves(alphabet) | inner
+    if encodings:
+        base = base | st.builds(Encoded, inner, st.sampled_from(list(encodings)))
+    if names:
+        base = st.sampled_from(sorted(names)).map(Ref) | base
+    if specials:
+        base = base | st.sampled_from(sorted(specials, key=str)).map(Special)
+
+    def extend(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        if not permutations:
+            return _plain(items)
+        return _plain(items) | st.composite(_permutation)(alphabet, items, distinct)
+
+    return st.recursive(base, extend, max_leaves=max_leaves)
+
+
+def _grammar(
+    draw: st.DrawFn,
+    alphabet: str,
+    specials: Collection[int | str] = (),
+    permutations: bool = True,
+    distinct: bool = False,
+    encodings: Collection[Encoding] = ENCODINGS,
+) -> Grammar:
+    names = ["start", *draw(st.sampled_from([(), ("A",), ("A", "B"), ("A", "B", "C")]))]
+    options = {"permutations": permutations, "distinct": distinct, "encodings": encodings, "specials": specials}
+    kinds = nodes(alphabet, names, regular_names=("R",), **options)
+    rules = {name: draw(kinds) for name in names}
+    if draw(st.booleans()):  # without this, most recursive rules generate nothing
+        rules = {name: Alt((node, draw(leaves(alphabet)))) for name, node in rules.items()}
+    rules["R"] = draw(plain_nodes(alphabet, max_leaves=3))
+    return Grammar(rules)
+
+
+grammars = st.composite(_grammar)
+"""grammars(alphabet, ...): one to four rules that refer to each other in any way, and a regular rule R."""
+
+
+def _finite_nodes(alphabet: str) -> st.SearchStrategy[Node]:
+    letters = st.text(alphabet, max_size=2).map(Text)
+
+    def extend(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        repeat = st.builds(lambda item, low, more: Repeat(item, low, low + more), items, *[st.integers(0, 1)] * 2)
+        return st.one_of(_some(items).map(Seq), _some(items).map(Alt), repeat, st.tuples(items, items).map(And))
+
+    return st.recursive(letters, extend, max_leaves=6)
+
+
+finite_nodes = _finite_nodes
+"""finite_nodes(alphabet): regular nodes with finitely many strings, all of them short."""
+
+
+@dataclass(frozen=True)
+class DrawnVocabulary:
+    """The arguments of a vocabulary."""
+
+    tokens: tuple[bytes | None, ...]
+    eos_token_ids: tuple[int, ...]
+    special_tokens: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[int, bytes]:
+        """The ids that spell text."""
+        no_text = {*self.eos_token_ids, *self.special_tokens}
+        return {id: data for id, data in enumerate(self.tokens) if data and id not in no_text}
+
+    @property
+    def ids(self) -> dict[int | str, set[int]]:
+        """What a grammar may call a control token -> the ids."""
+        names: dict[int | str, set[int]] = {id: {id} for id in self.special_tokens}
+        for id, name in self.special_tokens.items():
+            names.setdefault(name, set()).add(id)
+        return names
+
+
+def _vocabulary(
+    draw: st.DrawFn, alphabet: str, complete: bool | None = None, specials: Iterable[str] = SPECIALS
+) -> DrawnVocabulary:
+    pieces = []
+    for text in draw(st.lists(st.text(alphabet + ",!c", min_size=1, max_size=3), max_size=9)):
+        first, last = draw(st.sampled_from([(0, 4), (0, 1), (1, 4), (2, 9)]))
+        pieces.append(text.encode()[first:last])
+    texts: list[bytes | None] = [piece for piece in pieces if piece]
+    texts += draw(st.lists(st.sampled_from([None, b"", *texts]), max_size=3))
+    if draw(st.booleans()) if complete is None else complete:
+        everything = (alphabet + ",!c").encode() if draw(st.booleans()) else b"".join(text or b"" for text in texts)
+        texts += [bytes([byte]) for byte in dict.fromkeys(everything)]
+    names = list(specials)
+    slots: list[bytes | str | None] = [*texts, *names, "end"]
+    slots = draw(st.permutations(slots))
+    tokens: list[bytes | None] = []
+    control, ends = {}, []
+    for id, slot in enumerate(slots):
+        if not isinstance(slot, str):
+            tokens.append(slot)
+            continue
+        tokens.append(draw(st.sampled_from([None, slot.encode(), alphabet.encode()])))
+        if slot == "end":
+            ends.append(id)
+        else:
+            control[id] = slot
+    if draw(st.integers(0, 3)) == 0:
+        ends.append(len(tokens) + draw(st.integers(0, 3)))
+    return DrawnVocabulary(tuple(tokens), tuple(ends), control)
+
+
+vocabularies = st.composite(_vocabulary)
+"""vocabularies(alphabet, complete=None, specials=...): tokens that share bytes, have none, or split characters."""
+
+
+# ---- brute force
+
+Output = tuple[int, ...]
+
+
+def spellings(encoding: Encoding, letters: bytes, n: int) -> dict[str, list[bytes]]:
+    """The characters that `encoding` can write in `letters` and at most n bytes: character -> all its spellings."""
+    found: dict[str, list[bytes]] = {}
+    if encoding is UTF8:
+        for size in range(1, min(n, 4) + 1):
+            for data in product(sorted(set(letters)), repeat=size):
+                try:
+                    text = bytes(data).decode()
+                except UnicodeDecodeError:
+                    continue
+                if len(text) == 1:
+                    found[text] = [bytes(data)]
+        return found
+    for form in encoding.forms:
+        for data in product(sorted(set(letters)), repeat=len(form.digits)) if len(form.digits) <= n else ():
+            options = [
+                [span.value + (byte - span.low) * span.step for span in spans if span.low <= byte <= span.high]
+                for byte, spans in zip(data, form.digits, strict=True)
+            ]
+            for values in product(*options):
+                point = sum(values)
+                if any(low <= point <= high for low, high in form.ranges) and not 0xD800 <= point <= 0xDFFF:
+                    found.setdefault(chr(point), []).append(bytes(data))
+    return found
+
+
+def _powers(base: set, low: int, high: int | None, one: set, times) -> set:
+    """The union of base**low .. base**high; powers of bounded outputs become stationary or empty."""
+    if high is not None and high < low:
+        return set()
+    power, total, count = one, set(), 0
+    while True:
+        if count >= low:
+            total |= power
+        if high is not None and count >= high:
+            return total
+        after, count = times(power, base), count + 1
+        if after == power:  # and so are all further powers
+            return total | power
+        power = after
+
+
+class Strings:
+    """Strings of code points whose cheapest spelling takes at most n bytes."""
+
+    def __init__(self, rules: Mapping[str, Node], costs: Mapping[str, int], n: int) -> None:
+        self.rules, self.costs, self.n = rules, costs, n
+
+    @cached_property
+    def every(self) -> set[str]:
+        every, fresh = {""}, {""}
+        while fresh:
+            fresh = self.times(fresh, set(self.costs))
+            every |= fresh
+        return every
+
+    def cost(self, text: str) -> int:
+        return sum(self.costs.get(c, self.n + 1) for c in text)
+
+    def times(self, a: set[str], b: set[str]) -> set[str]:
+        return {x + y for x in a for y in b if self.cost(x) + self.cost(y) <= self.n}
+
+    def of(self, node: Node) -> set[str]:
+        match node:
+            case Chars(ranges):
+                chars = {c for c in self.costs if any(low <= ord(c) <= high for low, high in ranges)}
+                return self.times({""}, chars)
+            case Text(text):
+                return self.times({""}, {text})
+            case Seq(items):
+                found = {""}
+                for item in items:
+                    found = self.times(found, self.of(item))
+                return found
+            case Alt(items):
+                return set().union(*map(self.of, items))
+            case Repeat(item, low, high):
+                return _powers(self.of(item), low, high, {""}, self.times)
+            case And(items):
+                return set.intersection(*map(self.of, items)) if items else self.every
+            case Not(item):
+                return self.every - self.of(item)
+            case Length(item, low, high):
+                return {text for text in self.of(item) if low <= len(text) and (high is None or len(text) <= high)}
+            case Ref(name):
+                return self.of(self.rules[name])
+        raise AssertionError(node)
+
+
+class Outputs:
+    """Outputs of at most n bytes written in `letters`."""
+
+    def __init__(
+        self, grammar: Grammar, letters: bytes, n: int, ids: Mapping[int | str, Collection[int]] | None = None
+    ) -> None:
+        self.grammar, self.letters, self.n = grammar, letters, n
+        self.ids = {name: {id} for name, id in SPECIALS.items()} if ids is None else ids
+        self.found: dict[str, set[Output]] = {name: set() for name in grammar.rules}
+        self._written: dict[Node, set[Output]] = {}
+        self._strings: dict[str, tuple[Strings, dict[str, list[bytes]]]] = {}
+        before = None
+        while before != self.found:
+            before = dict(self.found)
+            self.found = {name: self.of(node) for name, node in grammar.rules.items()}
+
+    def times(self, a: set[Output], b: set[Output]) -> set[Output]:
+        return {x + y for x in a for y in b if len(x) + len(y) <= self.n}
+
+    def written(self, node: Node, encoding: Encoding) -> set[Output]:
+        if encoding.name not in self._strings:
+            spelled = spellings(encoding, self.letters, self.n)
+            costs = {c: min(map(len, ways)) for c, ways in spelled.items()}
+            self._strings[encoding.name] = Strings(self.grammar.rules, costs, self.n), spelled
+        strings, spelled = self._strings[encoding.name]
+        found: set[Output] = set()
+        for text in strings.of(node):
+            ways: set[Output] = {()}
+            for c in text:
+                ways = self.times(ways, {tuple(way) for way in spelled[c]})
+            found |= ways
+        return found
+
+    def of(self, node: Node) -> set[Output]:
+        match node:
+            case Chars() | Text() | And() | Not() | Length():
+                if node not in self._written:
+                    self._written[node] = self.written(node, UTF8)
+                return self._written[node]
+            case Encoded(item, encoding):
+                if node not in self._written:
+                    self._written[node] = self.written(item, encoding)
+                return self._written[node]
+            case Seq(items):
+                found: set[Output] = {()}
+                for item in items:
+                    found = self.times(found, self.of(item))
+                return found
+            case Alt(items):
+                return set().union(*map(self.of, items))
+            case Repeat(item, low, high):
+                return _powers(self.of(item), low, high, {()}, self.times)
+            case Ref(name):
+                return self.found[name]
+            case Special(token):
+                return {(~id,) for id in self.ids[token]} if self.n else set()
+            case Permutation():
+                return self.permutation(node)
+        raise AssertionError(node)
+
+    def permutation(self, node: Permutation) -> set[Output]:
+        """Every order of the members, one after the other."""
+        separator, items = self.of(node.separator), [self.of(member.item) for member in node.members]
+        required = {i for i, member in enumerate(node.members) if member.required}
+        total: set[Output] = set()
+
+        def add(order: tuple[int, ...], text: set[Output]) -> None:
+            nonlocal total
+            if not text:
+                return
+            if required <= set(order) and node.min <= len(order) and (node.max is None or len(order) <= node.max):
+                total = total | text
+            for i, member in enumerate(node.members):
+                if i not in order or member.repeatable:
+                    add((*order, i), self.times(self.times(text, separator if order else {()}), items[i]))
+
+        add((), {()})
+        return total
+
+
+def language(
+    grammar: Grammar, letters: bytes, n: int, ids: Mapping[int | str, Collection[int]] | None = None
+) -> set[Output]:
+    """Every output of `grammar` of at most n bytes that is written in `letters`."""
+    return Outputs(grammar, letters, n, ids).found[grammar.start]
+
+
+def fewest_tokens(rest: Output, texts: Iterable[bytes]) -> int | None:
+    """The fewest tokens that write `rest` (bytes, and control tokens as ~id), or None if no tokens do."""
+    pieces = {tuple(text) for text in texts}
+    best: list[int | None] = [0]
+    for end in range(1, len(rest) + 1):
+        ways = [
+            best[start] + 1
+            for start in range(end)
+            if best[start] is not None and (rest[start:end] in pieces or (end - start == 1 and rest[start] < 0))
+        ]
+        best.append(min(ways, default=None))
+    return best[-1]

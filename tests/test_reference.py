@@ -1,0 +1,461 @@
+"""The reference against sets of strings (`oracles`), Python's `re`, and interegular."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from guided.automaton.reference import ReferenceGrammar, accepts, viable
+from guided.automaton.reference_language import Language
+from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.grammar.ir import (
+    ANY_CHAR,
+    EMPTY,
+    EPSILON,
+    Alt,
+    And,
+    Chars,
+    Encoded,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
+from tests.oracles import (
+    ALPHABETS,
+    HEX,
+    SPECIALS,
+    TOY,
+    DrawnVocabulary,
+    Output,
+    Outputs,
+    fewest_tokens,
+    finite_nodes,
+    grammars,
+    language,
+    plain_nodes,
+    regular_nodes,
+    vocabularies,
+)
+
+alphabets = st.sampled_from(ALPHABETS)
+
+
+def explore(reference: Language, letters: bytes, n: int) -> tuple[set[Output], set[Output]]:
+    """All outputs of at most n symbols that the reference accepts, and all prefixes that it goes on with."""
+    accepted, going = set(), set()
+    todo = [((), reference.start)] if reference.start else []
+    while todo:
+        prefix, state = todo.pop()
+        going.add(prefix)
+        if state.accepting:
+            accepted.add(prefix)
+        if len(prefix) < n:
+            for byte in sorted(set(letters)):
+                if (after := reference.step(state, byte)) is not None:
+                    todo.append(((*prefix, byte), after))
+            for name, id in SPECIALS.items():
+                if (after := reference.special(state, {name})) is not None:
+                    todo.append(((*prefix, ~id), after))
+    return accepted, going
+
+
+def letters_of(alphabet: str) -> tuple[bytes, int]:
+    """The bytes to try for an alphabet and the length to go to."""
+    data = bytes(dict.fromkeys(alphabet.encode()))
+    return {2: (data + b",!", 4), 3: (data + b",", 5)}.get(len(data), (data, 4))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_language_is_the_set_of_strings(data):
+    alphabet = data.draw(alphabets)
+    letters, n = letters_of(alphabet)
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    expected = language(grammar, letters, n)
+    accepted, going = explore(Language(grammar), letters, n)
+    assert accepted == expected
+    assert {output[:i] for output in expected for i in range(len(output) + 1)} <= going
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_viable_can_be_finished(data):
+    alphabet = data.draw(alphabets)
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    reference = Language(grammar)
+    assume(reference.start is not None)
+    symbols = [*range(256), *(~id for id in SPECIALS.values())]
+    names = {~id: {name} for name, id in SPECIALS.items()}
+    prefix, state = (), reference.start
+    for _ in range(data.draw(st.integers(0, 4))):
+        ways = [
+            (symbol, after)
+            for symbol in symbols
+            if (after := reference.special(state, names[symbol]) if symbol < 0 else reference.step(state, symbol))
+        ]
+        if not ways:
+            break
+        symbol, state = data.draw(st.sampled_from(ways))
+        prefix += (symbol,)
+    seen, level = {state}, [(prefix, state)]
+    while not any(state.accepting for _, state in level):  # breadth first: some way to an end must be there
+        level = [
+            ((*output, symbol), after)
+            for output, state in level
+            for symbol in symbols
+            if (after := reference.special(state, names[symbol]) if symbol < 0 else reference.step(state, symbol))
+            and not (after in seen or seen.add(after))
+        ]
+        assert level
+    output = next(output for output, state in level if state.accepting)
+    if len(output) <= 6 and len(set(output)) <= 3:
+        assert output in language(grammar, bytes(symbol for symbol in output if symbol >= 0), len(output))
+
+
+# ---- other people's engines
+
+
+def pattern_of(node: Node) -> str:
+    """A plain regular node as a regex of Python's `re`."""
+    match node:
+        case Chars(ranges):
+            inside = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+            return f"[{inside}]" if inside else "(?!)"
+        case Text(text):
+            return re.escape(text)
+        case Seq(items):
+            return "".join(map(pattern_of, items))
+        case Alt(items):
+            return f"(?:{'|'.join(map(pattern_of, items))})" if items else "(?!)"
+        case Repeat(item, low, high):
+            return f"(?:{pattern_of(item)}){{{low},{'' if high is None else high}}}"
+    raise AssertionError(node)
+
+
+def repeats_are_in_order(node: Node) -> bool:
+    match node:
+        case Seq(items) | Alt(items):
+            return all(map(repeats_are_in_order, items))
+        case Repeat(item, low, high):
+            return (high is None or low <= high) and repeats_are_in_order(item)
+    return True
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_plain_nodes_agree_with_re(data):
+    alphabet = data.draw(alphabets)
+    node = data.draw(plain_nodes(alphabet).filter(repeats_are_in_order))
+    pattern, grammar = re.compile(pattern_of(node), re.DOTALL), Grammar({"start": node})
+    other = data.draw(st.characters(exclude_categories=("Cs",)))
+    for size in range(4):
+        for letters in product(alphabet + other, repeat=size):
+            text = "".join(letters)
+            assert accepts(grammar, text.encode()) == bool(pattern.fullmatch(text)), text
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_boolean_nodes_agree_with_interegular(data):
+    interegular = pytest.importorskip("interegular")
+    alphabet = data.draw(alphabets)
+    other = next(c for c in "xyz" if c not in alphabet)
+
+    def machine(node: Node):
+        # interegular knows neither characters by number nor an empty language: classes are spelled out.
+        match node:
+            case And(items):
+                found = machine(Not(EMPTY))
+                for item in items:
+                    found &= machine(item)
+                return found
+            case Not(item):
+                return everything.difference(machine(item))
+            case Alt(items):
+                return nothing.union(*map(machine, items)) if items else nothing
+            case Seq(items):
+                found = empty_text
+                for item in items:
+                    found += machine(item)
+                return found
+            case Repeat(item, low, high):
+                one = machine(item)
+                if high is None:
+                    return one * low + one.star()
+                return nothing.union(*(one * count for count in range(low, high + 1))) if low <= high else nothing
+            case Chars(ranges):
+                inside = [c for c in alphabet + other if any(low <= ord(c) <= high for low, high in ranges)]
+                return parse(f"[{''.join(inside)}]") if inside else nothing
+            case Text(text):
+                return parse(text)
+        raise AssertionError(node)
+
+    symbols = interegular.fsm.Alphabet.from_groups(*alphabet, other, {interegular.fsm.anything_else})
+
+    def parse(pattern: str):
+        return interegular.parse_pattern(pattern).to_fsm(symbols)
+
+    everything, empty_text = parse(f"[{alphabet}{other}]*"), parse("")
+    nothing = everything.difference(everything)
+
+    def small(node: Node) -> bool:  # no Length, no thousandfold unrolling
+        match node:
+            case Seq(items) | Alt(items) | And(items):
+                return all(map(small, items))
+            case Repeat(item, _, high):
+                return (high or 0) < 9 and small(item)
+            case Not(item):
+                return small(item)
+            case Length():
+                return False
+        return True
+
+    node = data.draw(regular_nodes(alphabet).filter(small))
+    expected, grammar = machine(node), Grammar({"start": node})
+    for size in range(4):
+        for letters in product(alphabet + other, repeat=size):
+            assert accepts(grammar, "".join(letters).encode()) == expected.accepts(letters)
+
+
+# ---- tokens
+
+
+def follow(reference: ReferenceGrammar, tokens: list[int]):
+    state = reference.initial()
+    for token in tokens:
+        state = reference.accept_token(state, token)
+        if state is None:
+            return None
+    return state
+
+
+def make(grammar: Grammar, vocabulary: DrawnVocabulary) -> ReferenceGrammar:
+    return ReferenceGrammar(grammar, vocabulary.tokens, vocabulary.eos_token_ids, vocabulary.special_tokens)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_masks_and_budgets_of_finite_languages(data):
+    """Everything is enumerated: the outputs, the ways to cut them into tokens, every state that tokens lead to."""
+    alphabet = data.draw(alphabets)
+    vocabulary = data.draw(vocabularies(alphabet))
+    items = data.draw(st.lists(finite_nodes(alphabet) | st.sampled_from(sorted(SPECIALS)).map(Special), max_size=3))
+    grammar = Grammar({"start": data.draw(st.sampled_from([Seq(tuple(items)), Alt(tuple(items))]))})
+    letters = b"".join(vocabulary.texts.values())
+    ids = vocabulary.ids
+    outputs = language(grammar, letters, 14, ids)
+    pieces = {id: tuple(text) for id, text in vocabulary.texts.items()}
+    pieces |= {id: (~id,) for id in vocabulary.special_tokens}
+
+    def needed(prefix: Output) -> int | None:
+        """The fewest tokens after `prefix`, the end token included."""
+        rests = (output[len(prefix) :] for output in outputs if output[: len(prefix)] == prefix)
+        counts = (fewest_tokens(rest, vocabulary.texts.values()) for rest in rests)
+        return min((count + 1 for count in counts if count is not None), default=None)
+
+    if needed(()) is None:
+        with pytest.raises((SpecError, VocabularyError)):
+            make(grammar, vocabulary)
+        return
+    reference = make(grammar, vocabulary)
+    todo, seen = [((), reference.initial())], set()
+    while todo and len(seen) < 60:
+        prefix, state = todo.pop()
+        if prefix in seen:
+            continue
+        seen.add(prefix)
+        after = {id: needed(prefix + piece) for id, piece in pieces.items()}
+        after = {id: count for id, count in after.items() if count is not None}
+        if prefix in outputs:
+            after |= dict.fromkeys(vocabulary.eos_token_ids, 0)
+        assert reference.accepting(state) == (prefix in outputs)
+        assert reference.mask(state) == after.keys()
+        assert reference.min_tokens(state) == needed(prefix) == min(after.values()) + 1
+        for budget in range(needed(prefix) + 3):
+            assert reference.budget_mask(state, budget) == {id for id, count in after.items() if count < budget}
+        for id in after.keys() & pieces.keys():
+            todo.append((prefix + pieces[id], reference.accept_token(state, id)))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_masks_of_any_language(data):
+    """What is allowed can be finished in as many tokens as promised; what short outputs need is allowed."""
+    alphabet = data.draw(alphabets)
+    vocabulary = data.draw(vocabularies(alphabet, complete=True))
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    letters = bytes({byte for text in vocabulary.texts.values() for byte in text})[:4]
+    outputs = language(grammar, letters, 4, vocabulary.ids)
+    try:
+        reference = make(grammar, vocabulary)
+    except (SpecError, VocabularyError):
+        assert not outputs
+        return
+    end = vocabulary.eos_token_ids[0]
+    spelled: Output = ()
+    state = reference.initial()
+    for _ in range(data.draw(st.integers(0, 3))):
+        fewest = reference.min_tokens(state)
+        assert fewest is not None
+        mask = reference.mask(state)
+        assert (end in mask) == reference.accepting(state)
+        silent = {id for id, text in enumerate(vocabulary.tokens) if not text}
+        assert not mask & (silent - set(vocabulary.special_tokens) - set(vocabulary.eos_token_ids))
+        exact = {id: reference.min_tokens(reference.accept_token(state, id)) for id in mask}
+        assert fewest == 1 + min(exact.values())
+        assert reference.budget_mask(state, fewest) == {id for id, count in exact.items() if count == fewest - 1}
+        assert reference.budget_mask(state, fewest - 1) == set()
+        for id, text in vocabulary.texts.items():
+            if any(output[: len(spelled) + len(text)] == spelled + tuple(text) for output in outputs):
+                assert id in mask
+        id = data.draw(st.sampled_from(sorted(mask)))
+        if id in vocabulary.eos_token_ids:
+            break
+        spelled += (~id,) if id in vocabulary.special_tokens else tuple(vocabulary.tokens[id])
+        state = reference.accept_token(state, id)
+
+
+# ---- particular cases
+
+
+def test_ends_terminate():
+    reference = ReferenceGrammar(Grammar({"start": Text("a")}), [b"a", b"b", None, b""], {7, 2})
+    start = reference.initial()
+    assert reference.mask(start) == {0} and reference.min_tokens(start) == 2
+    done = reference.accept_token(start, 0)
+    assert reference.mask(done) == {2, 7} == reference.budget_mask(done, 1) and reference.budget_mask(done, 0) == set()
+    ended = reference.accept_token(done, 7)
+    assert reference.accepting(ended) and reference.terminated(ended) and not reference.terminated(done)
+    assert reference.mask(ended) == set() and reference.min_tokens(ended) == 0
+    assert reference.accept_token(ended, 7) is None and reference.step(ended, 97) is None
+
+
+def test_bytes_in_longer_tokens_only():
+    nest = Alt((Seq((Text("("), Ref("start"), Text(")"))), Text("x")))
+    texts = [b"((", b"x", b")", b"("]
+    reference = ReferenceGrammar(Grammar({"start": nest}), texts, {9})
+    assert reference.mask(reference.initial()) == {0, 1, 3}
+    even = Grammar({"start": Seq((Repeat(Text("a"), 0, None), Repeat(Text("b"), 1, 1)))})
+    reference = ReferenceGrammar(even, [b"aa", b"ab", b"b", b"aaa"], {9})
+    assert reference.mask(reference.initial()) == {0, 1, 2, 3}
+    odd = Grammar({"start": Seq((Repeat(Text("aa"), 0, None), Text("b")))})
+    reference = ReferenceGrammar(odd, [b"aaa", b"ab", b"c"], {9})
+    assert reference.mask(reference.initial()) == {0}, "aaa ab"
+    assert reference.mask(follow(reference, [0])) == {0, 1}
+    with pytest.raises(VocabularyError):
+        ReferenceGrammar(odd, [b"aa", b"cb"], {9})
+
+
+def test_control_tokens():
+    grammar = Grammar({"start": Seq((Special("<s>"), Text("<s>"), Special(0)))})
+    reference = ReferenceGrammar(grammar, [b"<s>", b"<", b"s", b">", b"<s>"], {9}, {4: "<s>"})
+    assert reference.mask(reference.initial()) == {4}
+    assert reference.mask(follow(reference, [4])) == {0, 1}, "a plain token that is named stays text elsewhere"
+    assert reference.mask(follow(reference, [4, 1, 2, 3])) == {0}
+    assert reference.mask(follow(reference, [4, 0, 0])) == {9}
+    for token in ("<t>", 12, -1, 9):
+        with pytest.raises(VocabularyError):
+            ReferenceGrammar(Grammar({"start": Alt((Special(token), Text("<")))}), [b"<"], {9}, {4: "<s>"})
+
+
+def test_states_meet_again():
+    loop = Grammar({"start": Alt((Seq((Ref("start"), Text("a"))), Seq((Text("b"), Ref("start"))), EPSILON))})
+    language = Language(loop)
+    state = language.start
+    states = set()
+    for byte in b"bab" * 20:
+        state = language.step(state, byte) or language.start
+        states.add(state)
+    assert len(states) < 6
+
+
+@pytest.mark.parametrize("item", [EMPTY, And((Text("a"), Text("b"))), Repeat(Text("a"), 2, 1), Ref("start"),
+                                  Seq((Text("a"), Ref("start"))), Length(ANY_CHAR, 2, None)])  # fmt: skip
+def test_empty_languages_are_refused(item):
+    with pytest.raises(SpecError):
+        ReferenceGrammar(Grammar({"start": item}), [b"a", b"b"], {9})
+    assert not viable(Grammar({"start": item}), b"")
+
+
+@pytest.mark.parametrize(
+    ("item", "error"),
+    [
+        (Ref("nowhere"), SpecError),
+        (Not(Ref("nowhere")), SpecError),
+        (Not(Ref("start")), SpecError),
+        (Not(Special(1)), SpecError),
+        (Encoded(Permutation((), EPSILON), HEX), SpecError),
+        (Not(Encoded(Text("a"), HEX)), UnsupportedError),
+        (Permutation((Member(EPSILON),), EPSILON), SpecError),
+    ],
+)
+def test_malformed_grammars_are_refused(item, error):
+    with pytest.raises(error):
+        Language(Grammar({"start": item}))
+    with pytest.raises(SpecError):
+        Language(Grammar({"other": EPSILON}))
+
+
+@pytest.mark.parametrize("wrap", [lambda item: Seq((item,)), lambda item: Not(item), lambda item: Encoded(item, HEX)])
+def test_deep_nesting_is_refused(wrap):
+    node: Node = Text("a")
+    for _ in range(400):
+        node = wrap(node)
+    with pytest.raises((LimitExceeded, UnsupportedError)):
+        Language(Grammar({"start": node}))
+
+
+def test_wide_boolean_rules_are_refused():
+    rules: dict[str, Node] = {f"r{i}": Seq((Ref(f"r{i + 1}"), Ref(f"r{i + 1}"))) for i in range(40)}
+    with pytest.raises(LimitExceeded):
+        Language(Grammar({**rules, "r40": ANY_CHAR, "start": Not(Ref("r0"))}))
+
+
+def test_large_bounds():
+    grammar = Grammar({"start": Seq((Repeat(ANY_CHAR, 3, 1_000_000), Repeat(Ref("x"), 0, 10**9))), "x": Text("xy")})
+    assert accepts(grammar, "€".encode() * 3) and not accepts(grammar, b"ab") and viable(grammar, b"")
+    counted = Grammar({"start": Length(Repeat(ANY_CHAR, 0, None), 2, 1000)})
+    assert accepts(counted, b"a" * 1000) and not viable(counted, b"a" * 1001)
+    window = Grammar({"start": Encoded(Length(Not(Text("ab")), 2, 2), TOY)})
+    assert accepts(window, b"!b!a") and not accepts(window, b"ab") and accepts(window, "!cbé".encode())
+    assert not accepts(window, b"!a!b"), "a b is excluded, all other readings are longer"
+    assert accepts(Grammar({"start": Encoded(Length(Not(Text("ab")), 2, 3), TOY)}), b"!a!b"), "! a b"
+
+
+def test_invalid_utf8_is_in_no_language():
+    anything = Grammar({"start": Not(EMPTY)})
+    for data in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"\xe0\x80\x80"):
+        assert not viable(anything, data)
+    for data in (b"\xf4\x8f\xbf\xbf", b"\xed\x9f\xbf", b"\xee\x80\x80"):
+        assert accepts(anything, data) and viable(anything, data[:-1]) and not accepts(anything, data[:-1])
+
+
+def test_permutation_counts():
+    members = (Member(Text("a"), required=True), Member(Text("b"), required=True, repeatable=True), Member(Text("c")))
+    grammar = Grammar({"start": Permutation(members, Text(","), 3, 4)})
+    yes = [b"a,b,c", b"b,b,a", b"c,b,b,a", b"b,a,b,b"]
+    no = [b"a,b", b"a,a,b", b"b,b,b", b"a,b,c,", b"b,b,b,b", b"a,b,b,b,b", b"a,c,c,b", b"a,,b,c", b""]
+    assert all(accepts(grammar, data) for data in yes) and not any(accepts(grammar, data) for data in no)
+    assert not viable(grammar, b"b,b,b,b") and not viable(grammar, b"b,b,b,c") and viable(grammar, b"b,b,b,")
+
+
+def test_outputs_of_the_oracle():
+    """The brute force itself, where the answer is known."""
+    expression = Alt((Seq((Ref("start"), Text("a"), Ref("start"))), Text("b")))
+    assert {bytes(output) for output in Outputs(Grammar({"start": expression}), b"ab", 5).found["start"]} == {
+        b"b", b"bab", b"babab"}  # fmt: skip
+    assert {bytes(output) for output in language(Grammar({"start": Encoded(Text("é"), TOY)}), "é!cb".encode(), 3)} == {
+        "é".encode(), b"!cb"}  # fmt: skip
+    assert fewest_tokens(tuple(b"aab"), [b"a", b"ab", b"b"]) == 2 and fewest_tokens((97,), [b"aa"]) is None
