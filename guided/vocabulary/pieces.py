@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import copysign, inf
 from typing import Final, Literal
 
 from guided.errors import VocabularyError
@@ -54,7 +55,10 @@ def byte_piece(piece: str) -> int | None:
 
 def single(value: float) -> float:
     """The value in single precision."""
-    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        return copysign(inf, value)
 
 
 @dataclass(frozen=True, slots=True)

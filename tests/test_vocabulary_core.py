@@ -1,0 +1,122 @@
+"""`Vocabulary` itself, and the encoders of vocabularies that come without a tokenizer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import VocabularyError
+from guided.vocabulary import Vocabulary
+
+token_lists = st.lists(st.one_of(st.none(), st.text("abé", max_size=4).map(str.encode)), max_size=12)
+
+
+@given(token_lists, st.sets(st.integers(0, 15), max_size=3), st.dictionaries(st.integers(0, 15), st.text(max_size=3)))
+def test_stated_semantics(tokens, ends, special):
+    vocab = Vocabulary(tokens, eos_token_ids=ends, special_tokens=special)
+    assert vocab.size == max([len(tokens), *(number + 1 for number in ends | set(special))])
+    for number in range(vocab.size):
+        plain = number < len(tokens) and number not in ends and number not in special
+        assert vocab.token_bytes(number) == ((tokens[number] or None) if plain else None)
+    assert vocab.eos_token_ids == ends and dict(vocab.special_tokens) == special
+    assert vocab.decode(range(vocab.size)) == b"".join(vocab.token_bytes(n) or b"" for n in range(vocab.size))
+    padded = Vocabulary(tokens, eos_token_ids=ends, special_tokens=special, size=vocab.size + 7)
+    assert padded.size == vocab.size + 7 and padded.token_bytes(vocab.size + 6) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tokens": ["a"], "eos_token_ids": [0]}, "token 0 is 'a': tokens are bytes"),
+        ({"tokens": b"ab", "eos_token_ids": [0]}, "not one string"),
+        ({"tokens": [b"a", 3], "eos_token_ids": [0]}, "token 1 is 3"),
+        ({"tokens": [b"a"], "eos_token_ids": [-1]}, "-1 is not an id"),
+        ({"tokens": [b"a"], "eos_token_ids": [1 << 40]}, "is not an id"),
+        ({"tokens": [b"a"], "eos_token_ids": "12"}, "eos_token_ids are integers"),
+        ({"tokens": [b"a"], "eos_token_ids": 0}, "a collection of integers"),
+        ({"tokens": [b"a"], "eos_token_ids": [1], "size": 1}, "size 1 does not cover the ids"),
+        ({"tokens": [b"a"], "eos_token_ids": [1], "size": 1 << 30}, "must be from 2 to"),
+        ({"tokens": [b"a"], "eos_token_ids": [1], "special_tokens": {"x": 1}}, "special_tokens"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(VocabularyError, match=message):
+        Vocabulary(arguments.pop("tokens"), **arguments)
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_ids_out_of_range(number):
+    vocab = Vocabulary([b"a"], eos_token_ids=[1])
+    with pytest.raises(VocabularyError, match="not a token id"):
+        vocab.token_bytes(number)
+    with pytest.raises(VocabularyError, match="not a token id"):
+        vocab.decode([0, number])
+
+
+def fewest(data: bytes, tokens: set[bytes]) -> int | None:
+    """The least number of tokens, by exhaustive search."""
+    level, steps = {data}, 0
+    while level:
+        if b"" in level:
+            return steps
+        level = {rest[len(token) :] for rest in level for token in tokens if rest.startswith(token)}
+        steps += 1
+    return None
+
+
+@given(token_lists, st.text("abé", max_size=8))
+def test_fewest_tokens(tokens, text):
+    vocab = Vocabulary(tokens, eos_token_ids=[20])
+    expected = fewest(text.encode(), {token for token in tokens if token})
+    if expected is None:
+        with pytest.raises(VocabularyError, match="spell the bytes 0x"):
+            vocab.encode(text)
+    else:
+        ids = vocab.encode(text)
+        assert vocab.decode(ids) == text.encode() and len(ids) == expected
+        assert all(tokens.index(tokens[number]) == number for number in ids)
+
+
+def test_fewest_tokens_names_the_bytes():
+    with pytest.raises(VocabularyError, match="0xC3 0xA9 at byte 1"):
+        Vocabulary([b"a"], eos_token_ids=[1]).encode("aé")
+
+
+def test_lone_surrogates_are_refused():
+    with pytest.raises(VocabularyError, match="lone surrogate at character 1"):
+        Vocabulary([b"a"], eos_token_ids=[1]).encode("a\ud800")
+    with pytest.raises(VocabularyError, match="lone surrogate"):
+        Vocabulary.from_characters("\ud800")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_characters(text):
+    vocab = Vocabulary.from_characters(text)
+    chars = sorted(set(text))
+    assert vocab.size == len(chars) + 1 and vocab.eos_token_ids == {len(chars)}
+    assert vocab.tokens == tuple(char.encode() for char in chars)
+    assert vocab.encode(text) == [chars.index(char) for char in text]
+    assert vocab.decode(vocab.encode(text)) == text.encode()
+
+
+def test_character_that_is_missing():
+    with pytest.raises(VocabularyError, match=r"spells 'z' \(0x7A\)"):
+        Vocabulary.from_characters("abc").encode("az")
+
+
+def test_special_tokens_in_text():
+    vocab = Vocabulary([b"<", b"e", b">", b"<e>"], eos_token_ids=[4], special_tokens={4: "<e>"})
+    assert vocab.encode("<e><e") == [3, 0, 1]
+    assert vocab.encode_with_special("<e><e>e<") == [4, 4, 1, 0]
+
+
+def test_import_is_light():
+    code = (
+        "import sys, guided.vocabulary; print([m for m in ('torch', 'transformers', 'tiktoken') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
