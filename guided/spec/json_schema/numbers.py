@@ -229,6 +229,9 @@ def _naturals(low: int, high: int | None) -> Node:
     """The integers `low` to `high` (at least 0), leading zeros allowed, at least one digit."""
     if high is not None and high < low:
         return EMPTY
+    if high is not None and high - low < 32:
+        few = tuple(Text(str(value)) for value in range(low, high + 1))
+        return Seq((Repeat(Text("0"), 0, None), few[0] if len(few) == 1 else Alt(few)))
     parts: list[Node] = [Repeat(Text("0"), 1, None)] if low == 0 else []
     least = Bound(Decimal10.parse(str(low))) if low > 1 else None
     most = Bound(Decimal10.parse(str(high))) if high is not None else None

@@ -13,7 +13,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.numbers import Bound, NumberSet
-from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
@@ -267,14 +267,15 @@ def _check_texts(value: Json, pointer: str) -> None:
 
 
 def _check_foreign(schema: Schema, keyword: str) -> None:
-    """A keyword of another draft has no effect; it is refused where nobody said which draft is meant."""
-    if not schema.document.declared and KEYWORDS[keyword].status is not Status.ANNOTATION:
-        other = KEYWORDS[keyword].until
-        raise UnsupportedError(
-            f"{keyword!r} is not a keyword of {schema.document.draft}, which is assumed without $schema",
-            pointer=schema.at(keyword),
-            hint=f"give $schema, or pass draft={other!r}",
-        )
+    """A keyword of another draft has no effect, if the draft was named and the keyword is not one that it dropped."""
+    draft, known = schema.document.draft, KEYWORDS[keyword]
+    if known.status is Status.ANNOTATION:
+        return
+    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
+    if dropped or not schema.document.declared:
+        assumed = "" if schema.document.declared else ", which is assumed without $schema"
+        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
+        raise UnsupportedError(f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint)
 
 
 def _has_no_effect(schema: Schema, keyword: str) -> bool:

@@ -1,0 +1,169 @@
+"""Numbers: every spelling against exact fractions.
+
+The IR is matched here by sets of end positions, straight from its docstrings.
+"""
+
+import re
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from guided.errors import LimitExceeded
+from guided.grammar.ir import EMPTY, Alt, And, Chars, Not, Repeat, Seq, Text
+from guided.spec.json_schema.numbers import REACH, Bound, NumberSet, number_constant, number_node
+from guided.spec.json_schema.values import Decimal10
+
+SPELLING = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+
+
+def matches(node, text):
+    memo = {}
+
+    def ends(node, at):
+        key = (id(node), at)
+        if key not in memo:
+            memo[key] = find(node, at)
+        return memo[key]
+
+    def find(node, at):
+        if isinstance(node, Text):
+            return {at + len(node.text)} if text.startswith(node.text, at) else set()
+        if isinstance(node, Chars):
+            return {at + 1} if at < len(text) and any(a <= ord(text[at]) <= b for a, b in node.ranges) else set()
+        if isinstance(node, Seq):
+            places = {at}
+            for item in node.items:
+                places = {end for place in places for end in ends(item, place)}
+            return places
+        if isinstance(node, Alt):
+            return {end for item in node.items for end in ends(item, at)}
+        if isinstance(node, And):
+            return set.intersection(*(ends(item, at) for item in node.items))
+        if isinstance(node, Not):
+            return set(range(at, len(text) + 1)) - ends(node.item, at)
+        assert isinstance(node, Repeat)
+        found, places, count = ({at} if node.min == 0 else set()), {at}, 0
+        while places and (node.max is None or count < node.max) and count <= len(text) + node.min:
+            places = {end for place in places for end in ends(node.item, place)}
+            count += 1
+            found |= places if count >= node.min else set()
+        return found
+
+    return len(text) in ends(node, 0)
+
+
+bounds = st.builds(
+    lambda text, strict: (Bound(Decimal10.parse(text), strict), Fraction(text)),
+    st.sampled_from(
+        ["0", "5", "-3", "1.5", "0.25", "-0.125", "100", "99", "12.34", "1e3", "-1e-2", "10", "999", "1", "-1"]
+    )
+    | st.decimals(-2000, 2000, places=2).map(str),
+    st.booleans(),
+)
+
+
+@st.composite
+def texts(draw, near):
+    """A spelling of `near` or of a number beside it, the point shifted against an exponent; or any small number."""
+    sign, whole = draw(st.sampled_from(["", "-"])), draw(st.integers(0, 2000))
+    if draw(st.integers(0, 3)):
+        value = near + draw(st.sampled_from([0, 0, 1, -1, Fraction(1, 10), Fraction(-1, 100), Fraction(1, 2)]))
+        with localcontext(prec=60):
+            decimal = Decimal(value.numerator) / Decimal(value.denominator)
+            shift = draw(st.integers(-9, 9))
+            text = f"{decimal.scaleb(-shift):f}"
+        if draw(st.booleans()):
+            text += "0" if "." in text else ".0"
+        if shift or draw(st.booleans()):
+            plus = draw(st.sampled_from(["", "+"])) if shift >= 0 else "-"
+            text += draw(st.sampled_from("eE")) + plus + draw(st.sampled_from(["", "00"])) + str(abs(shift))
+        return text
+    fraction = draw(st.sampled_from(["", ".0", ".5", ".05", ".125"]))
+    return f"{sign}{whole}{fraction}" + draw(st.sampled_from(["", "e0", "e-1", "E2", "e+07", "e-12", "e30"]))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.none() | bounds, st.none() | bounds, st.booleans(), st.booleans(), st.data())
+def test_membership_is_exact(low, high, integral, plain, data):
+    numbers = NumberSet(low and low[0], high and high[0], integral)
+    node = number_node(numbers, plain)
+    ends = [bound[1] for bound in (low, high) if bound]
+    for _ in range(4):
+        text = data.draw(texts(data.draw(st.sampled_from(ends or [Fraction(3)]))))
+        sign, _, fraction, exponent = SPELLING.fullmatch(text).groups()
+        value = Fraction(text)
+        verdict = not integral or value.denominator == 1
+        verdict &= low is None or value > low[1] or (value == low[1] and not low[0].strict)
+        verdict &= high is None or value < high[1] or (value == high[1] and not high[0].strict)
+        if plain:
+            verdict &= exponent is None and not (sign and value == 0) and not (integral and fraction is not None)
+        assert matches(node, text) == verdict, (numbers, text)
+        assert (Decimal10.parse(text) in numbers) == (verdict or (plain and Decimal10.parse(text) in numbers))
+
+
+@settings(deadline=None)
+@given(st.integers(-2000, 2000), st.integers(-3, 3), st.data())
+@example(0, 0, None)
+def test_constants(digits, shift, data):
+    value = Decimal10.parse(f"{digits}e{shift}")
+    plain, every = number_constant(value, True), number_constant(value, False)
+    assert Fraction(plain.text) == Fraction(f"{digits}e{shift}")
+    assert matches(every, plain.text)
+    if data is not None:
+        text = data.draw(texts(Fraction(f"{digits}e{shift}")))
+        assert matches(every, text) == (Fraction(text) == Fraction(f"{digits}e{shift}"))
+
+
+def test_the_stated_limit():
+    """Exactly at REACH places from the point spellings with an exponent end; without one they go on."""
+    node = number_node(NumberSet(high=Bound(Decimal10.parse("5"))))
+    assert matches(node, "1" + "0" * (REACH - 1) + f"e-{REACH}")
+    assert not matches(node, "1" + "0" * REACH + f"e-{REACH + 1}")
+    assert matches(node, "0." + "0" * 50 + "1e-3")  # does not depend on the distance
+    assert matches(node, "0." + "0" * 50 + "1")
+    integers = number_node(NumberSet(integral=True))
+    assert matches(integers, "0." + "0" * (REACH - 1) + f"1e{REACH}")
+    assert not matches(integers, "0." + "0" * REACH + f"1e{REACH + 1}")
+    assert matches(integers, "1" + "0" * 50 + "e5")
+    assert matches(integers, "1" + "0" * 50 + "." + "0" * 50)
+    assert matches(integers, "1" + "0" * 50 + f"e-{REACH}")
+
+
+@pytest.mark.parametrize("bound", ["1e5000", "1e-5000", "1" * 1100])
+def test_bounds_have_a_size(bound):
+    with pytest.raises(LimitExceeded):
+        number_node(NumberSet(low=Bound(Decimal10.parse(bound))))
+
+
+def test_empty_sets():
+    def between(low, high, **other):
+        return NumberSet(Bound(Decimal10.parse(low)), Bound(Decimal10.parse(high)), **other)
+
+    assert number_node(between("2", "1")) == EMPTY
+    assert number_node(between("1.2", "1.8", integral=True)) == EMPTY
+    assert number_node(NumberSet(Bound(Decimal10.parse("1"), True), Bound(Decimal10.parse("1")))) == EMPTY
+    assert not between("-0.5", "0.5", integral=True).is_empty
+
+
+def test_digit_cap():
+    node = number_node(NumberSet(), True, 2)
+    assert [matches(node, text) for text in ("12.34", "-1", "123", "1.234")] == [True, True, False, False]
+
+
+@given(st.from_regex(SPELLING, fullmatch=True))
+def test_parsing_is_exact_and_canonical(text):
+    if len(text) > 40 or abs(int(text.lower().partition("e")[2] or 0)) > 300:
+        return
+    value = Decimal10.parse(text)
+    assert Fraction(value.plain()) == Fraction(text)
+    assert value == Decimal10.parse(value.plain())
+    assert value.is_integer == (Fraction(text).denominator == 1)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=3), st.decimals(-100, 100, places=2))
+def test_order(a, b):
+    x, y = Decimal10.parse(f"{a:f}"), Decimal10.parse(f"{b:f}")
+    assert (x < y, x <= y, x == y) == (a < b, a <= b, a == b)
