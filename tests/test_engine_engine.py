@@ -1,0 +1,195 @@
+"""`Engine` over a small random model and the real core: prompts, constraints, options, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from typing import Literal
+
+import jsonschema
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.engine.chat import ChatMl
+from guided.engine.constraint import value_parser
+from guided.engine.engine import Engine, _dtype
+from guided.errors import BudgetError, GuidedError, SpecError, UnsupportedError
+from guided.matching.compiler import GrammarCompiler
+from guided.models.llama import Llama, LlamaConfig
+from guided.vocabulary.vocabulary import Vocabulary
+
+torch.set_num_threads(1)
+CHARACTERS = [bytes([b]) for b in range(256)]
+WORDS = [b'{"', b'":', b' "', b'",', b"name", b"age", b"true", b", ", b"ab", "é".encode()]
+SPECIAL = {266: "<|im_start|>", 267: "<|im_end|>"}
+VOCABULARY = Vocabulary([*CHARACTERS, *WORDS], eos_token_ids=[267], special_tokens=SPECIAL)
+CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=272, context=160)
+ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY, chat=ChatMl(VOCABULARY))
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 3.0]), st.integers(0, 30))
+def test_json_is_valid_and_within_the_budget(seed, temperature, slack):
+    least = len('{"name": "", "age": 0}')
+    result = ENGINE.generate("x", SCHEMA, max_tokens=least + slack, temperature=temperature, seed=seed)
+    jsonschema.validate(result.value, SCHEMA)
+    assert json.loads(result.text) == result.value
+    assert result.finish_reason == "stop"
+    assert len(result.tokens) < least + slack
+    assert VOCABULARY.decode(result.tokens).decode() == result.text
+
+
+@pytest.mark.parametrize("temperature", [0.0, 2.0])
+def test_each_kind_of_constraint(temperature):
+    options = {"temperature": temperature, "seed": 5, "max_tokens": 20}
+    assert re.fullmatch("[A-F]{3,5}", ENGINE.generate("x", "[A-F]{3,5}", **options).text)
+    choice = ENGINE.generate("x", ["yes", "no"], **options)
+    assert choice.text in ("yes", "no")
+    assert choice.value is None
+    assert ENGINE.generate("x", Literal["ja", "nein"], **options).value in ("ja", "nein")
+    assert type(ENGINE.generate("x", {"type": "boolean"}, **options).value) is bool
+    assert type(ENGINE.generate("x", bool, **options).value) is bool
+    compiled = ENGINE.compiler.compile_json_schema({"enum": [[1, "a"], None]})
+    assert ENGINE.generate("x", compiled, **options).value in ([1, "a"], None)
+    assert ENGINE.generate("x", ENGINE.compiler.compile_regex("abc"), **options).text == "abc"
+    assert ENGINE.generate("x", **options).finish_reason in ("stop", "length")
+
+
+def test_a_pydantic_model_is_handed_back():
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Point", x=(Literal[1, 2], ...), y=(bool, ...))
+    value = ENGINE.generate("x", model, max_tokens=60).value
+    assert isinstance(value, model)
+    assert value.x in (1, 2)
+
+
+def test_streamed_equals_generated():
+    options = {"temperature": 1.0, "seed": 3, "max_tokens": 60}
+    events = list(ENGINE.stream("x", SCHEMA, **options))
+    result = ENGINE.generate("x", SCHEMA, **options)
+    assert events[-1].result.tokens == result.tokens
+    assert "".join(e.text for e in events) == result.text
+
+
+def test_samples():
+    results = ENGINE.generate("x", SCHEMA, n=4, temperature=1.5, seed=20, max_tokens=60)
+    assert [r.seed for r in results] == [20, 21, 22, 23]
+    assert len({r.text for r in results}) > 1
+    again = ENGINE.generate("x", SCHEMA, temperature=1.5, seed=22, max_tokens=60)
+    assert again.tokens == results[2].tokens
+
+
+def test_a_fresh_seed_is_told():
+    first = ENGINE.generate("x", temperature=2.0, max_tokens=20)
+    assert ENGINE.generate("x", temperature=2.0, max_tokens=20, seed=first.seed).tokens == first.tokens
+    assert ENGINE.generate("x", temperature=2.0, max_tokens=20).seed != first.seed
+
+
+def test_prompts_as_text_as_messages_and_as_ids():
+    ids = ENGINE.encode_prompt("ab<|im_start|>")
+    assert 266 not in ids
+    assert VOCABULARY.decode(ids) == b"ab<|im_start|>"
+    assert ENGINE.encode_prompt([266, 5]) == [266, 5]
+    messages = [{"role": "user", "content": "hi"}]
+    assert VOCABULARY.decode(ENGINE.encode_prompt(messages)) == b"user\nhi\nassistant\n"
+    assert Engine(ENGINE.model, VOCABULARY, bos=[266]).encode_prompt("a") == [266, 97]
+    assert ENGINE.generate(messages, ["a"]).prompt_tokens == len(ENGINE.encode_prompt(messages))
+
+
+def test_the_end_token_counts():
+    assert ENGINE.generate("a", "abc", max_tokens=3).text == "abc"  # "ab" is a token: two and the end
+
+
+def test_the_context_bounds_the_budget():
+    prompt = [97] * 150
+    assert len(ENGINE.generate(prompt, "a*", max_tokens=100).tokens) <= 9
+    assert ENGINE.generate(prompt, "b{8}", max_tokens=100).text == "b" * 8
+    assert len(ENGINE.generate(prompt, max_tokens=100).tokens) <= 10
+    with pytest.raises(BudgetError, match="the budget is 10"):
+        ENGINE.generate(prompt, "(?:bc){10}", max_tokens=100)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "constraint", "options", "error", "message"),
+    [
+        ("", None, {}, GuidedError, "the prompt is empty"),
+        ([], None, {}, GuidedError, "there are no messages"),
+        ([97, 272], None, {}, GuidedError, "holds the id 272"),
+        ([-1], None, {}, GuidedError, "holds the id -1"),
+        ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, the model reads 160 with the output"),
+        ([{"role": "user"}], None, {}, GuidedError, "message 0 is not of the form"),
+        (["a", "b"], None, {}, GuidedError, "message 0 is not of the form"),
+        ("a", "(b", {}, SpecError, None),
+        ("a", '{"type": "object"}', {}, SpecError, "hint: pass json.loads"),
+        ("a", ["x", 1], {}, SpecError, "a list means one of its strings"),
+        ("a", [], {}, SpecError, None),
+        ("a", {"type": "strin"}, {}, SpecError, None),
+        ("a", r"(a)\1", {}, UnsupportedError, None),
+        ("a", object(), {}, GuidedError, None),
+        ("a", "abc", {"max_tokens": 2}, BudgetError, "the budget is 2"),
+        ("a", None, {"max_tokens": 0}, ValueError, "max_tokens is 0"),
+        ("a", None, {"max_tokens": True}, ValueError, "max_tokens is True"),
+        ("a", None, {"n": 0}, ValueError, "n is 0"),
+        ("a", None, {"temperature": -1.0}, ValueError, "temperature is -1"),
+        ("a", None, {"seed": -1}, ValueError, "seed is -1"),
+    ],
+)
+def test_refusals_come_before_anything_runs(monkeypatch, prompt, constraint, options, error, message):
+    monkeypatch.setattr("guided.engine.runner.ModelRunner.forward", lambda *_: pytest.fail("ran the model"))
+    with pytest.raises(error, match=message):
+        ENGINE.generate(prompt, constraint, **options)
+    if "n" not in options:
+        with pytest.raises(error, match=message):
+            ENGINE.stream(prompt, constraint, **options)
+
+
+def test_a_grammar_of_another_vocabulary_is_refused():
+    other = GrammarCompiler(Vocabulary([b"a", b"b"], eos_token_ids=[2]))
+    with pytest.raises(GuidedError, match="compiled for another vocabulary"):
+        ENGINE.generate("x", other.compile_regex("a"))
+    twin = GrammarCompiler(Vocabulary([*CHARACTERS, *WORDS], eos_token_ids=[267], special_tokens=SPECIAL))
+    assert ENGINE.generate("x", twin.compile_regex("a")).text == "a"
+
+
+def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refused():
+    with pytest.raises(GuidedError, match="no chat template that is known"):
+        Engine(ENGINE.model, VOCABULARY).generate([{"role": "user", "content": "a"}])
+    with pytest.raises(GuidedError, match="300 tokens, but only 272 logits"):
+        Engine(ENGINE.model, Vocabulary([b"a"], eos_token_ids=[299]))
+
+
+def test_values_are_parsed_for_json_alone():
+    assert value_parser(None) is None
+    assert value_parser(ENGINE.compiler.compile_regex("1")) is None
+    assert value_parser(ENGINE.compiler.compile_json_schema({"const": 1})) is json.loads
+
+
+def test_threads_do_not_disturb_each_other():
+    def run(i: int) -> list[int]:
+        return ENGINE.generate("x", SCHEMA, temperature=1.0, seed=i, max_tokens=60).tokens
+
+    alone = [run(i) for i in range(4)]
+    together: dict[int, list[int]] = {}
+    threads = [threading.Thread(target=lambda i=i: together.update({i: run(i)})) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [together[i] for i in range(4)] == alone
+
+
+def test_dtypes():
+    cpu = torch.device("cpu")
+    assert _dtype("auto", cpu) in (torch.float32, torch.bfloat16)
+    assert (_dtype("float32", cpu), _dtype(torch.bfloat16, cpu)) == (torch.float32, torch.bfloat16)
+    with pytest.raises(ValueError, match="dtype is 'float16'"):
+        _dtype("float16", cpu)

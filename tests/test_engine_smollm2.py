@@ -1,0 +1,90 @@
+"""The decode loop on SmolLM2-135M-Instruct: skipped where its weights are neither cached nor given by GUIDED_ASSETS."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+
+from guided.engine.engine import Engine
+from guided.engine.hub import MODELS, cache_directory
+from guided.engine.runner import ModelRunner
+from guided.vocabulary.gguf import GgufFile
+
+pytestmark = pytest.mark.model
+ENTRY = MODELS["smollm2-135m-instruct"]
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 48},
+        "age": {"type": "integer", "minimum": 0, "maximum": 9999},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 4},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+TEXT = "Extract as JSON (name, age, tags): Maria Silva, 34 years old, likes hiking, jazz and cooking."
+MESSAGES = [{"role": "user", "content": TEXT}]
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    name = Path(ENTRY.member).name
+    given = os.environ.get("GUIDED_ASSETS")
+    for candidate in (cache_directory() / name, *(Path(given).rglob(name) if given else ())):
+        if candidate.is_file() and candidate.stat().st_size == ENTRY.size:
+            return candidate
+    pytest.skip(f"{name} is neither in {cache_directory()} nor below $GUIDED_ASSETS")
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def engine(request, path):
+    torch.set_num_threads(1)
+    return Engine.from_pretrained(path, dtype=request.param)
+
+
+def test_it_answers(engine):
+    result = engine.generate([{"role": "user", "content": "What is the capital of France?"}], max_tokens=40)
+    assert "Paris" in result.text
+    assert result.finish_reason == "stop"
+    assert result.removed_log_mass == 0
+
+
+def test_the_template_is_the_models_own(engine, path):
+    jinja2 = pytest.importorskip("jinja2")
+    with GgufFile(path) as file:
+        template = file.metadata["tokenizer.chat_template"]
+    for turns in (MESSAGES, [{"role": "system", "content": "be brief"}, *MESSAGES]):
+        text = jinja2.Environment().from_string(template).render(messages=turns, add_generation_prompt=True)
+        assert engine.encode_prompt(turns) == engine.vocabulary.encode_with_special(text)
+
+
+def test_a_record_is_valid_with_a_wide_and_with_the_narrowest_budget(engine):
+    wide = engine.generate(MESSAGES, SCHEMA)
+    jsonschema.validate(wide.value, SCHEMA)
+    assert wide.value["name"] == "Maria Silva"
+    assert wide.value["age"] == 34
+    for budget in (30, 20):
+        narrow = engine.generate(MESSAGES, SCHEMA, max_tokens=budget)
+        jsonschema.validate(narrow.value, SCHEMA)
+        assert len(narrow.tokens) < budget
+    assert wide.removed_log_mass <= engine.generate(MESSAGES, SCHEMA, score_forced=True).removed_log_mass + 0.1
+
+
+def test_cached_is_full_recompute(engine):
+    if engine.model.dtype != torch.float32:
+        pytest.skip("bfloat16 rounds differently for one row and for many")
+    ids = engine.encode_prompt(MESSAGES)
+    result = engine.generate(ids, max_tokens=16)
+    whole = ModelRunner(engine.model, 200).forward([*ids, *result.tokens], len(result.tokens) + 1)
+    assert [int(row.argmax()) for row in whole[:-1]] == result.tokens
+
+
+def test_samples_and_a_stream(engine):
+    results = engine.generate(MESSAGES, r"[A-Z][a-z]{2,9} [A-Z][a-z]{2,9}", n=3, temperature=1.0, top_p=0.9, seed=4)
+    assert all(r.text.istitle() for r in results)
+    events = list(engine.stream(MESSAGES, ["é", "ü", "日本"], temperature=2.0, seed=1))
+    assert "".join(e.text for e in events) in ("é", "ü", "日本")
