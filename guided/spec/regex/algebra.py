@@ -233,6 +233,7 @@ class Edges:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], Edge] = {}
+        self._cut: dict[tuple[int, Ranges, bool, bool], Node] = {}
         self._kept: list[Node] = []
 
     def nullable(self, node: Node) -> bool:
@@ -293,6 +294,13 @@ class Edges:
         return run(self._restrict(node, ranges, empty, last))
 
     def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
+        key = (id(node), ranges, empty, last)
+        if key not in self._cut:
+            self._kept.append(node)
+            self._cut[key] = yield self._restricted(node, ranges, empty, last)
+        return self._cut[key]
+
+    def _restricted(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
         nullable, some = yield self._edge(node, last)
         inside = meet(some, ranges)
         if not inside:

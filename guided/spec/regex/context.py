@@ -101,6 +101,22 @@ def measure(node: Node) -> tuple[int, int]:
     return run(visit(node))
 
 
+def _inside_out(tree: Tree) -> list[Tree]:
+    """The tree's own nodes, each after those that it holds; a node that stands in several places once."""
+    out: list[Tree] = []
+    seen: set[int] = set()
+
+    def visit(tree: Tree) -> Generator[Any, Any, None]:
+        if isinstance(tree, (Look, Cat, Or, Times)) and id(tree) not in seen:
+            seen.add(id(tree))
+            for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
+                yield visit(part)
+            out.append(tree)
+
+    run(visit(tree))
+    return out
+
+
 class Lowering:
     """The work on one pattern. Everything whose identity is a key stays alive as long as it does."""
 
@@ -184,14 +200,8 @@ class Lowering:
 
     def learn(self, tree: Tree) -> None:
         """Find the lookbehinds, and the languages of the texts after which they hold, inner ones first."""
-        found: list[Tree] = [tree]
-        for at in found:
-            if isinstance(at, (Cat, Or)):
-                found.extend(at.items)
-            elif isinstance(at, (Look, Times)):
-                found.append(at.item)
-        for at in reversed(found):
-            if isinstance(at, Look) and not at.ahead and id(at) not in self._behinds:
+        for at in _inside_out(tree):
+            if isinstance(at, Look) and not at.ahead:
                 self._masks[id(at)] = self._learn(at)
             else:
                 self.mask(at)

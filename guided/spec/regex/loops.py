@@ -191,33 +191,32 @@ class Explorer:
 
 def fixed_width(tree: Tree) -> int | None:
     """The number of characters of every text that the tree can match, if there is one such number."""
-    return run(_width(tree))
+    known: dict[int, int | None] = {}
 
+    def visit(tree: Tree) -> Generator[Any, Any, int | None]:
+        if id(tree) not in known:
+            known[id(tree)] = yield width(tree)
+        return known[id(tree)]
 
-def _width(tree: Tree) -> Generator[Any, Any, int | None]:
-    total: int | None = None
-    match tree:
-        case Look():
-            return 0
-        case Chars():
-            return 1
-        case Text(value):
-            return len(value)
-        case Cat(items) | Seq(items):
-            total = 0
-            for item in items:
-                width = yield _width(item)
-                if width is None:
-                    return None
-                total += width
-            return total
-        case Or(items) | Alt(items):
-            widths = set()
-            for item in items:
-                widths.add((yield _width(item)))
-            return widths.pop() if len(widths) == 1 else None
-        case Times(item, low, high) | Repeat(item, low, high):
-            width = yield _width(item)
-            return width * low if low == high and width is not None else None
-        case _:
-            return None
+    def width(tree: Tree) -> Generator[Any, Any, int | None]:
+        match tree:
+            case Look():
+                return 0
+            case Chars():
+                return 1
+            case Text(value):
+                return len(value)
+            case Cat(items) | Seq(items) | Or(items) | Alt(items):
+                widths = []
+                for item in items:
+                    widths.append((yield visit(item)))
+                if isinstance(tree, (Or, Alt)):
+                    return widths[0] if len(set(widths)) == 1 else None
+                return None if None in widths else sum(widths)
+            case Times(item, low, high) | Repeat(item, low, high):
+                one = yield visit(item)
+                return one * low if low == high and one is not None else None
+            case _:
+                return None
+
+    return run(visit(tree))

@@ -19,7 +19,7 @@ from guided.limits import Limits
 
 from .algebra import chars, text
 from .atomic import atomic
-from .tree import Tree, cat, either, look, times
+from .tree import Tree, cat, either, erase, look, times
 
 __all__ = ["Frame", "NeedsOrder", "Piece", "Reader", "read_with"]
 
@@ -264,4 +264,4 @@ def read_with(make: Callable[[bool], Reader]) -> Tree:
     try:
         return make(False).read()
     except NeedsOrder:
-        return make(True).read()
+        return erase(make(True).read())

@@ -69,10 +69,13 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
 
 
 class Terms:
-    """A table of terms. Term shapes: ("c", ranges) ("." a b) ("|" set) ("&" set) ("~" a) ("*" a min max) ("#" a min max)."""
+    """A table of terms.
+
+    Shapes: ("c", ranges), (".", a, b), ("|", *set), ("&", *set), ("~", a), ("*", a, min, max), ("#", a, min, max).
+    """
 
     def __init__(self, limit: int = 20_000) -> None:
-        self.limit = limit
+        self.limit, self._steps = limit, 0
         self.nullable: list[bool] = [False, True, True]
         self._shape: list[tuple[Any, ...]] = [("0",), ("1",), ("*any",)]
         self._steep: list[int] = [0, 0, 0]  # the depth that `derive` may recurse to
@@ -80,6 +83,8 @@ class Terms:
         self._fronts: dict[int, frozenset[Ranges]] = {}
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
         self._moves: dict[int, list[tuple[Ranges, int]]] = {}
+        self._derived: dict[tuple[int, int], int] = {}
+        self._read_as: dict[int, tuple[Node, int]] = {}
         self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
 
     # --- construction
@@ -166,6 +171,12 @@ class Terms:
         return run(self._read(node))
 
     def _read(self, node: Node) -> Generator[Any, Any, int]:
+        known = self._read_as.get(id(node))
+        if known is None:
+            known = self._read_as[id(node)] = (node, (yield self._term(node)))
+        return known[1]
+
+    def _term(self, node: Node) -> Generator[Any, Any, int]:
         match node:
             case Chars(ranges):
                 return self.chars(ranges)
@@ -223,6 +234,16 @@ class Terms:
 
     def derive(self, term: int, code: int) -> int:
         """What may follow after the character `code`."""
+        key = (term, code)
+        known = self._derived.get(key)
+        if known is None:
+            self._steps += 1
+            if self._steps > 10 * self.limit:
+                raise TooLarge
+            known = self._derived[key] = self._derive(term, code)
+        return known
+
+    def _derive(self, term: int, code: int) -> int:
         match self._shape[term]:
             case ("c", ranges):
                 return NOTHING if contains(ranges, code) else NONE

@@ -170,23 +170,28 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
     """The tree without order and laziness; with `looks`, every look is taken as satisfied (a larger language)."""
-    return run(_erase(tree, looks))
+    done: dict[int, Tree] = {}  # atomic groups put the same part in several places
 
+    def visit(tree: Tree) -> Generator[Any, Any, Tree]:
+        if not isinstance(tree, _OWN):
+            return tree
+        if id(tree) in done:
+            return done[id(tree)]
+        result: Tree
+        if isinstance(tree, Look):
+            item = EPSILON if looks else (yield visit(tree.item))
+            result = look(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
+        elif isinstance(tree, Times):
+            result = times((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
+        else:
+            items = []
+            for part in tree.items:
+                items.append((yield visit(part)))
+            result = cat(items) if isinstance(tree, Cat) else either(items)
+        done[id(tree)] = result
+        return result
 
-def _erase(tree: Tree, looks: bool) -> Generator[Any, Any, Tree]:
-    if not isinstance(tree, _OWN):
-        return tree
-    if isinstance(tree, Look):
-        if looks:
-            return EPSILON
-        return look((yield _erase(tree.item, looks)), ahead=tree.ahead, negative=tree.negative, span=tree.span)
-    if isinstance(tree, Times):
-        item = yield _erase(tree.item, looks)
-        return times(item, tree.min, tree.max, lazy=False, span=tree.span)
-    items = []
-    for part in tree.items:
-        items.append((yield _erase(part, looks)))
-    return cat(items) if isinstance(tree, Cat) else either(items)
+    return run(visit(tree))
 
 
 def _near(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
