@@ -154,16 +154,15 @@ def viterbi(
     count = len(text)
     best, origin = [0.0] * (count + 1), [-1] * (count + 1)
     for start in range(count):
-        here = best[start]
-        for end in range(start + 1, min(count, start + longest) + 1):
+        for end in range(start + 1, min(count, start + max(longest, 1)) + 1):
             score = scores.get(text[start:end])
             if score is None:
-                continue
-            if origin[end] < 0 or here + score > best[end]:
-                best[end], origin[end] = single(here + score) if single_precision else here + score, start
-        end = start + 1
-        if text[start] not in scores and (origin[end] < 0 or here + unknown > best[end]):
-            best[end], origin[end] = single(here + unknown) if single_precision else here + unknown, start
+                if end > start + 1:
+                    continue
+                score = unknown
+            total = single(best[start] + score) if single_precision else best[start] + score
+            if origin[end] < 0 or total > best[end]:
+                best[end], origin[end] = total, start
     pieces, end = [], count
     while end:
         pieces.append(text[origin[end] : end])

@@ -10,7 +10,7 @@ elsewhere U+2581 is a space. Pieces may spell the same bytes twice. Cost: one pa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan
+from math import isnan, nan
 from os import PathLike
 from pathlib import Path
 from struct import Struct
@@ -102,7 +102,7 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, float, int]:
             low, high = _span(value)
             piece = data[low:high].decode("utf-8")
         elif number == 2:
-            score = _FLOAT.unpack(value)[0] if isinstance(value, bytes) else float("nan")
+            score = _FLOAT.unpack(value)[0] if isinstance(value, bytes) and len(value) == 4 else nan
         elif number == 3:
             kind = value
     if isnan(score) or not isinstance(kind, int) or not NORMAL <= kind <= BYTE:
