@@ -303,6 +303,8 @@ def test_byte_level_json(path):
     vocab = from_json(path, byte_level_json())
     assert vocab.size == 260 and vocab.eos_token_ids == {258} and vocab.special_tokens == {258: "<|im_end|>"}
     assert vocab.token_bytes(256) == b" a" and vocab.token_bytes(259) == b"<think>" and vocab.token_bytes(258) is None
+    with pytest.raises(VocabularyError, match="strips the text beside it"):
+        vocab.encode_with_special("a<|im_end|>")
     assert vocab.encode("ab a12<think>e\u0301") == [257, 256, ord("1"), ord("2"), 259, 0xC3, 0xA9]
     backend = SimpleNamespace(to_str=lambda: json.dumps(byte_level_json()))
     assert Vocabulary.from_huggingface(SimpleNamespace(backend_tokenizer=backend, eos_token_id=5)).eos_token_ids == {5}

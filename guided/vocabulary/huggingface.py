@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def read_huggingface(tokenizer: Any) -> Source:
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{where}: {str(error)[:400]}") from None
     ends = ends or set(ends_by_name(source.special_tokens))
-    return Source(source.tokens, ends, source.special_tokens, source.encoder)
+    return replace(source, eos_token_ids=ends)
 
 
 def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
@@ -85,6 +86,7 @@ def _source(data: dict[str, Any]) -> Source:
     for piece, number in vocab.items():
         tokens[number] = _token(piece, byte_level, byte_fallback)
     special: dict[int, str] = {}
+    stripping: set[str] = set()
     unknown = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
     if unknown is not None:
         special[unknown] = next(piece for piece, number in vocab.items() if number == unknown)
@@ -92,10 +94,12 @@ def _source(data: dict[str, Any]) -> Source:
         content = entry["content"]
         if entry.get("special"):
             special[entry["id"]] = content
+            if entry.get("lstrip") or entry.get("rstrip") or entry.get("single_word"):
+                stripping.add(content)
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    return Source(tokens, (), special, encoder_factory(data, vocab))
+    return Source(tokens, (), special, encoder_factory(data, vocab), not_in_text=frozenset(stripping))
 
 
 def _vocab(model: dict[str, Any]) -> dict[str, int]:

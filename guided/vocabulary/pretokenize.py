@@ -10,7 +10,7 @@ interval between the code points that the pattern names. Both pattern and text a
 own cost plus one dictionary look-up per character that is not ASCII.
 
 What cannot be translated exactly (scripts, class intersections, back-references, `\\w`, `\\b`) is refused, with its
-place.
+place. A pattern is trusted as its tokenizer is: `re` may take exponential time over one that was made to.
 """
 
 from __future__ import annotations

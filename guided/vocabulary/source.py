@@ -56,6 +56,7 @@ class Source:
         special_tokens: id -> name.
         encoder: makes the encoder; None: encode by the fewest tokens.
         size: number of logits, where the source says more than the tokens do.
+        not_in_text: names of special tokens that take the white space beside them along when they stand in text.
     """
 
     tokens: Sequence[bytes | None]
@@ -63,6 +64,7 @@ class Source:
     special_tokens: Mapping[int, str] = field(default_factory=dict)
     encoder: EncoderFactory | None = None
     size: int | None = None
+    not_in_text: frozenset[str] = frozenset()
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

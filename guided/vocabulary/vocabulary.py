@@ -48,7 +48,16 @@ class Vocabulary:
         VocabularyError: a token is not bytes, an id is out of range, or `size` does not cover the largest id.
     """
 
-    __slots__ = ("__weakref__", "_encoder", "_factory", "eos_token_ids", "size", "special_tokens", "tokens")
+    __slots__ = (
+        "__weakref__",
+        "_encoder",
+        "_factory",
+        "_not_in_text",
+        "eos_token_ids",
+        "size",
+        "special_tokens",
+        "tokens",
+    )
 
     tokens: tuple[bytes | None, ...]
     eos_token_ids: frozenset[int]
@@ -73,6 +82,7 @@ class Vocabulary:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
+        self._not_in_text: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
@@ -101,12 +111,19 @@ class Vocabulary:
             raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
     def encode_with_special(self, text: str) -> list[int]:
-        """As `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates."""
+        """As `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
+
+        Raises:
+            VocabularyError: as `encode`; and for a name whose token swallows the white space beside it (Hugging Face's
+                lstrip and rstrip), which is not followed.
+        """
         ids: dict[str, int] = {}
         for number in sorted(self.special_tokens):
             ids.setdefault(self.special_tokens[number], number)
         out: list[int] = []
         for part, special in split_added(text, added_pattern(ids)):
+            if special and part in self._not_in_text:
+                raise VocabularyError(f"the special token {part!r} strips the text beside it, which is not followed")
             out += [ids[part]] if special else self.encode(part)
         return out
 
@@ -199,6 +216,7 @@ class Vocabulary:
             )
         size = source.size if size is None else size
         vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
+        vocabulary._not_in_text = source.not_in_text
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary
