@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, Alt, And, Chars, Not, Repeat, Seq, Text
-from guided.spec.json_schema.numbers import REACH, Bound, NumberSet, number_constant, number_node
+from guided.spec.json_schema.numbers import REACH, SCIENTIFIC, Bound, NumberSet, number_constant, number_node
 from guided.spec.json_schema.values import Decimal10
 
 SPELLING = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
@@ -73,7 +73,7 @@ def texts(draw, near):
         value = near + draw(st.sampled_from([0, 0, 1, -1, Fraction(1, 10), Fraction(-1, 100), Fraction(1, 2)]))
         with localcontext(prec=60):
             decimal = Decimal(value.numerator) / Decimal(value.denominator)
-            shift = draw(st.integers(-9, 9))
+            shift = draw(st.integers(-REACH, REACH))
             text = f"{decimal.scaleb(-shift):f}"
         if draw(st.booleans()):
             text += "0" if "." in text else ".0"
@@ -105,7 +105,7 @@ def test_membership_is_exact(low, high, integral, plain, data):
 
 
 @settings(deadline=None)
-@given(st.integers(-2000, 2000), st.integers(-3, 3), st.data())
+@given(st.integers(-(10**6), 10**6), st.integers(-8, 8), st.data())
 @example(0, 0, None)
 def test_constants(digits, shift, data):
     value = Decimal10.parse(f"{digits}e{shift}")
@@ -117,19 +117,40 @@ def test_constants(digits, shift, data):
         assert matches(every, text) == (Fraction(text) == Fraction(f"{digits}e{shift}"))
 
 
+def _scientific(value, places):
+    """The value times ten to the `places`, as one digit, a point and the rest."""
+    digits = str(value).ljust(2, "0")
+    return f"{digits[0]}.{digits[1:]}e{len(str(value)) - 1 + places}"
+
+
 def test_the_stated_limit():
-    """Exactly at REACH places from the point spellings with an exponent end; without one they go on."""
-    node = number_node(NumberSet(high=Bound(Decimal10.parse("5"))))
-    assert matches(node, "1" + "0" * (REACH - 1) + f"e-{REACH}")
-    assert not matches(node, "1" + "0" * REACH + f"e-{REACH + 1}")
-    assert matches(node, "0." + "0" * 50 + "1e-3")  # does not depend on the distance
-    assert matches(node, "0." + "0" * 50 + "1")
+    """Exponents up to REACH and scientific spellings are complete; beyond, some are left out and none is wrong."""
+    small = number_node(NumberSet(high=Bound(Decimal10.parse("5"))))
+    assert matches(small, "1" + "0" * REACH + f"e-{REACH}")
+    assert not matches(small, "1" + "0" * (REACH + 1) + f"e-{REACH + 1}")
+    assert matches(small, "4.99e-300") and matches(small, "0.0499e2")
+    assert matches(small, "0." + "0" * 50 + "1e-3")  # does not depend on the distance
+    assert matches(small, "0." + "0" * 50 + "1")
     integers = number_node(NumberSet(integral=True))
-    assert matches(integers, "0." + "0" * (REACH - 1) + f"1e{REACH}")
-    assert not matches(integers, "0." + "0" * REACH + f"1e{REACH + 1}")
+    assert matches(integers, "1000." + "0" * (REACH - 1) + f"1e{REACH}")
+    assert not matches(integers, "1000." + "0" * REACH + f"1e{REACH + 1}")
+    assert matches(integers, "1." + "0" * (SCIENTIFIC - 1) + f"1e{SCIENTIFIC}") and matches(integers, "1e308")
+    assert not matches(integers, "1." + "0" * SCIENTIFIC + f"1e{SCIENTIFIC + 1}")
     assert matches(integers, "1" + "0" * 50 + "e5")
     assert matches(integers, "1" + "0" * 50 + "." + "0" * 50)
     assert matches(integers, "1" + "0" * 50 + f"e-{REACH}")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 10**16), st.integers(0, 290), st.booleans(), st.integers(0, 3))
+def test_scientific_spellings_are_complete(digits, places, integral, side):
+    """Floats as Python and JavaScript write them, against bounds at, just below and just above."""
+    value = Fraction(digits) * 10**places
+    bound = Bound(Decimal10.parse(str(value + side - 1)))
+    text = _scientific(digits, places)
+    assert Fraction(text) == value
+    assert matches(number_node(NumberSet(low=bound, integral=integral)), text) == (side <= 1)
+    assert matches(number_node(NumberSet(high=bound, integral=integral)), text) == (side >= 1)
 
 
 @pytest.mark.parametrize("bound", ["1e5000", "1e-5000", "1" * 1100])

@@ -24,8 +24,8 @@ __all__ = ["Entry", "Report", "check_json_schema"]
 
 _DUPLICATES = "a key that is not declared may be written twice; set additionalProperties: false to exclude it"
 _NUMBERS = (
-    f"of the spellings with an exponent, those whose mantissa has its first or last digit more than {REACH} places "
-    "from the point are not accepted; every number is accepted in other spellings"
+    f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
+    "to the point are not accepted"
 )
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 

@@ -33,12 +33,16 @@ class Constants:
 
     def any_of(self, shape: Shape, level: int) -> Node:
         """The values of the shape's enumeration that the rest of the shape admits."""
-        others = [value for value in shape.values or () if not isinstance(value, str)]
+        others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and len(v) in shape.length]
             if texts:
                 parts.insert(0, _strings(texts, shape))
+        if "number" in shape.types:
+            numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
+            if numbers:
+                parts.append(self._numbers(numbers))
         if not parts:
             return EMPTY
         return parts[0] if len(parts) == 1 else Alt(tuple(parts))
@@ -64,7 +68,7 @@ class Constants:
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
         if isinstance(value, Decimal10):
-            return self._number(value) if value in shape.numbers else None
+            return self._numbers((value,)) if value in shape.numbers else None
         if isinstance(value, str):
             return _strings([value], shape) if len(value) in shape.length else None
         return (
@@ -73,13 +77,14 @@ class Constants:
             else self._object(value, shape, level, nested)
         )
 
-    def _number(self, value: Decimal10) -> Node:
+    def _numbers(self, values: tuple[Decimal10, ...]) -> Node:
+        """One rule for all of them: their spellings share most of their states."""
         plain = self._lowering.options.numbers == "plain"
+        nodes = Alt(tuple(number_constant(value, plain) for value in values))
         if plain:
-            return number_constant(value, True)
-        return self._lowering.rule(
-            ("constant", value), f"json number = {value}", "", lambda: number_constant(value, False)
-        )
+            return nodes
+        few = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
+        return self._lowering.rule(("constants", values), f"json number of {few}", "", lambda: nodes)
 
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:

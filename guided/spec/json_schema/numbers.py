@@ -4,20 +4,21 @@ A magnitude is written 0.d1d2d3... times ten to the p, d1 not zero; p is the *po
 magnitudes compare by position, then by digits. So the spellings without exponent that are at most b at position B
 are: every one with its first digit before B, and of those at B the ones whose digits compare so. With an
 exponent e the position is that of the mantissa plus e, so for each mantissa position there is one interval of
-exponents with any digits, and one exponent at each bound with the digits compared. Integers likewise by the position of
-their *last* digit that is not zero.
+exponents with any digits, and one exponent at each bound with the digits compared. Integers likewise by the place of
+their last digit that is not zero.
 
 numbers="json": every spelling of RFC 8259: `-0`, trailing zeros, exponents with either sign, case and leading
 zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language
-(zeros would have to be counted against the exponent without end). So of the spellings *with an exponent* those are
-left out whose mantissa has its first digit (for bounds) or last digit (for integers) more than `REACH` places
-from the point, unless the value does not depend on the distance. `15e-1` and `0.000015E+5` are in; nothing
-outside the interval is ever in; spellings without an exponent are complete, and so are numbers without bounds.
+(zeros would have to be counted against the exponent without end). Complete are, within the interval: all spellings
+without exponent; those with an exponent from -REACH to REACH; scientific ones, whose first digit stands right before or
+right after the point (of integers, up to SCIENTIFIC digits after the point). Of the other spellings with an exponent
+some are left out: every number can still be written, and nothing outside the interval is ever in. Numbers without
+bounds have all spellings.
 
 numbers="plain": no exponent, no negative zero; integers without fraction. Trailing zeros of a fraction are allowed.
 A constant has its shortest spelling only.
 
-Cost: O(REACH + n^2) nodes for bounds of n digits. Does not do `multipleOf`.
+Cost: O(REACH * n^2) nodes for bounds of n digits. Does not do `multipleOf`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
 from guided.spec.json_schema.values import Decimal10
 
-__all__ = ["EVERY_NUMBER", "REACH", "Bound", "NumberSet", "number_constant", "number_node"]
+__all__ = ["EVERY_NUMBER", "REACH", "SCIENTIFIC", "Bound", "NumberSet", "number_constant", "number_node"]
 
-REACH = 16
+REACH = 8
+SCIENTIFIC = 16
 
+_FEW_DIGITS = 8  # of integers; the general intersection costs more for few, less for many
 _LONGEST_BOUND = 1_000
 _LARGEST_EXPONENT = 4_000
 
@@ -113,6 +116,7 @@ def _add(value: Decimal10, step: int) -> Decimal10:
 _DIGIT = Chars(((0x30, 0x39),))
 _NONZERO = Chars(((0x31, 0x39),))
 _DIGITS = Repeat(_DIGIT, 0, None)
+_ZEROS = Repeat(Text("0"), 0, None)
 _SIGN = Repeat(Text("-"), 0, 1)
 _FRACTION = Repeat(Seq((Text("."), Repeat(_DIGIT, 1, None))), 0, 1)
 _ZERO_FRACTION = Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1)
@@ -138,12 +142,19 @@ def _text_at(position: int, digits: str) -> str:
     return digits if len(digits) <= position else digits[:position] + "." + digits[position:]
 
 
-def _rest(position: int, read: int, digit: Node, fraction: bool) -> Node:
-    """What may follow `read` significant digits: any number of `digit`, the point in its place."""
-    tail = Repeat(Seq((Text("."), Repeat(digit, 1, None))), 0, 1) if fraction else EPSILON
+def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
+    """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
+    left = None if free is None else max(free - read, 0)
     if position <= 0 or read > position:
-        return Repeat(digit, 0, None)
-    return tail if read == position else Seq((Repeat(digit, position - read, position - read), tail))
+        return _DIGITS if left is None else Seq((Repeat(_DIGIT, 0, left), _ZEROS))
+    whole = position - read
+    if left is None:
+        return Seq((Repeat(_DIGIT, whole, whole), _FRACTION if fraction else EPSILON))
+    if left <= whole:
+        zeros = Repeat(Text("0"), whole - left, whole - left)
+        return Seq((Repeat(_DIGIT, left, left), zeros, _ZERO_FRACTION if fraction else EPSILON))
+    after = Seq((Text("."), Repeat(_DIGIT, 1, left - whole), _ZEROS))
+    return Seq((Repeat(_DIGIT, whole, whole), Repeat(after, 0, 1)))
 
 
 def _next(position: int, read: int, digits: Node) -> Node:
@@ -151,20 +162,20 @@ def _next(position: int, read: int, digits: Node) -> Node:
     return Seq((Text("."), digits)) if read == position > 0 else digits
 
 
-def _compared(position: int, bound: Bound, above: bool, fraction: bool) -> Node:
+def _compared(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
-    digits, zero = bound.value.digits, Text("0")
+    digits = bound.value.digits
     parts: list[Node] = []
     for at in range(len(digits)):
         least = "1" if at == 0 else "0"
         here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
         if here != EMPTY:
             start = Text(_text_at(position, digits[:at]))
-            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, _DIGIT, fraction))))
+            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
             parts.append(Text(_text_at(position, digits[:at])))  # ends here: what is missing counts as zeros
     equal = Text(_text_at(position, digits))
-    after, zeros = (_rest(position, len(digits), digit, fraction) for digit in (_DIGIT, zero))
+    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
     if above:
         parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
     elif not bound.strict:
@@ -172,16 +183,19 @@ def _compared(position: int, bound: Bound, above: bool, fraction: bool) -> Node:
     return _alt(parts)
 
 
-def _edges(position: int, low: Bound | None, high: Bound | None, fraction: bool) -> Node:
+def _edges(position: int, low: Bound | None, high: Bound | None, free: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are between the bounds given."""
     if low is not None and high is not None and low.value == high.value:
-        zeros = _rest(position, len(low.value.digits), Text("0"), fraction)
+        zeros = _rest(position, len(low.value.digits), 0, fraction)
         return EMPTY if low.strict or high.strict else Seq((Text(_text_at(position, low.value.digits)), zeros))
     sides = []
     if low is not None:
-        sides.append(_compared(position, low, True, fraction))
+        sides.append(_compared(position, low, True, free, fraction))
     if high is not None:
-        sides.append(_compared(position, high, False, fraction))
+        sides.append(_compared(position, high, False, free, fraction))
+    if not sides:
+        start = Text("0." + "0" * -position) if position <= 0 else EPSILON
+        return Seq((start, _NONZERO, _rest(position, 1, free, fraction)))
     return sides[0] if len(sides) == 1 else And(tuple(sides))
 
 
@@ -204,7 +218,7 @@ def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> 
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts = [
         _positions(None if first is None else first + 1, None if last is None else last - 1, fraction),
-        *(_edges(position, a, b, fraction) for position, a, b in _edge_positions(low, high)),
+        *(_edges(position, a, b, None, fraction) for position, a, b in _edge_positions(low, high)),
     ]
     return _alt(parts)
 
@@ -253,27 +267,32 @@ def _exponent(low: int | None, high: int | None) -> Node:
     return Seq((_E, _alt(parts))) if parts else EMPTY
 
 
+def _near(*places: int | None) -> list[int]:
+    """The mantissa positions at which the exponent is decided exactly: near a bound, and right at the point."""
+    near = {0, 1}
+    for place in places:
+        if place is not None:
+            near.update(range(place - REACH, place + REACH + 1))
+    return sorted(near)
+
+
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
     """Positive numbers between positive bounds, spelled with an exponent (see the limit above)."""
     if low is None and high is None:
         return Seq((_positions(None, None, True), _ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
-
-    def add(mantissa: Node, least: int | None, most: int | None) -> None:
+    for at in _near(first, last):
+        least, most = None if first is None else first + 1 - at, None if last is None else last - 1 - at
         if least is None or most is None or least <= most:
-            parts.append(Seq((mantissa, _exponent(least, most))))
-
-    for at in range(-REACH, REACH + 1):
-        add(
-            _positions(at, at, True), None if first is None else first + 1 - at, None if last is None else last - 1 - at
-        )
+            parts.append(Seq((_positions(at, at, True), _exponent(least, most))))
         for edge, a, b in _edge_positions(low, high):
-            parts.append(Seq((_edges(at, a, b, True), _exponent(edge - at, edge - at))))
-    if first is not None and last is None:
-        add(_positions(REACH + 1, None, True), first - REACH, None)
-    if last is not None and first is None:
-        add(_positions(None, -REACH - 1, True), None, last + REACH)
+            parts.append(Seq((_edges(at, a, b, None, True), _exponent(edge - at, edge - at))))
+    # Farther from the bounds an exponent of up to REACH cannot cross them.
+    above, below = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
+    if above is None or below is None or above <= below:
+        small = _exponent(None if above is None else -REACH, None if below is None else REACH)
+        parts.append(Seq((_positions(above, below, True), small)))
     return _alt(parts)
 
 
@@ -285,10 +304,22 @@ def _positive_integers() -> Node:
     for zeros in range(REACH + 1):
         most = zeros if zeros < REACH else None
         parts.append(Seq((head, Repeat(Text("0"), zeros, most), _ZERO_FRACTION, _exponent(-zeros, None))))
-    for place in range(1, REACH + 1):
-        fraction = Seq((Repeat(_DIGIT, place - 1, place - 1), _NONZERO, Repeat(Text("0"), 0, None)))
-        parts.append(Seq((_WHOLE, Text("."), fraction, _exponent(place, None))))
+    for place in range(1, SCIENTIFIC + 1):
+        fraction = Seq((Repeat(_DIGIT, place - 1, place - 1), _NONZERO, _ZEROS))
+        parts.append(Seq((_WHOLE if place <= REACH else _DIGIT, Text("."), fraction, _exponent(place, None))))
     return Alt(tuple(parts))
+
+
+def _bounded_integers(low: Bound | None, high: Bound) -> Node:
+    """Every spelling of the positive integers between the bounds, by their number of digits (see the limit above)."""
+    edges = {at: (a, b) for at, a, b in _edge_positions(low, high)}
+    parts: list[Node] = []
+    for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
+        a, b = edges.get(size, (None, None))
+        parts.append(_edges(size, a, b, size, True))
+        for at in _near(size):
+            parts.append(Seq((_edges(at, a, b, size, True), _exponent(size - at, size - at))))
+    return _alt(parts)
 
 
 # --- the whole
@@ -308,6 +339,8 @@ def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool
         return _without_exponent(low, high, not integral)
     if integral and low is None and high is None:
         return _positive_integers()
+    if integral and high is not None and high.value.exponent <= _FEW_DIGITS:
+        return _bounded_integers(low, high)
     every = _alt([_without_exponent(low, high, True), _with_exponent(low, high)])
     return And((every, _positive_integers())) if integral else every
 

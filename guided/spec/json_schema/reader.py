@@ -275,7 +275,9 @@ def _check_foreign(schema: Schema, keyword: str) -> None:
     if dropped or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"
         hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
-        raise UnsupportedError(f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint)
+        raise UnsupportedError(
+            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+        )
 
 
 def _has_no_effect(schema: Schema, keyword: str) -> bool:
