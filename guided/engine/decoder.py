@@ -8,8 +8,8 @@ laid on the raw logits, so that top-k and top-p choose among what is allowed and
 again; a token is chosen, and the matcher must accept it, or the output fails: never one that it has not agreed to.
 
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
-forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. When
-nothing but the end is allowed, the loop stops without a forward pass.
+forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
+the output may end, the mask is filled first: if nothing but the end is allowed, the loop stops without a forward pass.
 
 The constraint touches this loop and nothing else: it does not matter how the logits came.
 """
