@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from dataclasses import replace
 from typing import Literal
 
 import jsonschema
@@ -127,6 +128,7 @@ def test_the_context_bounds_the_budget():
         ([-1], None, {}, GuidedError, "holds the id -1"),
         ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, the model reads 160 with the output"),
         ([{"role": "user"}], None, {}, GuidedError, "message 0 is not of the form"),
+        ([97, {"role": "user", "content": "a"}], None, {}, GuidedError, "message 0 is not of the form"),
         (["a", "b"], None, {}, GuidedError, "message 0 is not of the form"),
         ("a", "(b", {}, SpecError, None),
         ("a", '{"type": "object"}', {}, SpecError, "hint: pass json.loads"),
@@ -165,6 +167,14 @@ def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refu
         Engine(ENGINE.model, VOCABULARY).generate([{"role": "user", "content": "a"}])
     with pytest.raises(GuidedError, match="300 tokens, but only 272 logits"):
         Engine(ENGINE.model, Vocabulary([b"a"], eos_token_ids=[299]))
+
+
+def test_a_value_that_python_cannot_read_does_not_cost_the_output():
+    result = ENGINE.generate("x", ENGINE.compiler.compile_json_schema({"type": "integer"}), max_tokens=20)
+    assert result.value == int(result.text)
+    result = replace(result, text="1" * 5000)
+    with pytest.raises(ValueError, match="digits"):
+        result.value  # noqa: B018
 
 
 def test_values_are_parsed_for_json_alone():

@@ -90,7 +90,7 @@ class Decoder:
     def run(
         self, matcher: Matcher | None, params: SamplingParams, parse: Callable[[str], Any] | None = None
     ) -> Iterator[StreamEvent]:
-        """Generate one output; the last event holds the result, with `parse(text)` as its value if it is complete.
+        """Generate one output; the last event holds the result; `parse` makes its value.
 
         Raises:
             BudgetError: the shortest complete output does not fit; before anything is computed.
@@ -265,7 +265,6 @@ class _Output:
         text = "".join([*self.text, tail])
         result = Result(
             text=text,
-            value=parse(text) if parse is not None and self.finish_reason == "stop" else None,
             tokens=self.tokens,
             token_masks=self.token_masks,
             finish_reason=self.finish_reason,
@@ -274,6 +273,7 @@ class _Output:
             removed_log_mass=sum(self.removed) + self.forced_log_mass,
             seed=self.params.seed,
             prompt_tokens=len(self.decoder.prompt),
+            parse=parse,
         )
         return StreamEvent((), tail, result=result)
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import torch
 
@@ -143,11 +143,11 @@ class Engine:
         if isinstance(prompt, str):
             ids = [*self.bos, *self.vocabulary.encode(prompt)]
         elif prompt and all(isinstance(item, int) for item in prompt):
-            ids = [int(item) for item in prompt if isinstance(item, int)]
+            ids = list(cast("Sequence[int]", prompt))
         elif self.chat is None:
             raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
         else:
-            ids = self.chat.render([item for item in prompt if not isinstance(item, int)])
+            ids = self.chat.render(cast("Sequence[Message]", prompt))
         if not ids:
             raise GuidedError("the prompt is empty: the model needs at least one token to go on from")
         if wrong := [id for id in ids if not 0 <= id < self.model.config.vocab_size]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 __all__ = ["FinishReason", "Result", "StreamEvent", "Timings"]
@@ -35,13 +37,12 @@ class Timings:
         return [1e6 * seconds for seconds in self.mask]
 
 
-@dataclass(slots=True)
+@dataclass
 class Result:
     """One output.
 
     Attributes:
         text: the output, decoded; the end token is not part of it.
-        value: the parsed text where the constraint is JSON or a type, else None.
         tokens: the ids of the text, in order.
         token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar forced it.
         finish_reason: "stop": the model or the grammar ended it. "length": the budget did; only without a constraint.
@@ -52,10 +53,10 @@ class Result:
             token is in it, and exp(-removed_log_mass) is the weight that importance sampling asks for.
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
+        parse: makes the value of the text; None: it has none.
     """
 
     text: str
-    value: Any
     tokens: list[int]
     token_masks: list[int]
     finish_reason: FinishReason
@@ -64,6 +65,17 @@ class Result:
     removed_log_mass: float
     seed: int
     prompt_tokens: int
+    parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def value(self) -> Any:
+        """The parsed text where the constraint is JSON or a type and the output is complete, else None.
+
+        Parsed when it is first asked for. What Python's own readers refuse is theirs to raise: ValueError for an
+        integer of more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting,
+        pydantic's ValidationError where a model checks more than its schema says.
+        """
+        return self.parse(self.text) if self.parse is not None and self.finish_reason == "stop" else None
 
     @property
     def tokens_per_second(self) -> float:
