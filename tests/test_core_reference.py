@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from guided.automaton.reference import ReferenceGrammar
@@ -14,12 +14,6 @@ from guided.grammar import Grammar, Node
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
 from tests.oracles import ALPHABETS, SPECIALS, DrawnVocabulary, grammars, regular_nodes, vocabularies
-
-LONG = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
-
 
 def vocabulary_of(drawn: DrawnVocabulary) -> Vocabulary:
     return Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
@@ -98,7 +92,6 @@ def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, budgets: bool) -> 
         state = after
 
 
-@LONG
 @given(st.data())
 def test_regular_languages_over_any_vocabulary(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))
@@ -107,7 +100,6 @@ def test_regular_languages_over_any_vocabulary(data: st.DataObject) -> None:
     walk(Grammar({"start": node}), drawn, data.draw(st.integers(0, 2**32)), budgets=True)
 
 
-@LONG
 @given(st.data())
 def test_recursive_grammars_over_byte_complete_vocabularies(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))

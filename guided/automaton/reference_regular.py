@@ -15,7 +15,7 @@ derivatives, at most `MAX_STATES` of them. Slow on purpose: no automaton is buil
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -232,7 +232,8 @@ def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
-def _tail_sums(form: Form, live: frozenset[int]) -> list[Ranges]:
+@lru_cache(maxsize=256)
+def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
     """For each digit: what it and the digits after it can add to the code point, in live bytes; last, nothing more."""
     sums: list[Ranges] = [((0, 0),)]
     for spans in reversed(form.digits):
@@ -243,7 +244,7 @@ def _tail_sums(form: Form, live: frozenset[int]) -> list[Ranges]:
             if byte in live
         }
         sums.append(_union((head + low, head + high) for head in heads for low, high in sums[-1]))
-    return sums[::-1]
+    return tuple(sums[::-1])
 
 
 class Spelling:

@@ -10,7 +10,10 @@ constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kMaxText = 1 << 22;
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
 constexpr size_t kMaxExact = 20000;      // states of the token graph that are searched
+// Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
+constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
 // ---- the shortest-path tree, in bytes
@@ -25,10 +28,12 @@ void CompletionFinder::relax(int32_t r) {
       int64_t best = p.accept ? 0 : kFar;
       for (int w = 0; w < 4; ++w)
         for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1)
-          best = std::min(best, plus(1, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
+          best = std::min(
+              best, plus(kByteCost, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
       for (int32_t i = p.call_lo; i < p.call_hi; ++i)
-        best = std::min(best, plus(rule_cost_[grammar_.calls[i].rule], cost_[grammar_.calls[i].after]));
-      for (int32_t i = p.token_lo; i < p.token_hi; ++i) best = std::min(best, plus(4, cost_[grammar_.tokens[i].to]));
+        best = std::min(best, plus(call_cost(i), cost_[grammar_.calls[i].after]));
+      for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+        best = std::min(best, plus(kTokenCost, cost_[grammar_.tokens[i].to]));
       for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) best = std::min(best, cost_[grammar_.effects[i].to]);
       if (best < cost_[pos]) {
         cost_[pos] = best;
@@ -36,6 +41,37 @@ void CompletionFinder::relax(int32_t r) {
       }
     }
   }
+}
+
+int64_t CompletionFinder::call_cost(int32_t call) const {
+  return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]);
+}
+
+// What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
+int64_t CompletionFinder::whole_cost(const Rule& rule) const {
+  const Position& s = grammar_.positions[rule.start];
+  if (rule.kind == RuleKind::Plain) return cost_[rule.start];
+  if (rule.kind == RuleKind::Counter) {
+    int64_t once = kFar;
+    for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
+    return times(once, std::max<int64_t>(1, rule.min));
+  }
+  int64_t sum = 0, written = 0;
+  std::vector<int64_t> others;
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
+    size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
+    int64_t cost = cost_[grammar_.effects[i].to];
+    if (rule.required[member]) {
+      sum = plus(sum, cost);
+      ++written;
+    }
+    if (!rule.required[member] || rule.repeatable[member]) others.push_back(cost);
+  }
+  if (written < rule.min) {
+    int64_t most = others.empty() ? kFar : *std::max_element(others.begin(), others.end());
+    sum = plus(sum, times(most, rule.min - written));
+  }
+  return sum;
 }
 
 void CompletionFinder::prepare() {
@@ -57,16 +93,7 @@ void CompletionFinder::prepare() {
     const Rule& rule = grammar_.rules[r];
     if (rule.size == 0) continue;
     relax(r);
-    int64_t cost = cost_[rule.start];
-    if (rule.kind == RuleKind::Counter) {
-      const Position& s = grammar_.positions[rule.start];
-      int64_t once = kFar;
-      for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
-      cost = once >= kFar ? kFar : std::max(cost, std::min(kFar, std::max<int64_t>(1, once) * std::max<int64_t>(1, std::min<int64_t>(rule.min, 1 << 30))));
-    } else if (rule.kind == RuleKind::Set) {
-      int64_t members = std::count(rule.required.begin(), rule.required.end(), 1);
-      cost = cost >= kFar ? kFar : std::min(kFar, cost * std::max<int64_t>(1, std::max(members, rule.min)));
-    }
+    int64_t cost = whole_cost(rule);
     if (cost < rule_cost_[r]) {
       rule_cost_[r] = cost;
       for (int32_t c : callers[r])
@@ -89,21 +116,24 @@ CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
   for (int w = 0; w < 4; ++w)
     for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
       int32_t b = w * 64 + __builtin_ctzll(bits);
-      int64_t cost = plus(1, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
+      int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
       if (cost < best.cost) best = {Choice::Byte, b, cost};
     }
   for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-    int64_t cost = plus(rule_cost_[grammar_.calls[i].rule], cost_[grammar_.calls[i].after]);
+    int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
     if (cost < best.cost) best = {Choice::Call, i, cost};
   }
   for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
-    int64_t cost = plus(4, cost_[grammar_.tokens[i].to]);
+    int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
     if (cost < best.cost) best = {Choice::Token, i, cost};
   }
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = grammar_.effects[i];
     int64_t cost = cost_[e.to];
-    if (e.effect.op == Effect::Put && !rule.required[static_cast<size_t>(e.effect.a)]) cost = plus(cost, kFar / 2);
+    if (e.effect.op == Effect::Put) {  // what is required and missing comes first
+      size_t member = static_cast<size_t>(e.effect.a);
+      if (!rule.required[member] || arena_.seen(at.reg).has(member)) cost = plus(cost, kFar / 2);
+    }
     if (cost < best.cost && arena_.apply(rule, e.effect, at.reg, free) >= 0) best = {Choice::Operate, i, cost};
   }
   return best;

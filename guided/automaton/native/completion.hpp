@@ -46,6 +46,8 @@ class CompletionFinder {
   };
   void prepare();
   void relax(int32_t rule);
+  int64_t call_cost(int32_t call) const;
+  int64_t whole_cost(const Rule& rule) const;
   Choice choose(const Thread& at) const;
   void rest_of_frame(const Thread& thread, Completion& out);
   const std::vector<int32_t>& rule_text(int32_t rule);

@@ -1,0 +1,18 @@
+"""Hypothesis profiles: the default is quick; GUIDED_EXAMPLES=n runs n examples of each property."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+settings.register_profile("default", deadline=None, suppress_health_check=QUIET, max_examples=100)
+settings.register_profile(
+    "long",
+    deadline=None,
+    suppress_health_check=QUIET,
+    max_examples=int(os.environ.get("GUIDED_EXAMPLES", "100")),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+settings.load_profile("long" if "GUIDED_EXAMPLES" in os.environ else "default")
