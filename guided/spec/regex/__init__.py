@@ -19,6 +19,7 @@ from guided.grammar.ir import Node
 from guided.limits import Limits
 
 from .algebra import ANY_TEXT
+from .budget import Budget
 from .context import lower
 from .ecma_syntax import EcmaReader
 from .python_syntax import PythonReader
@@ -46,9 +47,9 @@ def parse_regex(
     """
     if dialect not in ("python", "ecma"):
         raise ValueError(f"dialect must be 'python' or 'ecma', not {dialect!r}")
-    bounds = Limits() if limits is None else limits
+    budget = Budget(Limits() if limits is None else limits)
     make = PythonReader if dialect == "python" else EcmaReader
-    tree = read_with(lambda ordered: make(pattern, bounds, ordered=ordered))
+    tree = read_with(lambda ordered: make(pattern, budget, ordered=ordered))
     if search:
         tree = cat([ANY_TEXT, tree, ANY_TEXT])
-    return lower(tree, pattern, bounds)
+    return lower(tree, pattern, budget)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from guided.grammar.ir import EMPTY, EPSILON, Node, Seq
+from guided.grammar.ir import EMPTY, EPSILON, Chars, Node, Seq, Text
 
 from .algebra import run
 from .terms import Terms, TooLarge
@@ -86,12 +86,14 @@ def _superset(tree: Tree) -> Node:
 
 
 def _nullable(tree: Tree) -> bool:
+    if isinstance(tree, (Chars, Text)):
+        return False
     terms = Terms(limit=20 * _STATES)
     return terms.nullable[terms.read(_superset(tree))]
 
 
 def _prefix_free(tree: Tree) -> bool:
-    if is_plain(tree) and tree in (EPSILON, EMPTY):
+    if isinstance(tree, (Chars, Text, Look)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
         return True
     terms = Terms(limit=20 * _STATES)
     try:

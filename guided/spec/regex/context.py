@@ -25,10 +25,10 @@ from typing import Any
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Length, Node, Not, Repeat, Seq
-from guided.limits import Limits
 
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, negate, run, seq
 from .behind import Contexts
+from .budget import Budget
 from .loops import Exits, Explorer
 from .terms import ANYTHING, Terms, TooLarge
 from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
@@ -60,18 +60,18 @@ class Behind:
     after: tuple[int, ...]
 
 
-def lower(tree: Tree, text: str, limits: Limits) -> Node:
+def lower(tree: Tree, text: str, budget: Budget) -> Node:
     """The IR node of the texts that match `tree` as a whole."""
-    if isinstance(tree, (Look, Cat, Or, Times)):
-        lowering = Lowering(text, limits)
-        try:
-            lowering.learn(tree)
-            result = run(lowering.suffix(lowering.cont(tree, lowering.end(0)), 0))
-        except TooLarge:
-            raise lowering.refusal() from None
-    else:
-        result = tree
+    if not isinstance(tree, (Look, Cat, Or, Times)):
+        return tree
+    lowering = Lowering(text, budget)
+    try:
+        lowering.learn(tree)
+        result = run(lowering.suffix(lowering.cont(tree, lowering.end(0)), 0))
+    except TooLarge:
+        raise lowering.refusal() from None
     nodes, depth = measure(result)
+    limits = budget.limits
     if nodes > limits.nodes:
         raise LimitExceeded("nodes", nodes, limits.nodes)
     if depth > _DEPTH * limits.depth:
@@ -120,8 +120,8 @@ def _inside_out(tree: Tree) -> list[Tree]:
 class Lowering:
     """The work on one pattern. Everything whose identity is a key stays alive as long as it does."""
 
-    def __init__(self, text: str, limits: Limits) -> None:
-        self.text, self.limits = text, limits
+    def __init__(self, text: str, budget: Budget) -> None:
+        self.text, self.budget = text, budget
         self.terms = Terms()
         self.edges = Edges()
         self.place = (0, len(text))
@@ -225,7 +225,8 @@ class Lowering:
 
     def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
         """The term that the rest of the text must be in where the look `at` is tested, in a context of `mask`."""
-        self.place = at.span
+        if not at.near:
+            self.place = at.span
         if at.ahead:
             here = self.cont(at.item, self.cont(ANY_TEXT, self.end(0)))
             node = yield self.suffix(here, self.project(context, mask, here.mask))
@@ -257,8 +258,7 @@ class Lowering:
         if known is None:
             known = yield self._suffix(at, at.next, context)
             self._suffixes[key] = known
-            if len(self._suffixes) > self.limits.nodes:
-                raise LimitExceeded("nodes", len(self._suffixes), self.limits.nodes)
+            self.budget.spend(1)
         return known
 
     def _suffix(self, at: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:

@@ -7,12 +7,11 @@ asked for.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
 
-from .algebra import meet
 from .terms import contains
 
 __all__ = ["LINE_ENDS", "UnknownProperty", "category", "ignore_case", "property_set", "word"]
@@ -115,7 +114,7 @@ def _orbits() -> dict[int, tuple[int, ...]]:
     return found
 
 
-@cache
+@lru_cache(maxsize=1024)
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
     more = [(other, other) for code, orbit in _orbits().items() if contains(ranges, code) for other in orbit]
@@ -131,6 +130,3 @@ def category(letter: str, any_case: bool) -> Ranges:
     r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
     ranges = {"d": _DIGIT, "s": _SPACE, "w": word(any_case)}[letter.lower()]
     return complement(ranges) if letter.isupper() else ranges
-
-
-_ = meet

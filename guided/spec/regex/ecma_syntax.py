@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 
 from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
-from guided.limits import Limits
 
 from .algebra import text
+from .budget import Budget
 from .ecma_chars import LINE_ENDS, UnknownProperty, category, ignore_case, property_set, word
 from .reader import Frame, Reader
 from .tree import boundary, line_end, line_start
@@ -32,8 +32,8 @@ class EcmaReader(Reader):
 
     literals = re.compile(r"[^\\.^$|()\[\]{}*+?\ud800-\udfff]+")
 
-    def __init__(self, pattern: str, limits: Limits, *, ordered: bool = False) -> None:
-        super().__init__(pattern, limits, ordered=ordered)
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
+        super().__init__(pattern, budget, ordered=ordered)
         self.groups = 0
         self.names: dict[str, list[tuple[tuple[int, int], ...]]] = {}
         self.references: list[tuple[int | str, int, int]] = []
@@ -87,8 +87,10 @@ class EcmaReader(Reader):
         c = self.peek()
         if c and c in "bB":
             self.at += 1
-            tree = boundary(word(bool(self.flags & I)), c == "B", (start, self.at))
-            self.push(tree, start, 0, 0, "anchor")
+            key = (c, self.flags & I)
+            if key not in self.boundaries:  # one tree for all: the work on it is done once
+                self.boundaries[key] = boundary(word(bool(self.flags & I)), c == "B", (start, self.at))
+            self.push(self.boundaries[key], start, 0, 0, "anchor")
         elif c and c in "123456789":
             digits = self.digits(_DIGITS)
             self._refer(self.number(digits, start), start)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Ranges, Repeat, Seq, Text
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Seq, Text
 
 from .algebra import alt, chars, repeat, run, seq
 from .graph import eliminate
@@ -105,6 +105,7 @@ class Explorer:
                 ends.add(state)
                 continue
             targets = edges[state] = {}
+            self.lowering.budget.spend(1)
             for label, target in (yield self._edges(state)):
                 if target[3] == NONE:
                     continue

@@ -93,18 +93,18 @@ def ignore_case(
     if ascii_only:
         lower, same = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     wanted: list[tuple[int, int]] = [*classes]
-    for low, high in members:
-        if high < 0 and low > 0xFFFF and not alone and not _finds_astral_capitals():
-            wanted.append((low, low))
-            continue
-        part = charset(((low, max(low, high)),))
-        found = [lower[code] for code in lower if contains(part, code)]
-        found.extend(code for key, group in same.items() if contains(part, key) for code in group)
-        found.extend(code for key in found[:] for code in same.get(key, ()))
-        if high > 0xFFFF:
-            found.extend(code for code in upper if contains(part, upper[code]))
-        wanted.extend((code, code) for code in found)
-        wanted.extend(part if high > 0xFFFF else meet(part, _unchanged(ascii_only)))
+    if not alone and not _finds_astral_capitals():
+        wanted.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
+        members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
+    far = charset((a, b) for a, b in members if b > 0xFFFF)  # these ranges are also asked about the upper case
+    wanted.extend(far)
+    wanted.extend((code, code) for code in upper if contains(far, upper[code]))
+    ranges = charset((a, max(a, b)) for a, b in members)
+    found = [lower[code] for code in lower if contains(ranges, code)]
+    found.extend(code for key, group in same.items() if contains(ranges, key) for code in group)
+    found.extend(code for key in found[:] for code in same.get(key, ()))
+    wanted.extend((code, code) for code in found)
+    wanted.extend(meet(ranges, _unchanged(ascii_only)))
     kept = charset(wanted)
     capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]
     return charset((*meet(kept, _unchanged(ascii_only)), *capitals))

@@ -16,9 +16,9 @@ import unicodedata
 from functools import lru_cache
 
 from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
-from guided.limits import Limits
 
 from .algebra import alt, text
+from .budget import Budget
 from .python_chars import category, ignore_case
 from .reader import MAX_WIDTH, Frame, Reader
 from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
@@ -47,8 +47,8 @@ class PythonReader(Reader):
 
     literals = re.compile(r"[^\\.^$|()\[{*+?]+")
 
-    def __init__(self, pattern: str, limits: Limits, *, ordered: bool = False) -> None:
-        super().__init__(pattern, limits, ordered=ordered)
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
+        super().__init__(pattern, budget, ordered=ordered)
         self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
         self.names: dict[str, int] = {}
         self.later: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are open
@@ -120,10 +120,13 @@ class PythonReader(Reader):
             self.at += 1
             if c in "bB":
                 word = category("w", bool(self.flags & A))
-                tree = boundary(word, c == "B", (start, self.at))
-                if c == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
-                    tree = cat([some_text((start, self.at)), tree])
-                self.push(tree, start, 0, 0, "anchor")
+                key = (c, self.flags & A)
+                if key not in self.boundaries:  # one tree for all: the work on it is done once
+                    tree = boundary(word, c == "B", (start, self.at))
+                    if c == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
+                        tree = cat([some_text((start, self.at)), tree])
+                    self.boundaries[key] = tree
+                self.push(self.boundaries[key], start, 0, 0, "anchor")
             else:
                 self._anchor(c, start)
         elif c and c in "dDsSwW":

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import EPSILON, Ranges
-from guided.limits import Limits
 
 from .algebra import chars, text
 from .atomic import atomic
+from .budget import Budget
 from .tree import Tree, cat, either, erase, look, times
 
 __all__ = ["Frame", "NeedsOrder", "Piece", "Reader", "read_with"]
 
 MAX_WIDTH = 1 << 64
+_MOST = (1 << 31) - 1
 
 
 class NeedsOrder(Exception):
@@ -66,15 +67,16 @@ class Reader:
     """A run of characters that stand for themselves."""
     flags = 0
 
-    def __init__(self, pattern: str, limits: Limits, *, ordered: bool = False) -> None:
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
+        limits = budget.limits
         if len(pattern) > limits.spec_length:
             raise LimitExceeded("spec_length", len(pattern), limits.spec_length)
-        self.text, self.limits, self.ordered = pattern, limits, ordered
+        self.text, self.limits, self.budget, self.ordered = pattern, limits, budget, ordered
         self.at = 0
-        self.size = 0
         self.stack = [Frame("pattern", 0, 0)]
         self.unsupported: UnsupportedError | None = None
         self._cost: dict[int, Ranges] = {}
+        self.boundaries: dict[tuple[str, int], Tree] = {}
 
     # --- errors
 
@@ -89,12 +91,6 @@ class Reader:
             self.unsupported = UnsupportedError(
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
             )
-
-    def grow(self, amount: int) -> None:
-        """Count IR nodes and the ranges of their sets against `Limits.nodes`."""
-        self.size += amount
-        if self.size > self.limits.nodes:
-            raise LimitExceeded("nodes", self.size, self.limits.nodes)
 
     # --- the cursor
 
@@ -131,14 +127,14 @@ class Reader:
 
     def push(self, tree: Tree, start: int, low: int, high: int, kind: str = "atom") -> None:
         """Add a piece that ends at the cursor."""
-        self.grow(1)
+        self.budget.spend(1)
         self.frame.pieces.append(Piece(tree, low, high, start, self.at, kind))
 
     def push_set(self, ranges: Ranges, start: int) -> None:
         """Add one character out of `ranges`."""
         if id(ranges) not in self._cost:  # a set that is shared is counted once
             self._cost[id(ranges)] = ranges
-            self.grow(len(ranges))
+            self.budget.spend(len(ranges))
         self.push(chars(ranges), start, 1, 1)
 
     def push_literals(self, quantifiers: str) -> bool:
@@ -219,6 +215,11 @@ class Reader:
         """Repeat the last piece."""
         piece = self.frame.pieces.pop()
         span = (piece.start, self.at)
+        if low > _MOST:
+            self.refuse(f"counts past {_MOST} are not enforced", start, self.at, "use a smaller count")
+            low = 0
+        if high is not None and high > _MOST:  # no text is that long
+            high = None
         tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
             tree = self.resolve(tree, span)
