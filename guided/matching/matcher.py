@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.automaton import _core
+from guided.errors import VocabularyError
 from guided.matching.compiler import CompiledGrammar, native_vocabulary
 
 __all__ = ["Explanation", "GrammarMatcher"]
@@ -109,7 +110,10 @@ class GrammarMatcher(_core.Matcher):
         text = data[:whole].decode()
         if not text:
             return [], False
-        ids = vocabulary.encode(text, continued=True)
+        try:
+            ids = vocabulary.encode(text, continued=True)
+        except VocabularyError:  # a tokenizer whose encoding is not known: nothing is forced, the masks hold all the same
+            return [], False
         if closed:
             return ids, True
         # A token is stable if no longer token starts where it, or one before it, starts and runs past the forced end.

@@ -113,17 +113,19 @@ CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
   Choice best;
   best.cost = kFar + 1;
-  for (int w = 0; w < 4; ++w)
+  // An end whose guard does not hold yet: only an effect (one more iteration, one more member) brings it nearer.
+  bool read = !p.accept;
+  for (int w = 0; read && w < 4; ++w)
     for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
       int32_t b = w * 64 + __builtin_ctzll(bits);
       int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
       if (cost < best.cost) best = {Choice::Byte, b, cost};
     }
-  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+  for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
     int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
     if (cost < best.cost) best = {Choice::Call, i, cost};
   }
-  for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
+  for (int32_t i = p.token_lo; read && i < p.token_hi; ++i) {
     int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
     if (cost < best.cost) best = {Choice::Token, i, cost};
   }

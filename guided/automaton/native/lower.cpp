@@ -67,20 +67,23 @@ class Lowerer {
       case Kind::Alt:
         return std::any_of(n.items.begin(), n.items.end(), child);
       case Kind::Repeat:
-        return n.max != 0 ? n.min == 0 || child(n.items[0]) : n.min == 0;
+        return !contradicts(n) && (n.min == 0 || child(n.items[0]));
       case Kind::Not:
         return !child(n.items[0]);
       case Kind::Length:
-        return n.min == 0 && child(n.items[0]);
+        return n.min == 0 && !contradicts(n) && child(n.items[0]);
       case Kind::Encoded:
         return child(n.items[0]);
       case Kind::Ref:
         return nullable_rule_[n.ref];
       case Kind::Permutation:
-        return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
+        return nullable_permutation(n);
     }
     return false;
   }
+
+  // Bounds that no count meets.
+  static bool contradicts(const IrNode& n) { return n.max >= 0 && n.min > n.max; }
 
   void find_nullable_rules() {
     std::vector<std::vector<int32_t>> users(ir_.rules.size());
@@ -161,6 +164,7 @@ class Lowerer {
     }
     if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
     if (n.kind == Kind::Length) {
+      if (contradicts(n)) return {};
       return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
     }
     Nfa nfa;
@@ -226,6 +230,7 @@ class Lowerer {
     meter_.work(1);
     meter_.states(static_cast<int64_t>(nfa.edges.size()) / 4);
     const IrNode& n = ir_.nodes[id];
+    if (contradicts(n)) return;
     Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
     switch (n.kind) {
       case Kind::Chars:
@@ -432,7 +437,7 @@ class Lowerer {
     Symbol call = kCall + static_cast<Symbol>(synthetic(std::move(rule)));
     nfa.edge(from, call, call, to);
   }
-  bool nullable_permutation(const IrNode& n) const {
+  static bool nullable_permutation(const IrNode& n) {
     return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
   }
 
