@@ -16,6 +16,8 @@ from guided.spec.json_schema.spelling import comma_list, optional
 
 __all__ = ["Field", "any_order", "array_body", "declared_order"]
 
+_NESTED = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -103,9 +105,12 @@ def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_c
 
 
 def _some(firsts: Sequence[Node], follows: Sequence[Node]) -> Node:
-    """At least one of optional members in order."""
-    if len(firsts) == 1:
-        return firsts[0]
+    """At least one of optional members in order: a few nested to the left, many by halves, which bounds the nesting."""
+    if len(firsts) <= _NESTED:
+        node = firsts[0]
+        for first, follow in zip(firsts[1:], follows[1:], strict=True):
+            node = Alt((Seq((node, follow)), first))
+        return node
     half = len(firsts) // 2
     return Alt((Seq((_some(firsts[:half], follows[:half]), *follows[half:])), _some(firsts[half:], follows[half:])))
 

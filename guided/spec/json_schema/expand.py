@@ -23,6 +23,8 @@ from guided.spec.json_schema.values import json_type
 
 __all__ = ["Expander", "Expansion", "Goal", "additional_goal", "item_goal", "member_goal"]
 
+_STEP = 100  # what a branch of a disjunctive normal form counts for, in nodes
+
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
 
@@ -74,8 +76,8 @@ class Expander:
         steps = 0
         while work:
             steps += 1
-            if steps * 20 > self._limits.nodes:
-                raise LimitExceeded("nodes", steps * 20, self._limits.nodes)
+            if steps * _STEP > self._limits.nodes:
+                raise LimitExceeded("nodes", steps * _STEP, self._limits.nodes)
             shape, groups, met = work.pop()
             if groups is None:
                 shape, why = self._narrow(shape)

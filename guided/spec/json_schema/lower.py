@@ -49,14 +49,14 @@ class Lowering:
 
     def grammar(self) -> Grammar:
         """The whole grammar; SpecError where no value satisfies the schema."""
-        deadline = time.monotonic() + self._limits.seconds
+        begin = time.monotonic()
         around = self.layout.around
         goal = self.expander.goal((self._root,))
         top = self.value(goal, 0)
         self._add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
         while self._queue:
-            if time.monotonic() > deadline:
-                raise LimitExceeded("seconds", self._limits.seconds, self._limits.seconds)
+            if (elapsed := time.monotonic() - begin) > self._limits.seconds:
+                raise LimitExceeded("seconds", elapsed, self._limits.seconds)
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if "start" in unproductive(self._rules):

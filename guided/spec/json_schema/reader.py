@@ -217,7 +217,7 @@ class Reader:
         if not isinstance(named, dict):
             raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
         for name in named:
-            _check_texts(name, schema.at("properties", name))
+            _check_texts(name, schema.at("properties"))
         properties = {name: self.library.child(schema, "properties", name) for name in named}
         additional = None
         if "additionalProperties" in value:

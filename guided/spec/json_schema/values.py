@@ -195,12 +195,15 @@ def normalise(value: object, limits: Limits) -> Json:
 
 
 def _number(item: int | float | Decimal, path: Any) -> Decimal10:
+    if isinstance(item, int):
+        if item.bit_length() > 14_000:  # beyond Python's own limit for str(int)
+            hint = "give the schema as text"
+            raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint=hint)
+        return Decimal10.parse(str(int(item)))
     if not math.isfinite(item):
         raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path))
-    if isinstance(item, int) and abs(item).bit_length() > 14_000:  # beyond Python's own limit for str(int)
-        raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint="give the schema as text")
     # A float stands for the shortest decimal that reads back as it, as json.dumps writes it.
-    return Decimal10.parse(repr(item) if isinstance(item, float) else str(int(item) if isinstance(item, int) else item))
+    return Decimal10.parse(float.__repr__(item) if isinstance(item, float) else str(item))
 
 
 def _pointer(path: Any) -> str:

@@ -1,0 +1,211 @@
+"""Malformed, unsupported and empty schemas: the exact error, place and hint of each."""
+
+import json
+
+import pytest
+
+from guided.errors import SpecError, UnsupportedError
+from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
+
+_MERGE = "list the alternatives with anyOf, or write the allowed values out"
+_TYPES = "one of null, boolean, number, string, array, object, integer"
+_CLOSE = "name the properties, with additionalProperties: false"
+_PAIR = "write characters above U+FFFF as a pair of escapes"
+_NONE = "no JSON value satisfies the schema: "
+_LOOP = "a recursive reference must stand in a member or an item"
+_NO_VALUE = _NONE + "no value of the enumeration satisfies the other keywords"
+_DRAFTS = "one of " + ", ".join(
+    f"https://json-schema.org/draft{name}/schema" for name in ("-04", "-06", "-07", "/2019-09", "/2020-12")
+)
+
+# (schema, error, message or reason, pointer, hint, the text under the carets)
+# fmt: off
+ROWS = [
+    ('{"type": "string"', SpecError, "the schema is not JSON: expecting ',' delimiter", "", "", ""),
+    ('{"type": strng}', SpecError, "the schema is not JSON: expecting value", "", "", "s"),
+    ('{"minimum": NaN}', SpecError, "NaN is not a JSON number", "/minimum", "", "NaN"),
+    ('{"maximum": [1, -Infinity]}', SpecError, "-Infinity is not a JSON number", "/maximum/1", "", "-Infinity"),
+    ('{"type": "string", "type": "number"}', SpecError, "the key 'type' is written twice in one object", "/type",
+     "remove one of the two", '"type"'),
+    ('{"properties": {"a": {}, "\\u0061": {}}}', SpecError, "the key 'a' is written twice in one object",
+     "/properties/a", "remove one of the two", '"\\u0061"'),
+    ("", SpecError, "the schema is not JSON: expecting value", "", "", ""),
+    ("3", SpecError, "a schema is an object or a boolean, this is a number", "", "", "3"),
+    ("null", SpecError, "a schema is an object or a boolean, this is null", "", "", "null"),
+    ('["string"]', SpecError, "a schema is an object or a boolean, this is an array", "", "", '["string"]'),
+    ('{"properties": {"a": "string"}}', SpecError, "a schema is an object or a boolean, this is a string",
+     "/properties/a", "", '"a": "string"'),
+    ('{"items": null}', SpecError, "a schema is an object or a boolean, this is null", "/items", "", '"items": null'),
+    ('{"anyOf": [{}, 1]}', SpecError, "a schema is an object or a boolean, this is a number", "/anyOf/1", "", "1"),
+    ('{"additionalProperties": "no"}', SpecError, "a schema is an object or a boolean, this is a string",
+     "/additionalProperties", "", '"additionalProperties": "no"'),
+    ('{"type": "strng"}', SpecError, "'strng' is not a type", "/type", _TYPES, '"type": "strng"'),
+    ('{"type": ["string", "Integer"]}', SpecError, "'Integer' is not a type", "/type/1", _TYPES, '"Integer"'),
+    ('{"type": []}', SpecError, "type must name at least one type", "/type", "", '"type": []'),
+    ('{"type": 3}', SpecError, "3 is not a type", "/type", _TYPES, '"type": 3'),
+    ('{"enum": "a"}', SpecError, "enum must be an array", "/enum", "", '"enum": "a"'),
+    ('{"const": "\\ud800"}', SpecError, "a lone surrogate cannot be written", "/const", _PAIR, '"const": "\\ud800"'),
+    ('{"enum": ["a", {"k": ["\\udfff"]}]}', SpecError, "a lone surrogate cannot be written", "/enum/1", _PAIR,
+     '{"k": ["\\udfff"]}'),
+    ('{"properties": {"\\ud800": {}}}', SpecError, "a lone surrogate cannot be written", "/properties", _PAIR,
+     '"properties": {"\\ud800": {}}'),
+    ('{"properties": ["a"]}', SpecError, "properties must be an object of schemas", "/properties", "",
+     '"properties": ["a"]'),
+    ('{"required": true}', SpecError, "required must be an array of strings, not true", "/required",
+     "list the names in the object that holds the properties", '"required": true'),
+    ('{"required": ["a", 1]}', SpecError, "1 is not a property name", "/required/1", "", "1"),
+    ('{"minLength": -1}', SpecError, "minLength must be a non-negative integer, not -1", "/minLength", "",
+     '"minLength": -1'),
+    ('{"maxLength": "3"}', SpecError, "maxLength must be a non-negative integer, not '3'", "/maxLength", "",
+     '"maxLength": "3"'),
+    ('{"minItems": 1.5}', SpecError, "minItems must be a non-negative integer, not 1.5", "/minItems", "",
+     '"minItems": 1.5'),
+    ('{"maxProperties": null}', SpecError, "maxProperties must be a non-negative integer, not null", "/maxProperties",
+     "", '"maxProperties": null'),
+    ('{"minimum": "3"}', SpecError, "minimum must be a number, not '3'", "/minimum", "", '"minimum": "3"'),
+    ('{"minimum": 1, "exclusiveMinimum": true}', SpecError, "exclusiveMinimum must be a number, not true",
+     "/exclusiveMinimum", "true belongs to draft4: give $schema or draft='draft4'", '"exclusiveMinimum": true'),
+    ('{"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMaximum": 3}', SpecError,
+     "exclusiveMaximum must be a boolean in draft4", "/exclusiveMaximum", "", '"exclusiveMaximum": 3'),
+    ('{"multipleOf": 0}', SpecError, "multipleOf must be a number above 0, not 0", "/multipleOf", "",
+     '"multipleOf": 0'),
+    ('{"pattern": 3}', SpecError, "pattern must be a string, not 3", "/pattern", "", '"pattern": 3'),
+    ('{"pattern": "a("}', SpecError, "pattern: missing ), unterminated subpattern", "/pattern",
+     "close the group, or write \\(", "("),
+    ('{"properties": {"a": {"pattern": "(a)\\\\1"}}}', UnsupportedError,
+     "pattern: back-references are not enforced: the language is not regular", "/properties/a/pattern",
+     "repeat the group's pattern, or list the possible texts as alternatives", "\\1"),
+    ('{"format": 1}', SpecError, "format must be a string, not 1", "/format", "", '"format": 1'),
+    ('{"items": [{"type": "string"}]}', SpecError, "items must be a schema", "/items",
+     "2020-12 calls the list prefixItems; else give $schema or draft=", '"items": [{"type": "string"}]'),
+    ('{"prefixItems": {"type": "string"}}', SpecError, "prefixItems must be an array of schemas", "/prefixItems", "",
+     '"prefixItems": {"type": "string"}'),
+    ('{"allOf": []}', SpecError, "allOf must be a non-empty array of schemas", "/allOf", "", '"allOf": []'),
+    ('{"anyOf": {}}', SpecError, "anyOf must be a non-empty array of schemas", "/anyOf", "", '"anyOf": {}'),
+    ('{"$ref": "#"}', SpecError, "the schema refers to itself without end", "", _LOOP, '{"$ref": "#"}'),
+    ('{"anyOf": [{"$ref": "#"}, {"type": "null"}]}', SpecError, "the schema refers to itself without end", "", _LOOP,
+     '{"anyOf": [{"$ref": "#"}, {"type": "null"}]}'),
+    ('{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}}', SpecError,
+     "the schema refers to itself without end", "/$defs/b", _LOOP, '"b": {"allOf": [{"$ref": "#/$defs/a"}]}'),
+    ('{"$ref": "#/$defs/persn", "$defs": {"person": {}}}', SpecError,
+     "$ref '#/$defs/persn' points to nothing: there is no '/$defs/persn'", "/$ref", "did you mean 'person'?",
+     '"$ref": "#/$defs/persn"'),
+    ('{"$ref": "#anchor"}', SpecError, "$ref '#anchor': there is no such anchor", "/$ref",
+     "refer to a place by its JSON Pointer, as in #/$defs/name", '"$ref": "#anchor"'),
+    ('{"$ref": 3}', SpecError, "$ref must be a string", "/$ref", "", '"$ref": 3'),
+    ('{"$ref": "other.json"}', SpecError,
+     "$ref 'other.json' refers to 'other.json', which is neither in the document nor in the registry", "/$ref",
+     "pass it in registry={uri: schema}; nothing is fetched", '"$ref": "other.json"'),
+    ('{"$ref": "https://json-schema.org/draft/2020-12/schema"}', UnsupportedError,
+     "references to the metaschemas are not enforced yet", "/$ref", "pass the metaschema in registry={uri: schema}",
+     '"$ref": "https://json-schema.org/draft/2020-12/schema"'),
+    ('{"$ref": "#/%ff"}', SpecError, "$ref '#/%ff' is not valid UTF-8 once decoded", "/$ref", "", '"$ref": "#/%ff"'),
+    ('{"$schema": "http://example.com/mine"}', UnsupportedError, "the dialect 'http://example.com/mine' is not known",
+     "/$schema", _DRAFTS, '"$schema": "http://example.com/mine"'),
+    ('{"$schema": 3}', SpecError, "$schema must be a string", "/$schema", "", '"$schema": 3'),
+    ('{"oneOf": [{"type": "string"}, {"type": "null"}]}', UnsupportedError,
+     "the keyword 'oneOf' is not enforced yet for more than one branch", "/oneOf",
+     "use anyOf where the branches exclude one another", '"oneOf": [{"type": "string"}, {"type": "null"}]'),
+    ('{"properties": {"a/b": {"not": {"type": "null"}}}}', UnsupportedError, "the keyword 'not' is not enforced yet",
+     "/properties/a~1b/not", _MERGE, '"not": {"type": "null"}'),
+    ('{"if": {"type": "string"}, "then": {"minLength": 1}}', UnsupportedError, "the keyword 'if' is not enforced yet",
+     "/if", _MERGE, '"if": {"type": "string"}'),
+    ('{"contains": {"const": 1}}', UnsupportedError, "the keyword 'contains' is not enforced yet", "/contains",
+     "constrain every item with items, or the first with prefixItems", '"contains": {"const": 1}'),
+    ('{"type": "array", "uniqueItems": true}', UnsupportedError, "the keyword 'uniqueItems' is not enforced yet",
+     "/uniqueItems", "bound the number of items with maxItems, and check the result for repetitions",
+     '"uniqueItems": true'),
+    ('{"propertyNames": {"maxLength": 3}}', UnsupportedError, "the keyword 'propertyNames' is not enforced yet",
+     "/propertyNames", _CLOSE, '"propertyNames": {"maxLength": 3}'),
+    ('{"patternProperties": {"^a": {}}}', UnsupportedError, "the keyword 'patternProperties' is not enforced yet",
+     "/patternProperties", _CLOSE, '"patternProperties": {"^a": {}}'),
+    ('{"dependentRequired": {"a": ["b"]}}', UnsupportedError, "the keyword 'dependentRequired' is not enforced yet",
+     "/dependentRequired", _MERGE, '"dependentRequired": {"a": ["b"]}'),
+    ('{"dependentSchemas": {"a": {"required": ["b"]}}}', UnsupportedError,
+     "the keyword 'dependentSchemas' is not enforced yet", "/dependentSchemas", _MERGE,
+     '"dependentSchemas": {"a": {"required": ["b"]}}'),
+    ('{"unevaluatedProperties": false}', UnsupportedError, "the keyword 'unevaluatedProperties' is not enforced yet",
+     "/unevaluatedProperties", "use additionalProperties next to properties", '"unevaluatedProperties": false'),
+    ('{"unevaluatedItems": false}', UnsupportedError, "the keyword 'unevaluatedItems' is not enforced yet",
+     "/unevaluatedItems", "use items next to prefixItems", '"unevaluatedItems": false'),
+    ('{"$dynamicRef": "#a"}', UnsupportedError, "the keyword '$dynamicRef' is not enforced yet", "/$dynamicRef",
+     "use $ref", '"$dynamicRef": "#a"'),
+    ('{"multipleOf": 0.5}', UnsupportedError, "multipleOf 0.5 is not enforced yet", "/multipleOf",
+     "write the allowed numbers out with enum, or use type: integer", '"multipleOf": 0.5'),
+    ('{"format": "date"}', UnsupportedError, "the format 'date' is not enforced yet", "/format",
+     "say it with pattern, or pass unknown_format='ignore'", '"format": "date"'),
+    ('{"dependencies": {"a": ["b"]}}', UnsupportedError,
+     "'dependencies' is not a keyword of 2020-12, which is assumed without $schema", "/dependencies",
+     "give $schema, or pass draft='draft7'", '"dependencies": {"a": ["b"]}'),
+    ('{"items": {}, "additionalItems": false}', UnsupportedError,
+     "'additionalItems' is not a keyword of 2020-12, which is assumed without $schema", "/additionalItems",
+     "give $schema, or pass draft='2019-09'", '"additionalItems": false'),
+    ("false", SpecError, _NONE + "false allows no value", "", "", "false"),
+    ('{"enum": []}', SpecError, _NO_VALUE, "", "", '{"enum": []}'),
+    ('{"allOf": [{"type": "string"}, {"type": "number"}]}', SpecError,
+     _NONE + "no type is left that all parts of the schema allow", "", "",
+     '{"allOf": [{"type": "string"}, {"type": "number"}]}'),
+    ('{"type": "integer", "minimum": 1.2, "maximum": 1.8}', SpecError, _NONE + "no number lies between the bounds", "",
+     "", '{"type": "integer", "minimum": 1.2, "maximum": 1.8}'),
+    ('{"type": "string", "minLength": 3, "maxLength": 2}', SpecError,
+     _NONE + "the length of a string would be at least 3 and at most 2", "", "",
+     '{"type": "string", "minLength": 3, "maxLength": 2}'),
+    ('{"type": "array", "minItems": 2, "maxItems": 1}', SpecError,
+     _NONE + "the number of items would be at least 2 and at most 1", "", "",
+     '{"type": "array", "minItems": 2, "maxItems": 1}'),
+    ('{"type": "array", "minItems": 2, "prefixItems": [{}], "items": false}', SpecError,
+     _NONE + "2 items are required, but only 1 are allowed", "", "",
+     '{"type": "array", "minItems": 2, "prefixItems": [{}], "items": false}'),
+    ('{"type": "object", "required": ["a"], "additionalProperties": false}', SpecError,
+     _NONE + "the required member 'a' is not allowed", "", "",
+     '{"type": "object", "required": ["a"], "additionalProperties": false}'),
+    ('{"type": "object", "required": ["a"], "properties": {"a": false}}', SpecError,
+     _NONE + "the required member 'a' is not allowed", "", "",
+     '{"type": "object", "required": ["a"], "properties": {"a": false}}'),
+    ('{"type": "object", "required": ["a", "b"], "maxProperties": 1}', SpecError,
+     _NONE + "2 members are required, at most 1 allowed", "", "",
+     '{"type": "object", "required": ["a", "b"], "maxProperties": 1}'),
+    ('{"type": "object", "minProperties": 2, "properties": {"a": {}}, "additionalProperties": false}', SpecError,
+     _NONE + "2 members are required, but only 1 are allowed", "", "",
+     '{"type": "object", "minProperties": 2, "properties": {"a": {}}, "additionalProperties": false}'),
+    ('{"type": "string", "enum": [1, 2]}', SpecError, _NO_VALUE, "", "", '{"type": "string", "enum": [1, 2]}'),
+    ('{"type": "string", "enum": ["a"], "minLength": 2}', SpecError, _NO_VALUE, "", "",
+     '{"type": "string", "enum": ["a"], "minLength": 2}'),
+    ('{"const": {"a": 1}, "required": ["b"]}', SpecError, _NO_VALUE, "", "", '{"const": {"a": 1}, "required": ["b"]}'),
+    ('{"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}', SpecError,
+     _NONE + "every value would be infinite", "", "",
+     '{"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}'),
+    ('{"items": {"properties": {"b": {"enum": []}}, "required": ["b"], "type": "object"}, "minItems": 1, '
+     '"type": "array"}',
+     SpecError, _NO_VALUE, "/items/properties/b", "", '"b": {"enum": []}'),
+]
+# fmt: on
+
+
+NAMES = [row[0][:60] for row in ROWS]
+DICTS = [row for row in ROWS if "JSON" not in row[2].removeprefix(_NONE) and "twice" not in row[2]]
+"""The rows whose schema can be given as a Python value, too."""
+
+
+@pytest.mark.parametrize(("schema", "error", "message", "pointer", "hint", "shown"), ROWS, ids=NAMES)
+def test_the_error_and_its_place(schema, error, message, pointer, hint, shown):
+    with pytest.raises(error) as caught:
+        json_schema_to_grammar(schema)
+    found = caught.value
+    said = found.message if isinstance(found, SpecError) else found.reason
+    assert (said, found.pointer, found.hint) == (message, pointer, hint)
+    assert found.text[slice(*found.span)] == shown
+    assert message in str(found)
+
+
+@pytest.mark.parametrize("row", DICTS, ids=lambda row: row[0][:60])
+def test_a_dict_has_the_same_pointer_and_the_report_the_same_entry(row):
+    schema, error, message, pointer, hint, _ = row
+    value = json.loads(schema)
+    with pytest.raises(error) as caught:
+        json_schema_to_grammar(value)
+    assert caught.value.pointer == pointer
+    report = check_json_schema(value)
+    assert not report.ok
+    entry = next(entry for entry in report.with_status("refused") if entry.pointer == pointer)
+    assert (entry.reason, entry.hint) == (message, hint)

@@ -1,0 +1,168 @@
+"""Options, limits, the report, and text that is no schema at all: only clear errors."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.limits import Limits
+from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from tests.json_schema_support import schemas
+
+OPTIONS = [
+    ({"whitespace": 3}, "option whitespace=3 is not a string", ""),
+    ({"property_order": "sorted"}, "option property_order='sorted' is unknown", "one of declared, any"),
+    ({"numbers": "float"}, "option numbers='float' is unknown", "one of json, plain"),
+    ({"format": "check"}, "option format='check' is unknown", "one of assert, annotate"),
+    ({"unknown_format": "warn"}, "option unknown_format='warn' is unknown", "one of refuse, ignore"),
+    ({"draft": "draft5"}, "option draft='draft5' is unknown", "one of draft4, draft6, draft7, 2019-09, 2020-12"),
+    ({"max_string": -1}, "option max_string=-1 is not an integer of at least 0", ""),
+    ({"max_items": True}, "option max_items=True is not an integer of at least 0", ""),
+    ({"max_digits": 0}, "option max_digits=0 is not an integer of at least 1", ""),
+    ({"separators": ","}, "option separators=',' is not a pair of strings", "such as (', ', ': ')"),
+    ({"separators": (";", ":")}, "separator ';' is not ',' with JSON whitespace around it", ""),
+    ({"indent": "x"}, "option indent='x' is not JSON whitespace", ""),
+    ({"indent": 1.5}, "option indent=1.5 is not an integer or a string of whitespace", ""),
+    ({"indent": 2, "whitespace": "compact"},
+     "options separators and indent fix every gap, so whitespace cannot be given as well",
+     "leave whitespace at its default"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message", "hint"), OPTIONS)
+def test_options_are_checked(options, message, hint):
+    with pytest.raises(SpecError) as caught:
+        JsonSchemaOptions(**options)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_whitespace_regex_errors_show_the_regex():
+    with pytest.raises(SpecError) as caught:
+        json_schema_to_grammar(True, JsonSchemaOptions(whitespace="[ "))
+    assert caught.value.message.startswith("option whitespace: ") and caught.value.text == "[ "
+
+
+def test_indent_needs_a_bounded_depth():
+    for schema, pointer in (({"type": "array"}, ""), ({"type": "array", "items": {"$ref": "#"}}, "")):
+        with pytest.raises(UnsupportedError) as caught:
+            json_schema_to_grammar(schema, JsonSchemaOptions(indent=2))
+        assert caught.value.pointer == pointer and "bounded depth" in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "pointer"),
+    [
+        ({"const": float("nan")}, "nan is not a JSON number", "/const"),
+        ({"enum": [1, {2: 3}]}, "the key 2 is not a string", "/enum/1"),
+        ({"default": {"a": {1, 2}}}, "a set is not a JSON value", "/default/a"),
+        ({"const": 10**5000}, "an integer of more than 4,000 digits", "/const"),
+        ({"const": b"a"}, "a bytes is not a JSON value", "/const"),
+    ],
+)
+def test_python_values_that_are_not_json(value, message, pointer):
+    with pytest.raises(SpecError) as caught:
+        json_schema_to_grammar(value)
+    assert (caught.value.message, caught.value.pointer) == (message, pointer)
+    assert not check_json_schema(value).ok
+
+
+def _nested(depth):
+    schema = {}
+    for _ in range(depth):
+        schema = {"items": schema}
+    return schema
+
+
+LIMITS = [
+    ("depth", _nested(600), Limits()),
+    ("depth", _nested(20), Limits(depth=10)),
+    ("depth", '{"items":' * 5000 + "{}" + "}" * 5000, Limits()),
+    ("spec_length", '{"description": "' + "x" * 100 + '"}', Limits(spec_length=100)),
+    ("nodes", {"enum": list(range(200))}, Limits(nodes=100)),
+    ("nodes", {"allOf": [{"anyOf": [{"minLength": i}, {"maxLength": i}]} for i in range(40)]}, Limits()),
+    ("nodes", {"properties": {f"p{i}": {} for i in range(1000)}, "minProperties": 900}, Limits(nodes=100_000)),
+    ("nodes", '{"const": 1e999999}', Limits()),
+    ("nodes", '{"minimum": -1e-999999}', Limits()),
+    ("nodes", '{"minimum": 0.' + "7" * 3000 + "}", Limits()),
+    ("seconds", {"properties": {f"p{i}": {} for i in range(100)}}, Limits(seconds=0.0)),
+]
+
+
+@pytest.mark.parametrize(("limit", "schema", "limits"), LIMITS, ids=range(len(LIMITS)))
+def test_limits(limit, schema, limits):
+    with pytest.raises(LimitExceeded) as caught:
+        json_schema_to_grammar(schema, limits=limits)
+    assert caught.value.limit == limit and caught.value.given > caught.value.allowed
+    report = check_json_schema(schema, limits=limits)
+    assert isinstance(report.error, LimitExceeded)
+
+
+def test_a_self_containing_dict_is_refused():
+    loop = {}
+    loop["items"] = loop
+    with pytest.raises(LimitExceeded):
+        json_schema_to_grammar(loop)
+
+
+REPORT = """{
+  "$schema": "http://json-schema.org/draft-07/schema#",
+  "title": "T",
+  "x-order": 1,
+  "type": "object",
+  "properties": {
+    "a": {"type": "integer", "format": "int32"},
+    "b": {"$ref": "#/definitions/d", "minLength": 3},
+    "c": {"prefixItems": []}
+  },
+  "definitions": {"d": {"type": "string"}, "unused": {"not": {}}}
+}"""
+
+
+def test_report():
+    report = check_json_schema(REPORT, JsonSchemaOptions(unknown_format="ignore"))
+    found = {(entry.pointer, entry.status): entry.reason for entry in report.entries}
+    assert report.ok
+    assert found["/type", "enforced"] == ""
+    assert found["/title", "annotation"] == ""
+    assert found["/x-order", "ignored"] == "unknown keyword"
+    assert found["/properties/a/format", "ignored"] == "formats are not enforced, as the options ask"
+    assert found["/properties/b/minLength", "ignored"] == "draft7 ignores what stands next to $ref"
+    assert found["/properties/c/prefixItems", "ignored"] == "not a keyword of draft7"
+    assert found["/definitions/unused/not", "refused"] == "the keyword 'not' is not enforced yet"
+    assert "written twice" in found["", "note"]
+    assert "exponent" in found["/properties/a", "note"]
+    assert str(report).endswith("compiles")
+    assert {entry.pointer for entry in report.with_status("refused")} == {"/definitions/unused/not"}
+
+
+@given(schemas())
+def test_a_report_agrees_with_compiling(schema):
+    report = check_json_schema(schema)
+    try:
+        json_schema_to_grammar(schema)
+    except GuidedError as error:
+        assert str(report.error) == str(error)
+    else:
+        assert report.ok and not report.with_status("refused")
+
+
+_PIECES = st.sampled_from([*'{}[],:"-1', "\\", "type", '"string"', '"$ref"', '"#"', "e9", "null", "NaN", "\ud800"])
+
+
+@given(st.lists(_PIECES | st.characters(), max_size=40).map("".join))
+def test_any_text_compiles_or_is_refused(text):
+    report = check_json_schema(text)
+    assert report.ok or isinstance(report.error, GuidedError)
+    str(report)
+
+
+@given(schemas(), st.data())
+def test_damaged_schemas_compile_or_are_refused(schema, data):
+    text = json.dumps(schema)
+    at = data.draw(st.integers(0, len(text)))
+    text = text[:at] + data.draw(_PIECES) + text[at + data.draw(st.integers(0, 3)) :]
+    report = check_json_schema(text)
+    if isinstance(report.error, SpecError | UnsupportedError):
+        assert 0 <= report.error.span[0] <= report.error.span[1] <= len(report.error.text) + 1
