@@ -16,8 +16,13 @@ struct Piece {  // offsets relative to the digits read so far
 std::vector<Piece> clip(const std::vector<Piece>& pieces, int64_t from, int64_t to) {
   std::vector<Piece> out;
   auto it = std::lower_bound(pieces.begin(), pieces.end(), from, [](const Piece& p, int64_t x) { return p.hi < x; });
-  for (; it != pieces.end() && it->lo <= to; ++it)
-    out.push_back({std::max(it->lo, from) - from, std::min(it->hi, to) - from, it->to});
+  for (; it != pieces.end() && it->lo <= to; ++it) {
+    Piece p{std::max(it->lo, from) - from, std::min(it->hi, to) - from, it->to};
+    if (!out.empty() && out.back().to == p.to && out.back().hi + 1 == p.lo)
+      out.back().hi = p.hi;  // equal remainders must look equal
+    else
+      out.push_back(p);
+  }
   return out;
 }
 
@@ -77,31 +82,36 @@ class Encoder {
     std::vector<Piece> pieces = residuals_[id].pieces;  // residuals_ grows below
     bool last = digit + 1 == static_cast<int>(form->digits.size());
     int64_t rest = form->rest[digit];
+    auto push = [&](int b, int32_t border, int32_t residual) {
+      if (!live_.has(static_cast<uint8_t>(b))) return;
+      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border && steps.back().residual == residual)
+        steps.back().hi = b;
+      else
+        steps.push_back({b, b, border, residual});
+    };
     for (const DigitSpan& span : form->digits[digit]) {
-      meter_.work(span.high - span.low + 1);
-      for (int b = span.low; b <= span.high; ++b) {
-        if (!live_.has(static_cast<uint8_t>(b))) continue;
+      // Only the bytes whose values meet the pieces.
+      int low = span.low, high = span.high;
+      if (span.step > 0) {
+        int64_t first = pieces.front().lo - rest - span.value, final = pieces.back().hi - span.value;
+        if (final < 0) continue;
+        if (first > 0) low += static_cast<int>(std::min<int64_t>((first + span.step - 1) / span.step, 256));
+        high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
+      }
+      meter_.work(std::max(0, high - low + 1));
+      if (last) {
+        size_t at = 0;
+        for (int b = low; b <= high; ++b) {
+          int64_t value = span.value + (b - span.low) * span.step;
+          while (at < pieces.size() && pieces[at].hi < value) ++at;
+          if (at < pieces.size() && pieces[at].lo <= value) push(b, pieces[at].to, -1);
+        }
+        continue;
+      }
+      for (int b = low; b <= high; ++b) {
         int64_t value = span.value + (b - span.low) * span.step;
         std::vector<Piece> part = clip(pieces, value, value + rest);
-        if (part.empty()) continue;
-        for (size_t i = 1; i < part.size();) {  // join equal neighbours: equal remainders must look equal
-          if (part[i].to == part[i - 1].to && part[i].lo == part[i - 1].hi + 1) {
-            part[i - 1].hi = part[i].hi;
-            part.erase(part.begin() + static_cast<std::ptrdiff_t>(i));
-          } else {
-            ++i;
-          }
-        }
-        Step step{b, b, -1, -1};
-        if (last)
-          step.border = part[0].to;
-        else
-          step.residual = residual_of(form, digit + 1, std::move(part));
-        if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == step.border &&
-            steps.back().residual == step.residual)
-          steps.back().hi = b;
-        else
-          steps.push_back(step);
+        if (!part.empty()) push(b, -1, residual_of(form, digit + 1, std::move(part)));
       }
     }
     steps_[id] = std::move(steps);

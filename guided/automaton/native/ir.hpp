@@ -18,6 +18,8 @@ struct IrNode {
   int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
   int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node
   std::vector<uint8_t> required, repeatable;  // Permutation
+  Digest digest;                              // of the whole subtree
+  bool closed = true;                         // no rule, token or permutation anywhere in it
 };
 
 struct IrGrammar {
@@ -26,6 +28,7 @@ struct IrGrammar {
   std::vector<std::string> names;
   int32_t start = 0;
   std::vector<Encoding> encodings;  // 0 is UTF-8
+  std::vector<Digest> encoding_digests;
 };
 
 }  // namespace guided

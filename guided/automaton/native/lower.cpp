@@ -29,6 +29,7 @@ class Lowerer {
     for (size_t i = 0; i < pending_.size(); ++i) {
       Pending p = pending_[i];
       if (p.synthetic) continue;
+      if (from_cache(i, p)) continue;
       Nfa nfa;
       nfa.start = nfa.add();
       nfa.final = nfa.add();
@@ -36,8 +37,10 @@ class Lowerer {
       if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
       current_origin_ = p.rule;
       if (in_flat_) open_rules_[p.rule] = 1;
+      size_t rules_before = rules_.size();
       build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
       rules_[i].dfa = finish(nfa);
+      rules_[i].keep = rules_[i].keep && rules_.size() == rules_before;
       rules_[i].origin = p.rule;
     }
     out.rules = std::move(rules_);
@@ -49,6 +52,23 @@ class Lowerer {
     int32_t rule, encoding;
     bool synthetic;
   };
+
+  // A rule that is regular by itself may be known from an earlier grammar.
+  bool from_cache(size_t i, const Pending& p) {
+    const IrNode& node = ir_.nodes[ir_.rules[p.rule]];
+    if (!options_.cache || options_.flat || !node.closed) return false;
+    Digest key = node.digest;
+    key.add(ir_.encoding_digests[p.encoding]);
+    rules_[i].keep = true;
+    rules_[i].key = key;
+    std::shared_ptr<const Dfa> known = options_.cache->find(key);
+    if (!known) return false;
+    rules_[i].dfa = *known;
+    rules_[i].encoded = true;
+    rules_[i].keep = false;
+    rules_[i].origin = p.rule;
+    return true;
+  }
 
   // ---- which nodes and rules contain the empty string
   bool nullable(int32_t id, int depth = 0) const {
@@ -491,13 +511,33 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
 
 }  // namespace
 
+std::shared_ptr<const Dfa> RuleCache::find(const Digest& key) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto it = map_.find(key);
+  return it == map_.end() ? nullptr : it->second;
+}
+
+void RuleCache::insert(const Digest& key, std::shared_ptr<const Dfa> dfa) {
+  constexpr size_t kMostStates = 200000;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (states_ > kMostStates) {
+    map_.clear();
+    states_ = 0;
+  }
+  states_ += static_cast<size_t>(dfa->size());
+  map_[key] = std::move(dfa);
+}
+
 LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
   LoweredGrammar out = Lowerer(ir, options, meter).run();
   prune_rules(out.rules, meter);
   out.recursive = calls_itself(out.rules);
   if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
-  for (LoweredRule& rule : out.rules)
-    if (!rule.dfa.empty()) rule.dfa = minimise(encode(rule.dfa, ir.encodings, options.live, meter), meter);
+  for (LoweredRule& rule : out.rules) {
+    if (rule.dfa.empty() || rule.encoded) continue;
+    rule.dfa = minimise(encode(rule.dfa, ir.encodings, options.live, meter), meter);
+    if (rule.keep) options.cache->insert(rule.key, std::make_shared<const Dfa>(rule.dfa));
+  }
   return out;
 }
 

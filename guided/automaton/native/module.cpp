@@ -24,12 +24,12 @@ nb::bytes to_bytes(const std::vector<uint8_t>& v) { return nb::bytes(reinterpret
 class Builder {
  public:
   int32_t chars(const RangeList& ranges) {
-    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}};
+    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, true};
     n.ranges = checked(ranges);
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
-    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}};
+    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, true};
     Py_ssize_t length = PyUnicode_GetLength(text.ptr());
     for (Py_ssize_t i = 0; i < length; ++i) {
       Py_UCS4 c = PyUnicode_ReadChar(text.ptr(), i);
@@ -40,32 +40,32 @@ class Builder {
   }
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
     Kind k = kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And;
-    IrNode n{k, {}, {}, children(items), 0, -1, -1, {}, {}};
+    IrNode n{k, {}, {}, children(items), 0, -1, -1, {}, {}, {}, true};
     return add(std::move(n));
   }
-  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}}); }
+  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, true}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Repeat, {}, {}, children({item}), min, max, -1, {}, {}});
+    return add({Kind::Repeat, {}, {}, children({item}), min, max, -1, {}, {}, {}, true});
   }
   int32_t length(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Length, {}, {}, children({item}), min, max, -1, {}, {}});
+    return add({Kind::Length, {}, {}, children({item}), min, max, -1, {}, {}, {}, true});
   }
   int32_t encoded(int32_t item, int32_t encoding) {
     if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
-    return add({Kind::Encoded, {}, {}, children({item}), 0, -1, encoding, {}, {}});
+    return add({Kind::Encoded, {}, {}, children({item}), 0, -1, encoding, {}, {}, {}, true});
   }
-  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}}); }
+  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, true}); }
   int32_t special(int32_t token) {
     if (token < 0 || token >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
-    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}});
+    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}, {}, true});
   }
   int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
     bounds(min, max);
     if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
-    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, children({separator})[0], {}, {}};
+    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, children({separator})[0], {}, {}, {}, true};
     n.required.assign(required.begin(), required.end());
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
@@ -95,6 +95,18 @@ class Builder {
       }
       e.forms.push_back(std::move(form));
     }
+    Digest d;
+    for (const Form& form : e.forms) {
+      for (const Range& r : form.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
+      for (const auto& digit : form.digits) {
+        d.add(digit.size());
+        for (const DigitSpan& s : digit) {
+          d.add(static_cast<uint64_t>(s.low) << 8 | static_cast<uint64_t>(s.high));
+          d.add(static_cast<uint64_t>(s.value) << 24 | static_cast<uint64_t>(s.step));
+        }
+      }
+    }
+    ir_.encoding_digests.push_back(d);
     ir_.encodings.push_back(std::move(e));
     return static_cast<int32_t>(ir_.encodings.size()) - 1;
   }
@@ -114,6 +126,7 @@ class Builder {
     LowerOptions options;
     options.live = vocabulary->live;
     options.flat = !vocabulary->byte_complete;
+    options.cache = &vocabulary->rules;
     std::unique_ptr<Grammar> grammar;
     try {
       grammar = assemble(lower(ir_, options, meter), ir_.names);
@@ -150,6 +163,19 @@ class Builder {
     return items;
   }
   int32_t add(IrNode n) {
+    Digest& d = n.digest;
+    d.add(static_cast<uint64_t>(n.kind));
+    for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
+    d.add(n.text.size());
+    for (uint32_t c : n.text) d.add(c);
+    d.add(static_cast<uint64_t>(n.min));
+    d.add(static_cast<uint64_t>(n.max));
+    if (n.kind == Kind::Encoded) d.add(ir_.encoding_digests[n.ref]);
+    n.closed = n.kind != Kind::Ref && n.kind != Kind::Special && n.kind != Kind::Permutation;
+    for (int32_t c : n.items) {
+      d.add(ir_.nodes[c].digest);
+      n.closed = n.closed && ir_.nodes[c].closed;
+    }
     ir_.nodes.push_back(std::move(n));
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }

@@ -10,7 +10,10 @@
 // frame at its bound never starts one), `Put` and `More` of a permutation's seen-set.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir.hpp"
@@ -24,8 +27,24 @@ struct Effect {
   int64_t a = 0, b = -1;  // Inc: the shortest and longest (-1: unbounded) rest, in counts, after this one. Put: a = member
 };
 
+// Byte automata of rules that are regular by themselves, by content: every JSON grammar has the same number and string.
+// One per vocabulary (what its bytes cannot write is left out). Thread-safe; emptied when it grows too large.
+class RuleCache {
+ public:
+  std::shared_ptr<const Dfa> find(const Digest& key) const;
+  void insert(const Digest& key, std::shared_ptr<const Dfa> dfa);
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<Digest, std::shared_ptr<const Dfa>, DigestHash> map_;
+  size_t states_ = 0;
+};
+
 struct LoweredRule {
   Dfa dfa;
+  bool encoded = false;   // the automaton is over bytes already
+  bool keep = false;      // regular by itself: goes into the cache under `key`
+  Digest key;
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;
@@ -42,6 +61,7 @@ struct LoweredGrammar {
 
 struct LowerOptions {
   ByteSet live;      // bytes that occur in some token
+  RuleCache* cache = nullptr;
   bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
 };
 

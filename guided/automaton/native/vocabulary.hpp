@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rules.hpp"
 #include "token_trie.hpp"
 
 namespace guided {
@@ -52,6 +53,7 @@ struct TokenVocabulary {
   bool all_text;      // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
+  mutable RuleCache rules;
 
   bool textual(int32_t id) const { return id >= 0 && id < static_cast<int32_t>(tokens.size()) && !tokens[id].empty(); }
   bool is_end(int32_t id) const;
