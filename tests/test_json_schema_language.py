@@ -214,6 +214,11 @@ def test_deep_constants():
     grammar = json_schema_to_grammar({"const": value})
     assert accepts(grammar, json.dumps(value).encode())
     assert not accepts(grammar, json.dumps([value]).encode())
+    deep, inner = [[1]], {"enum": [[[2]]]}
+    for _ in range(12):
+        deep, inner = [deep], {"items": inner}
+    with pytest.raises(SpecError):
+        json_schema_to_grammar({"const": deep, **inner})
 
 
 _PARTS = ({"type": "string"}, {"type": "integer"}, {"minLength": 2}, {"const": 1}, {"const": "ab"}, {"maximum": 1})

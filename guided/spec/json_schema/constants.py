@@ -55,15 +55,16 @@ class Constants:
             return self._lowering.rule(
                 key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
             )
-        shapes = self._lowering.shapes(goal)
-        parts = [node for shape in shapes if (node := self._in_shape(value, shape, level, nested)) is not None]
+        parts = []
+        for shape in self._lowering.shapes(goal):
+            if shape.values is None or canonical(value) in map(canonical, shape.values):
+                node = self._in_shape(value, shape, level, nested)
+                parts += [] if node is None else [node]
         unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
         return None if not unique else unique[0] if len(unique) == 1 else Alt(tuple(unique))
 
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if json_type(value) not in shape.types:
-            return None
-        if nested and shape.values is not None and canonical(value) not in map(canonical, shape.values):
             return None
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
