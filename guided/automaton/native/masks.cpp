@@ -13,9 +13,9 @@ constexpr size_t kMaxSparse = 3000;         // a recipe with more single ids get
 
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
   TokenSet out;
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (ids.size() < std::min<size_t>(kDenseFrom, static_cast<size_t>(words) * 2 + 8)) {
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     out.sparse = std::move(ids);
     return out;
   }
@@ -73,26 +73,13 @@ class TableWalk {
   }
 
   std::shared_ptr<TokenTable> run() {
-    int32_t start = arena_.lone(thread_);
-    struct Frame {
-      int32_t node, state, depth;
-    };
-    std::vector<Frame> stack{{0, start, 0}};
     const TokenTrie& trie = vocabulary_.trie;
-    while (!stack.empty() && !table_->overflow) {
-      Frame f = stack.back();
-      stack.pop_back();
-      const TokenTrie::Node& node = trie.nodes()[f.node];
-      if (node.payload_hi > node.payload_lo) accept(node, f.state);
-      if (node.children == 0) continue;
-      if (f.depth > 0) leave(f.node, f.state, f.depth);
-      trie.children(f.node, arena_.config(f.state).bytes, [&](int32_t c) {
-        uint8_t byte = trie.nodes()[c].byte;
-        int32_t next = arena_.peek(f.state, byte);
-        if (next == kUnknown) next = arena_.step(f.state, byte);
-        if (next != kDead) stack.push_back({c, next, f.depth + 1});
-      });
-    }
+    walk_nodes(arena_, trie, arena_.lone(thread_), [&](int32_t n, int32_t state, int32_t depth) {
+      const TokenTrie::Node& node = trie.nodes()[n];
+      if (node.payload_hi > node.payload_lo) accept(node, state);
+      if (depth > 0 && node.children > 0) leave(n, state, depth);
+      return !table_->overflow;
+    });
     finish();
     return table_;
   }
@@ -106,8 +93,11 @@ class TableWalk {
       accepted_.insert(accepted_.end(), from, to);
       return;
     }
-    auto& ids = *label_slot(state);
-    ids.insert(ids.end(), from, to);
+    if (state != last_state_) {
+      last_slot_ = label_slot(state);
+      last_state_ = state;
+    }
+    last_slot_->insert(last_slot_->end(), from, to);
   }
 
   std::vector<int32_t>* label_slot(int32_t state) {
@@ -190,6 +180,8 @@ class TableWalk {
   std::unordered_map<int32_t, std::vector<int32_t>*> slots_;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
+  int32_t last_state_ = -1;
+  std::vector<int32_t>* last_slot_ = nullptr;
 };
 
 Thread MaskBuilder::table_thread(const Thread& t) const {

@@ -107,25 +107,50 @@ class MaskBuilder {
 
 // ---- walking
 
+// A breadth-first walk of the trie along the automaton. Nodes are numbered breadth first, so memory is read in order;
+// most neighbours are met in one state, whose row is looked up once. visit(node number, state, depth) is called for
+// every node that is reached, and says whether to go on below it.
 template <class Visit>
-void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
-  struct Frame {
+void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+  struct Item {
     int32_t node, state;
   };
-  std::vector<Frame> stack{{0, state}};
-  while (!stack.empty()) {
-    Frame f = stack.back();
-    stack.pop_back();
-    const TokenTrie::Node& node = trie.nodes()[f.node];
-    if (node.payload_hi > node.payload_lo) visit(node, f.state);
-    if (node.children == 0) continue;
-    trie.children(f.node, arena.config(f.state).bytes, [&](int32_t c) {
+  std::vector<Item> queue{{0, state}};
+  size_t level_end = 1;
+  int32_t depth = 0, row_of = -1;
+  const std::atomic<int32_t>* row = nullptr;
+  const Config* config = nullptr;
+  for (size_t head = 0; head < queue.size(); ++head) {
+    if (head == level_end) {
+      ++depth;
+      level_end = queue.size();
+    }
+    const Item item = queue[head];
+    if (!visit(item.node, item.state, depth) || trie.nodes()[item.node].children == 0) continue;
+    if (item.state != row_of || !row) {
+      row_of = item.state;
+      config = &arena.config(item.state);
+      row = config->row.load(std::memory_order_relaxed);
+    }
+    trie.children(item.node, config->bytes, [&](int32_t c) {
       uint8_t byte = trie.nodes()[c].byte;
-      int32_t next = arena.peek(f.state, byte);
-      if (next == kUnknown) next = arena.step(f.state, byte);
-      if (next != kDead) stack.push_back({c, next});
+      int32_t next = row ? row[byte].load(std::memory_order_relaxed) - 2 : kUnknown;
+      if (next == kUnknown) {
+        next = arena.step(item.state, byte);
+        row = config->row.load(std::memory_order_relaxed);
+      }
+      if (next != kDead) queue.push_back({c, next});
     });
   }
+}
+
+template <class Visit>
+void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+  walk_nodes(arena, trie, state, [&](int32_t n, int32_t after, int32_t) {
+    const TokenTrie::Node& node = trie.nodes()[n];
+    if (node.payload_hi > node.payload_lo) visit(node, after);
+    return true;
+  });
 }
 
 // Whether a whole token may end in this state (see Position::boundary).
