@@ -1,0 +1,77 @@
+# `make demo` and `make test` each set everything up in .venv on their own; the second run skips what is done.
+#
+#   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
+#   make test      lint and the hermetic tests
+#   make lint      ruff, mypy, import-linter
+#   make bench     the benchmarks, beside other libraries   (installs these)
+#   make docs      runs the notebooks
+#   make clean     removes .venv and what was built
+#
+# PYTHON=/path/to/python3.12   the Python to use (3.11 or newer)
+# CXX=/path/to/g++             the C++20 compiler to use
+# TORCH=torch==2.13.0          what pip installs as PyTorch, before anything else; with TORCH=torch you take your
+#                              platform's own default build, with CUDA where that is the default
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH ?= torch==2.13.0
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/automaton/native/*)
+
+export CXX
+ifneq ($(origin CXX),environment)
+ifneq ($(origin CXX),command line)
+unexport CXX
+endif
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+
+help:
+	@sed -n '3,13s/^# \{0,1\}//p' Makefile
+
+# torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
+$(VENV)/.torch:
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; \
+	echo "== a virtual environment in $(VENV), with $$python" >&2; \
+	"$$python" -m venv $(VENV)
+	@echo "== PyTorch: $(TORCH)" >&2
+	@$(PIP) install $(TORCH)
+	@touch $@
+
+# Built again where the C++ sources or the project file change; Python files are used where they lie.
+$(VENV)/.installed: $(VENV)/.torch $(NATIVE)
+	@echo "== guided, with its C++ core (about a minute)" >&2
+	@$(PIP) install -e ".[engine,test]"
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@echo "== what the benchmarks compare with" >&2
+	@$(PIP) install -e ".[engine,test,bench]"
+	@touch $@
+
+demo: $(VENV)/.installed
+	@$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.installed
+	@for notebook in notebooks/*.ipynb; do \
+		echo "== $$notebook" >&2; \
+		$(BIN)/python -m nbclient.cli "$$notebook" || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist
