@@ -1,0 +1,193 @@
+"""What a worker does for its engine: each job is a function of a `Place` that returns plain numbers.
+
+Times are nanoseconds from `time.perf_counter_ns` around the call alone, the garbage collector off. Memory is the
+resident set of the process, before and after.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks import llama3
+from benchmarks.engines import ENGINES
+
+__all__ = ["Place", "budgets", "compile_times", "nest", "prepare_again", "recompile", "walk", "warm"]
+
+_clock = time.perf_counter_ns
+
+
+class Place:
+    """A process's engine, its vocabulary, and the grammars that it holds by name."""
+
+    def __init__(self, engine: str, vocabulary: Path) -> None:
+        self.tokens = llama3.load(vocabulary)
+        self.tokens.encode("tables of the encoder are not part of any measurement")
+        self.tokens.spelled  # noqa: B018  (computed before the clock starts)
+        _import(ENGINES[engine])
+        self.make = ENGINES[engine]
+        before, start = resident(), _clock()
+        self.engine = self.make(self.tokens)
+        took = _clock() - start
+        self.row, self.words = self.engine.row()
+        self.prepared = {"ns": took, "bytes": resident() - before, "base": before}
+        self.grammars: dict[str, Any] = {}
+
+
+def _import(engine: Any) -> None:
+    """Import the library before anything is timed."""
+    import importlib
+
+    importlib.import_module(engine.package)
+    if engine.package == "llguidance":
+        importlib.import_module("llguidance.tiktoken")
+        importlib.import_module("llguidance.numpy")
+    if engine.package == "xgrammar":
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def resident() -> int:
+    """Bytes of memory that the process holds."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def prepare_again(place: Place, times: int) -> list[int]:
+    """Prepare the vocabulary anew, so often."""
+    out = []
+    for _ in range(times):
+        start = _clock()
+        engine = place.make(place.tokens)
+        out.append(_clock() - start)
+        del engine
+    return out
+
+
+def warm(place: Place, specs: list[tuple[str, str, list[str]]]) -> int:
+    """Compile and walk (kind, text, instances) that are not measured; returns how many were refused."""
+    refused = 0
+    for kind, text, instances in specs:
+        try:
+            compiled = place.engine.compile(kind, text)
+        except Exception:  # a warm-up that is refused warms all the same
+            refused += 1
+            continue
+        for instance in instances:
+            _walk(place, compiled, place.tokens.encode(instance))
+    return refused
+
+
+def compile_times(place: Place, name: str, kind: str, text: str, repeats: int) -> dict[str, Any]:
+    """Compile and keep under `name`: ns to the grammar and to its first mask, each from nothing; bytes of growth.
+
+    The first of each list is the first in the process (tables of a library's own included). A compilation of more than
+    a second is repeated once only.
+    """
+    engine = place.engine
+    out: dict[str, Any] = {"compile": [], "first": []}
+    for _ in range(repeats):
+        place.grammars.pop(name, None)
+        engine.forget()
+        before, start = resident(), _clock()
+        compiled = engine.compile(kind, text)
+        compiled_at = _clock()
+        matcher = engine.matcher(compiled)
+        engine.fill(matcher, place.row)
+        first = _clock()
+        place.grammars[name] = compiled
+        out["compile"].append(compiled_at - start)
+        out["first"].append(first - start)
+        out.setdefault("bytes", resident() - before)
+        if first - start > 10**9 and len(out["first"]) == 2:
+            break
+    return out
+
+
+def recompile(place: Place, name: str, kind: str, text: str) -> None:
+    """A grammar that has seen nothing, under `name`."""
+    place.grammars.pop(name, None)
+    place.engine.forget()
+    place.grammars[name] = place.engine.compile(kind, text)
+
+
+def walk(place: Place, name: str, text: str, most: int | None = None) -> dict[str, Any]:
+    """Follow an instance: ns of each mask and of each step, the end's mask included, and the growth in bytes."""
+    before = resident()
+    out = _walk(place, place.grammars[name], place.tokens.encode(text)[:most], ends=most is None)
+    return out | {"bytes": resident() - before}
+
+
+def _walk(place: Place, compiled: Any, ids: list[int], *, ends: bool = True) -> dict[str, Any]:
+    """`stopped`: at which token the instance was refused, None: nowhere."""
+    engine, row, words = place.engine, place.row, place.words
+    matcher = engine.matcher(compiled)
+    fills, accepts = [], []
+    out: dict[str, Any] = {"fills": fills, "accepts": accepts, "stopped": None}
+    for id in ids:
+        start = _clock()
+        engine.fill(matcher, row)
+        fills.append(_clock() - start)
+        accepted = bool(int(words[id >> 5]) >> (id & 31) & 1)
+        if accepted:
+            start = _clock()
+            accepted = engine.accept(matcher, id)
+            accepts.append(_clock() - start)
+        if not accepted:
+            return out | {"stopped": len(fills) - 1}
+    if ends:
+        start = _clock()
+        engine.fill(matcher, row)
+        fills.append(_clock() - start)
+        end = place.tokens.end
+        if not int(words[end >> 5]) >> (end & 31) & 1:
+            out["stopped"] = len(ids)
+    return out
+
+
+def nest(place: Place, text: str, depth: int) -> dict[str, int]:
+    """Open and close `depth` arrays, a mask at each step: ns in and out, bytes of growth."""
+    engine, row = place.engine, place.row
+    opening, closing = (place.tokens.ranks[byte] for byte in (b"[", b"]"))
+    compiled = engine.compile("json_schema", text)
+    before = resident()
+    matcher = engine.matcher(compiled)
+    times = []
+    for token in (opening, closing):
+        start = _clock()
+        for _ in range(depth):
+            engine.fill(matcher, row)
+            if not engine.accept(matcher, token):
+                raise RuntimeError("an array was refused")
+        times.append(_clock() - start)
+    return {"in": times[0], "out": times[1], "bytes": resident() - before}
+
+
+def budgets(place: Place, name: str, text: str, slacks: list[int]) -> dict[str, Any]:
+    """guided alone: at each position of an instance, ns of the plain mask and of masks with a budget.
+
+    `plain`, and `first` and `again`: a budget of 1,000 tokens that shrinks as the text grows, over states that have and
+    have not been asked for one; `slack`: for each of `slacks` a budget of so many tokens more than are needed.
+    """
+    matcher, row = place.engine.matcher(place.grammars[name]), place.row
+    out: dict[str, Any] = {"plain": [], "first": [], "again": [], "slack": {slack: [] for slack in slacks}}
+
+    def timed(budget: int | None) -> int:
+        start = _clock()
+        matcher.fill_next_token_bitmask(row, 0, max_tokens=budget)
+        return _clock() - start
+
+    for step, id in enumerate(place.tokens.encode(text)):
+        timed(None)
+        out["plain"].append(timed(None))
+        needed = matcher.min_tokens_to_finish()
+        out["first"].append(timed(needed + 1000 - step))
+        out["again"].append(timed(needed + 1000 - step))
+        for slack in slacks:
+            timed(needed + slack)
+            out["slack"][slack].append(timed(needed + slack))
+        matcher.accept_token(id)
+    return out
