@@ -46,6 +46,7 @@ class Lowering:
         self._names: dict[object, str] = {}
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self._reasons: list[tuple[str, str]] = []
+        self._nested: set[Goal] = set()
 
     def grammar(self) -> Grammar:
         """The whole grammar; SpecError where no value satisfies the schema."""
@@ -95,7 +96,8 @@ class Lowering:
         if len(shapes) <= _SMALL and all(map(self._is_small, shapes)):
             return self.in_place(goal, level)
         level = level if self.layout.indent is not None else 0
-        if level > self._limits.depth or (level and goal == ()):
+        self._nested.add(goal)
+        if level > len(self._nested) or (level and goal == ()):  # more levels than goals: one stands inside itself
             self._refuse_indent(goal)
         where = goal[0].where if goal else ""
         label = " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4])) if goal else "json value"
