@@ -24,9 +24,22 @@ TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
   return out;
 }
 
+TokenSet make_token_set(std::vector<uint32_t> bits) {
+  size_t count = 0;
+  for (uint32_t w : bits) count += static_cast<size_t>(__builtin_popcount(w));
+  TokenSet out;
+  if (count >= std::min<size_t>(kDenseFrom, bits.size() * 2 + 8)) {
+    out.dense = std::move(bits);
+    return out;
+  }
+  for (size_t w = 0; w < bits.size(); ++w)
+    for (uint32_t x = bits[w]; x; x &= x - 1) out.sparse.push_back(static_cast<int32_t>(w * 32) + __builtin_ctz(x));
+  return out;
+}
+
 size_t TokenTable::bytes() const {
   size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder);
-  for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.size() * 4;
+  for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.bytes();
   return n;
 }
 
@@ -36,13 +49,15 @@ const TokenSet& TokenTable::allowed(int64_t room, int64_t missing, int32_t words
   std::lock_guard<std::mutex> lock(mutex_);
   auto& set = near_bounds_[{room, missing}];
   if (!set) {
-    std::vector<int32_t> ids;
+    std::vector<uint32_t> bits(static_cast<size_t>(words), 0);
     for (const auto& [label, tokens] : labels) {
       bool ok = label.stay >= 0 && label.stay <= room;
       for (int32_t leave : label.leave) ok |= leave >= missing && leave <= room;
-      if (ok) ids.insert(ids.end(), tokens.begin(), tokens.end());
+      if (!ok) continue;
+      for (size_t w = 0; w < tokens.dense.size(); ++w) bits[w] |= tokens.dense[w];
+      for (int32_t id : tokens.sparse) set_bit(bits.data(), id);
     }
-    set = std::make_unique<TokenSet>(make_token_set(std::move(ids), words));
+    set = std::make_unique<TokenSet>(make_token_set(std::move(bits)));
   }
   return *set;
 }
@@ -76,8 +91,13 @@ class TableWalk {
     const TokenTrie& trie = vocabulary_.trie;
     walk_nodes(arena_, trie, arena_.lone(thread_), [&](int32_t n, int32_t state, int32_t depth) {
       const TokenTrie::Node& node = trie.nodes()[n];
-      if (node.payload_hi > node.payload_lo) accept(node, state);
-      if (depth > 0 && node.children > 0) leave(n, state, depth);
+      if (state != state_) enter(state);
+      if (node.children > 0 && (node.below & ~loops_) == 0 && depth > 0) {
+        take(node.payload_lo, node.subtree_hi);
+        return false;
+      }
+      take(node.payload_lo, node.payload_hi);
+      if (exits_ && depth > 0 && node.children > 0) leave(n, state, depth);
       return !table_->overflow;
     });
     finish();
@@ -85,32 +105,48 @@ class TableWalk {
   }
 
  private:
-  void accept(const TokenTrie::Node& node, int32_t state) {
-    if (!at_boundary(arena_, state)) return;
-    const auto& payloads = vocabulary_.trie.payloads();
-    auto from = payloads.begin() + node.payload_lo, to = payloads.begin() + node.payload_hi;
-    if (!table_->relative) {
-      accepted_.insert(accepted_.end(), from, to);
-      return;
+  // What is the same for all nodes that are met in one state.
+  void enter(int32_t state) {
+    state_ = state;
+    const Config& c = arena_.config(state);
+    exits_ = c.count > 0 && c.threads[c.count - 1].pos == kExit;
+    ends_ = at_boundary(arena_, state) ? bits_of(state).data() : nullptr;
+    auto [it, fresh] = loops_of_.try_emplace(state, uint8_t{0});
+    // A table under a counter has no loops: every step counts. An exit must be seen at every node.
+    if (fresh && !table_->relative && !exits_ && ends_) {
+      uint8_t broken = 0;
+      for (int b = 0; b < 256; ++b) {
+        uint8_t byte = static_cast<uint8_t>(b), kind = TokenTrie::kind(byte);
+        if (broken & kind || !vocabulary_.live.has(byte)) continue;
+        if (!c.bytes.has(byte) || arena_.step(state, byte) != state) broken |= kind;
+      }
+      it->second = static_cast<uint8_t>(~broken);
     }
-    if (state != last_state_) {
-      last_slot_ = label_slot(state);
-      last_state_ = state;
-    }
-    last_slot_->insert(last_slot_->end(), from, to);
+    loops_ = it->second;
   }
 
-  std::vector<int32_t>* label_slot(int32_t state) {
-    auto it = slots_.find(state);
-    if (it != slots_.end()) return it->second;
+  void take(int32_t from, int32_t to) {
+    if (!ends_) return;
+    const auto& payloads = vocabulary_.trie.payloads();
+    for (int32_t i = from; i < to; ++i) set_bit(ends_, payloads[i]);
+  }
+
+  std::vector<uint32_t>& bits_of(int32_t state) {
     Label label;
-    for (const Thread& t : arena_.config(state)) {
-      if (t.pos == kExit)
-        label.leave.push_back(t.reg);
-      else
-        label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
+    if (table_->relative) {
+      auto it = labels_of_.find(state);
+      if (it != labels_of_.end()) return *it->second;
+      for (const Thread& t : arena_.config(state)) {
+        if (t.pos == kExit)
+          label.leave.push_back(t.reg);
+        else
+          label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
+      }
     }
-    return slots_[state] = &by_label_[label];
+    auto& bits = by_label_[label];
+    bits.resize(static_cast<size_t>(vocabulary_.words));
+    if (table_->relative) labels_of_[state] = &bits;
+    return bits;
   }
 
   // The count of the frame at the bottom; where several frames are possible, the least.
@@ -143,20 +179,23 @@ class TableWalk {
 
   void finish() {
     if (table_->overflow) return;
-    std::vector<uint8_t> taken;
+    std::vector<uint32_t> taken;
     if (!table_->relative) {
-      taken.assign(static_cast<size_t>(vocabulary_.size), 0);
-      for (int32_t id : accepted_) taken[id] = 1;
-      table_->all = make_token_set(std::move(accepted_), vocabulary_.words);
-    }
-    for (auto& [label, ids] : by_label_) {
-      table_->furthest = std::max(table_->furthest, label.stay);
-      for (int32_t l : label.leave) table_->furthest = std::max(table_->furthest, l);
-      if (!ids.empty()) table_->labels.emplace_back(label, std::move(ids));
+      taken = std::move(by_label_[Label{}]);
+      taken.resize(static_cast<size_t>(vocabulary_.words));
+      table_->all = make_token_set(taken);
+    } else {
+      for (auto& [label, bits] : by_label_) {
+        TokenSet set = make_token_set(std::move(bits));
+        if (set.dense.empty() && set.sparse.empty()) continue;
+        table_->furthest = std::max(table_->furthest, label.stay);
+        for (int32_t l : label.leave) table_->furthest = std::max(table_->furthest, l);
+        table_->labels.emplace_back(label, std::move(set));
+      }
     }
     std::vector<TrieEntry> entries;
     for (const Left& l : left_) {
-      if (!taken.empty() && taken[l.token]) continue;
+      if (!taken.empty() && taken[l.token >> 5] >> (l.token & 31) & 1) continue;
       const std::string& text = vocabulary_.tokens[l.token];
       entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
                          static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
@@ -175,13 +214,15 @@ class TableWalk {
   Thread thread_;
   ByteSet follow_;
   std::shared_ptr<TokenTable> table_;
-  std::vector<int32_t> accepted_;
-  std::map<Label, std::vector<int32_t>> by_label_;
-  std::unordered_map<int32_t, std::vector<int32_t>*> slots_;
+  std::map<Label, std::vector<uint32_t>> by_label_;  // mask rows; a plain table has one label
+  std::unordered_map<int32_t, std::vector<uint32_t>*> labels_of_;
+  std::unordered_map<int32_t, uint8_t> loops_of_;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
-  int32_t last_state_ = -1;
-  std::vector<int32_t>* last_slot_ = nullptr;
+  int32_t state_ = -1;  // the state met last, and what enter() found out about it
+  bool exits_ = false;
+  uint8_t loops_ = 0;
+  uint32_t* ends_ = nullptr;
 };
 
 Thread MaskBuilder::table_thread(const Thread& t) const {

@@ -33,6 +33,8 @@ struct TokenSet {
   size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
 };
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words);
+TokenSet make_token_set(std::vector<uint32_t> bits);  // from a mask row
+inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
 
 // What a token does to a counter's frame that it enters at count c: it may stay inside with the count at c + stay
 // (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for each `leave`.
@@ -51,11 +53,10 @@ struct TokenTable {
   bool relative = false;
   bool overflow = false;  // too many remainders: walk the vocabulary instead
   TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
-  std::vector<std::pair<Label, std::vector<int32_t>>> labels;  // relative tables
+  std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
   int32_t furthest = 0;   // largest count in any label or remainder
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  std::vector<int32_t> ends;  // scratch of the builder: unused after
   std::atomic<int64_t> most_left{-1};  // most tokens to finish the frame after a token that stays (see completion.hpp)
   size_t bytes() const;
   // The tokens allowed with `room` counts left before the upper bound (-1: no bound) and `missing` to the lower one.
@@ -115,7 +116,9 @@ void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visi
   struct Item {
     int32_t node, state;
   };
-  std::vector<Item> queue{{0, state}};
+  thread_local std::vector<Item> spare;  // walks may nest; the inner one finds no spare
+  std::vector<Item> queue = std::move(spare);
+  queue.assign(1, {0, state});
   size_t level_end = 1;
   int32_t depth = 0, row_of = -1;
   const std::atomic<int32_t>* row = nullptr;
@@ -142,6 +145,7 @@ void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visi
       if (next != kDead) queue.push_back({c, next});
     });
   }
+  if (queue.capacity() <= (1u << 20)) spare = std::move(queue);
 }
 
 template <class Visit>

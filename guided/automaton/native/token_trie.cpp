@@ -33,14 +33,17 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
   std::vector<Task> tasks{{0, static_cast<int32_t>(sorted.size()), 0}};
   nodes_.assign(1, Node{});
   payloads_.clear();
+  payloads_.reserve(sorted.size());
+  for (const Keyed& k : sorted) payloads_.push_back(k.entry.payload);
   wide_.clear();
   wide_index_.clear();
   for (size_t node = 0; node < nodes_.size(); ++node) {
     Task task = tasks[node];
     int32_t i = task.lo;
-    nodes_[node].payload_lo = static_cast<int32_t>(payloads_.size());
-    while (i < task.hi && sorted[i].entry.size == task.depth) payloads_.push_back(sorted[i++].entry.payload);
-    nodes_[node].payload_hi = static_cast<int32_t>(payloads_.size());
+    nodes_[node].payload_lo = i;
+    while (i < task.hi && sorted[i].entry.size == task.depth) ++i;
+    nodes_[node].payload_hi = i;
+    nodes_[node].subtree_hi = task.hi;
     nodes_[node].first_child = static_cast<int32_t>(nodes_.size());
     ByteSet have;
     while (i < task.hi) {
@@ -62,6 +65,9 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
       wide_.push_back(have);
     }
   }
+  for (size_t node = nodes_.size(); node-- > 0;)
+    for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c)
+      nodes_[node].below |= kind(nodes_[c].byte) | nodes_[c].below;
 }
 
 }  // namespace guided
