@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import subprocess
-from functools import cache
 
-from guided.grammar.ir import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
+from guided.grammar.ir import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text, charset
 
 NODE = shutil.which("node")
 
@@ -65,8 +65,8 @@ def matches(node: Node, text: str) -> bool:
 class Patterns:
     """Random patterns and texts near them, of one dialect."""
 
-    def __init__(self, seed: int, dialect: str, *, letters: str = "ab1 -\n") -> None:
-        self.random = random.Random(seed)
+    def __init__(self, source: random.Random, dialect: str, *, letters: str = "ab1 -\n") -> None:
+        self.random = source
         self.python = dialect == "python"
         self.letters = letters
         self.groups = 0
@@ -113,16 +113,13 @@ class Patterns:
 
     def look(self, depth: int) -> str:
         opening = self.random.choice(["(?=", "(?!", "(?=", "(?!", "(?<=", "(?<!"])
-        if self.python and "<" in opening:
-            inside = self.narrow(depth - 1)
-        else:
-            inside = self.choice(depth - 1)
+        inside = self.narrow() if self.python and "<" in opening else self.choice(depth - 1)
         text = f"{opening}{inside})"
         if self.random.random() < 0.1:
             text = f"(?:{text})" + self.quantifier()
         return text
 
-    def narrow(self, depth: int) -> str:
+    def narrow(self) -> str:
         """Of fixed width."""
         count = self.random.choice([1, 1, 1, 2])
         width = self.random.choice([0, 1, 1, 1, 2])
@@ -235,9 +232,21 @@ def ask_node(cases: list[tuple[str, str, list[str]]]) -> list[list[bool] | str]:
     return [json.loads(line) for line in done.stdout.split("\n")] if cases else []
 
 
-@cache
-def node_unicode() -> str:
-    """The Unicode version of the RegExp engine."""
-    assert NODE is not None
-    command = [NODE, "-p", "process.versions.unicode"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+def scan(node: Node) -> list[tuple[int, int]]:
+    """The ranges of a node that is one character."""
+    if isinstance(node, Text):
+        return [(ord(node.text), ord(node.text))]
+    if isinstance(node, Chars):
+        return list(node.ranges)
+    assert node == Alt(()), node
+    return []
+
+
+EVERY = [*range(0xD800), *range(0xE000, 0x110000)]
+TEXT = "".join(map(chr, EVERY))
+
+
+def ranges_of(flags: str, one_character: str) -> list[tuple[int, int]]:
+    """The characters that `re` matches with a pattern of one character."""
+    runs = (match.span() for match in re.finditer(f"{flags}(?:{one_character})+", TEXT))
+    return list(charset((EVERY[start], EVERY[end - 1]) for start, end in runs))

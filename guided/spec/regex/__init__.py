@@ -7,8 +7,8 @@ In: the pattern's text and a dialect. Out: an IR node without `Ref`. The way the
 (python_syntax, ecma_syntax) gives a tree (tree) with sets, flags and escapes resolved; lookarounds, anchors and word
 boundaries are then turned into boolean operations (context). Patterns without those are IR as soon as they are read.
 
-Refused: back-references and conditional groups (not regular), atomic groups that depend on the order of tries in ways that
-atomic.py does not cover, and lookarounds inside repetition that need too many states.
+Refused: back-references and conditional groups (not regular), atomic groups that depend on the order of tries in ways
+that atomic.py does not cover, and lookarounds inside repetition that need too many states.
 """
 
 from __future__ import annotations

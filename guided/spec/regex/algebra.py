@@ -192,7 +192,7 @@ def repeat(item: Node, low: int, high: int | None) -> Node:
     if low == 1 and high == 1:
         return item
     if isinstance(item, Repeat) and item.max is None and item.min <= 1:
-        return Repeat(item.item, item.min if low else 0, None)
+        return Repeat(item.item, item.min * low, None)
     if isinstance(item, Repeat) and item.min == 0 and item.max == 1 and (low == 0 or high is None):
         return Repeat(item.item, 0, high)
     one = as_chars(item)

@@ -8,8 +8,8 @@ the laws below do not decide:
 - (?>AB) = A(?>B) for prefix-free A, and (?>A)(?>B) for B without looks that may be empty: then every A goes on
 - (?>A{m,n}) = A{m,n-1}(?!A) | A{n} for prefix-free A that is never empty; lazy: A{m}
 
-Prefix-freeness is decided on derivatives with looks taken as satisfied: a larger language, so the answer "yes" is safe. It
-costs at most `_STATES` derivatives for each question.
+Prefix-freeness is decided on derivatives with looks taken as satisfied: a larger language, so the answer "yes" is
+safe. It costs at most `_STATES` derivatives for each question.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 from guided.grammar.ir import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text, charset
 
 from .algebra import Edges, chars, conj, meet, run
+from .budget import Budget
 from .graph import eliminate
 from .terms import Terms, TooLarge, contains
 
@@ -26,7 +27,8 @@ _LIMIT = 200
 class Contexts:
     """The automaton of left contexts; `languages` are the prefix languages (terms) it tells apart."""
 
-    def __init__(self, terms: Terms, edges: Edges, languages: Sequence[int]) -> None:
+    def __init__(self, terms: Terms, edges: Edges, budget: Budget, languages: Sequence[int], near: bool) -> None:
+        """`near`: each language is "the last character is in a set"."""
         self._edges = edges
         self.states: list[tuple[int, ...]] = [tuple(languages)]
         """For each context: what is left of each language."""
@@ -34,8 +36,12 @@ class Contexts:
         self.moves: list[list[tuple[Ranges, int]]] = []
         """For each context: (characters, the context after one of them)."""
         for state in self.states:
+            if near and self.moves:  # where the last character decides, every context moves alike
+                self.moves.append(self.moves[0])
+                continue
             targets: dict[int, list[tuple[int, int]]] = {}
             for block in terms.blocks(*state):
+                budget.spend(1)
                 after = tuple(terms.derive(term, block[0][0]) for term in state)
                 if after not in self.number:
                     self.number[after] = len(self.states)
@@ -44,8 +50,7 @@ class Contexts:
                         raise TooLarge
                 targets.setdefault(self.number[after], []).extend(block)
             self.moves.append([(charset(ranges), target) for target, ranges in targets.items()])
-        shapes = {frozenset((target, ranges) for ranges, target in moves) for moves in self.moves}
-        self._last = len(shapes) == 1
+        self._last = near or len({frozenset((to, ranges) for ranges, to in moves) for moves in self.moves}) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
         self._reached: dict[tuple[int, frozenset[int]], frozenset[int]] = {}

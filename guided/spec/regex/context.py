@@ -128,6 +128,7 @@ class Lowering:
         """The part that is being worked on, for errors."""
         self._behinds: dict[int, Behind] = {}
         self._languages: list[int] = []
+        self._near = 0  # the languages that ask about the last character only
         self._same: dict[object, Behind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
@@ -184,7 +185,8 @@ class Lowering:
         """The left contexts that tell the languages of `mask` apart."""
         if mask not in self._contexts:
             chosen = [language for i, language in enumerate(self._languages) if mask >> i & 1]
-            self._contexts[mask] = Contexts(self.terms, self.edges, chosen)
+            near = mask & ~self._near == 0
+            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, chosen, near)
         return self._contexts[mask]
 
     def project(self, context: int, mask: int, smaller: int) -> int:
@@ -217,6 +219,8 @@ class Lowering:
             else:
                 exits = run(self.explore(cat([ANY_TEXT, at.item]), 0, 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
+            if as_chars(at.item) is not None:
+                self._near |= 1 << len(self._languages)
             known = Behind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
             self._same[key] = known
@@ -310,7 +314,7 @@ class Lowering:
         return conj(rest, self.terms.node(condition))
 
     def _look(self, at: Look, place: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:
-        rest = yield self.suffix(after, self.project(context, place.mask, after.mask))
+        rest: Node = yield self.suffix(after, self.project(context, place.mask, after.mask))
         if rest is EMPTY:
             return EMPTY
         if not at.ahead or as_chars(at.item) is not None:

@@ -42,6 +42,7 @@ class EcmaReader(Reader):
     # --- what stands at the cursor
 
     def item(self, c: str) -> None:
+        """Read what stands at the cursor."""
         start = self.at
         if c == "\\":
             self._escape()
@@ -90,7 +91,7 @@ class EcmaReader(Reader):
             key = (c, self.flags & I)
             if key not in self.boundaries:  # one tree for all: the work on it is done once
                 self.boundaries[key] = boundary(word(bool(self.flags & I)), c == "B", (start, self.at))
-            self.push(self.boundaries[key], start, 0, 0, "anchor")
+            self.push_boundary(self.boundaries[key], start)
         elif c and c in "123456789":
             digits = self.digits(_DIGITS)
             self._refer(self.number(digits, start), start)
@@ -155,8 +156,9 @@ class EcmaReader(Reader):
             return 8
         if c in _DIGITS:
             raise self.error("invalid decimal escape", start, hint="write \\xNN or \\u{N}")
-        hint = "in a set, " if in_set else ""
-        hint += f"write {c} without the backslash" if not c.isalnum() else "there is no such escape with the u flag"
+        hint = f"write {c} without the backslash"
+        if c.isalnum():
+            hint = {"A": "write ^", "Z": "write $", "z": "write $"}.get(c, "there is no such escape with the u flag")
         raise self.error("invalid escape", start, hint=hint)
 
     def _unicode(self, start: int) -> int:
@@ -262,14 +264,17 @@ class EcmaReader(Reader):
         return self.open(frame)
 
     def open(self, frame: Frame) -> None:
+        """Enter a group, keeping the path of alternatives to it."""
         super().open(frame)
         self.branch_path.append((frame.start, 0))
 
     def close(self) -> None:
+        """Leave a group."""
         self.branch_path.pop()
         super().close()
 
     def branch(self) -> None:
+        """Go to the next alternative."""
         super().branch()
         group, number = self.branch_path[-1]
         self.branch_path[-1] = (group, number + 1)
@@ -323,6 +328,7 @@ class EcmaReader(Reader):
     # --- the end
 
     def check_end(self) -> None:
+        """References may stand before their groups: judge them now."""
         for group, start, end in self.references:
             if group not in self.names if isinstance(group, str) else group > self.groups:
                 raise self.error("invalid reference", start, end, hint="there is no such group")

@@ -3,10 +3,10 @@
 In: a tree and the left context before it. Out: `Exits`: for each (left context after it, condition on what
 follows) the language of the texts consumed. The union over the exits is the tree, exactly.
 
-A configuration is (place, left context, pending condition). A pending condition is a term (an obligation that a lookahead
-left, derived by what has been read since: Brzozowski on an alternating automaton). A part without looks is one edge as
-long as nothing is pending, or only a condition on the next character; otherwise it is walked character by character. The
-graph of configurations is then turned into languages by state elimination.
+A configuration is (place, left context, pending condition). A pending condition is a term (an obligation that a
+lookahead left, derived by what has been read since: Brzozowski on an alternating automaton). A part without looks
+is one edge as long as nothing is pending, or only a condition on the next character; otherwise it is walked
+character by character. The graph of configurations is then turned into languages by state elimination.
 
 Counts of a repeated part with looks:
 - the part leads back to the same situation: `x{m,n}` stays counted
@@ -43,14 +43,16 @@ class Explorer:
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
-        self._counted: dict[tuple[int, int, int | None], Times] = {}
+        self._fewer_of: dict[tuple[int, int, int | None], Times] = {}
+        self._spread: set[int] = set()
+        """Counted repetitions whose count is part of the place."""
 
     def ways(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
         """The ways through `tree`, as `Lowering.explore` says."""
         found: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.place = tree.span
-            if tree.max != 1:
+            if _counted(tree):
                 found = yield self._same_again(tree, context, after)
                 if found is None:
                     found = yield self._by_length(tree, context, after)
@@ -83,7 +85,7 @@ class Explorer:
     def _by_length(self, tree: Times, context: int, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition of a part of fixed width: a count of characters."""
         width = fixed_width(tree.item)
-        if not width or (tree.min == 0 and tree.max is None):
+        if not width:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.behind, tree.near, tree.look)
         ways = yield self.lowering.explore(star, context, after)
@@ -93,6 +95,7 @@ class Explorer:
     # --- the graph
 
     def _explore(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+        self._spread.add(id(tree))
         start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, context, ANYTHING)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
@@ -134,12 +137,15 @@ class Explorer:
                 return [to(target)]
             case Or(items):
                 return [to(self.lowering.cont(item, after)) for item in items]
+            case Times() if condition == ANYTHING and _counted(tree) and id(tree) not in self._spread:
+                ways = yield self.lowering.explore(tree, left, after.mask)
+                return [(node, (after, NOTHING, target, found)) for (target, found), node in ways.items()]
             case Times(item, low, _):
                 once = to(self.lowering.cont(item, self._fewer(tree, after)))
                 return [once] if low else [once, to(after)]
             case Look():
-                found = yield self.lowering.condition(tree, place.mask, left)
-                return [to(after, self.terms.both((condition, found)))]
+                asked = yield self.lowering.condition(tree, place.mask, left)
+                return [to(after, self.terms.both((condition, asked)))]
             case _:
                 return self._plain(tree, after, self.lowering.project(left, place.mask, after.mask), condition)
 
@@ -151,10 +157,11 @@ class Explorer:
         if (low, high) == (tree.min, tree.max):
             return self.lowering.cont(tree, after)
         key = (id(tree.item), low, high)
-        if key not in self._counted:
-            self._counted[key] = Times(tree.item, low, high, False, tree.span, tree.behind, tree.near, tree.look)
-            self.lowering.keep(self._counted[key])
-        return self.lowering.cont(self._counted[key], after)
+        if key not in self._fewer_of:
+            self._fewer_of[key] = Times(tree.item, low, high, False, tree.span, tree.behind, tree.near, tree.look)
+            self.lowering.keep(self._fewer_of[key])
+            self._spread.add(id(self._fewer_of[key]))
+        return self.lowering.cont(self._fewer_of[key], after)
 
     def _plain(self, node: Node, after: Cont, left: int, condition: int) -> list[tuple[Node, State]]:
         """A part without looks; `left` is a context of the place after it."""
@@ -188,6 +195,11 @@ class Explorer:
                     after: State = (place, target, contexts.step(left, code), self.terms.derive(condition, code))
                     out.append((chars(block), after))
         return out
+
+
+def _counted(tree: Times) -> bool:
+    """Whether the count says more than "perhaps", "any number" or "at least one"."""
+    return tree.min > 1 or (tree.max is not None and tree.max > 1)
 
 
 def fixed_width(tree: Tree) -> int | None:

@@ -1,48 +1,37 @@
 r"""The `python` dialect: what `re` accepts as a `str` pattern, read with exact places for its errors.
 
-In: the pattern. Out: a `Tree` in which flags, sets, escapes and comments are resolved. Messages are `re`'s own where it
-has one. A pattern is refused with `SpecError` exactly where the running `re` refuses it; back-references and conditional
-groups are valid but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
+In: the pattern. Out: a `Tree` in which flags, sets, escapes and comments are resolved. Messages are `re`'s own where
+it has one. A pattern is refused with `SpecError` exactly where the running `re` refuses it; back-references and
+conditional groups are valid but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
 
-One departure from `re`: where an alternation is of single characters only, `re` turns it into a set, and with (?i) a set
-misses the capitals past U+FFFF that are spelled in it as capitals; here the alternation matches them.
+One departure from `re`: where an alternation is of single characters only, `re` turns it into a set, and with (?i) a
+set misses the capitals past U+FFFF that are spelled in it as capitals; here the alternation matches them.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import unicodedata
-from functools import lru_cache
 
-from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
+from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, complement
 
 from .algebra import alt, text
 from .budget import Budget
-from .python_chars import category, ignore_case
-from .reader import MAX_WIDTH, Frame, Reader
+from .python_chars import category
+from .python_escapes import DIGITS, OCTAL, A, I, M, PythonCharacters, S, X
+from .reader import MAX_WIDTH, Frame
 from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
 
 __all__ = ["PythonReader"]
 
-I, M, S, X, A = 1, 2, 4, 8, 16  # noqa: E741
 _FLAGS = {"i": I, "m": M, "s": S, "x": X, "a": A, "u": 0}
 _NEWLINE: Ranges = ((10, 10),)
 _MAX_REPEAT = 4294967295
-_SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
-_OCTAL, _DIGITS, _HEX = "01234567", "0123456789", "0123456789abcdefABCDEF"
 _SPACE = " \t\n\r\v\f"
 _NAME_HINT = "a name is a Python identifier"
 
 
-@lru_cache(maxsize=1024)
-def _folded(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
-    if flags & I:
-        return ignore_case(members, classes, ascii_only=bool(flags & A), alone=alone)
-    return charset((*((low, max(low, high)) for low, high in members), *classes))
-
-
-class PythonReader(Reader):
+class PythonReader(PythonCharacters):
     """One reading of one pattern."""
 
     literals = re.compile(r"[^\\.^$|()\[{*+?]+")
@@ -57,15 +46,16 @@ class PythonReader(Reader):
     # --- what stands at the cursor
 
     def item(self, c: str) -> None:
+        """Read what stands at the cursor."""
         start = self.at
         if self.flags & X and c in _SPACE + "#":
             self.at += 1
             if c == "#":
-                self._skip_to("\n")
+                self.skip_to("\n")
         elif c == "\\":
             self._escape()
         elif c == "[":
-            self._set()
+            self.set()
         elif c == "(":
             self._open(start)
         elif c in "*+?{":
@@ -78,24 +68,7 @@ class PythonReader(Reader):
                 self._anchor(c, start)
         elif self.flags & (I | X) or not self.push_literals("*+?{"):
             self.at += 1
-            self._literal(ord(c), start)
-
-    def _literal(self, code: int, start: int) -> None:
-        if self.flags & I:
-            self.push_set(_folded(((code, -1),), (), self.flags & (I | A), True), start)
-        else:
-            self.push(text(chr(code)), start, 1, 1)
-
-    def _skip_to(self, end: str) -> bool:
-        """Step past the next `end`; a backslash takes the character after it along."""
-        while self.at < len(self.text):
-            c = self.text[self.at]
-            if c == "\\" and self.at + 1 == len(self.text):
-                raise self.error("bad escape (end of pattern)", self.at, hint="write \\\\ for a backslash")
-            self.at += 2 if c == "\\" else 1
-            if c == end:
-                return True
-        return False
+            self.literal(ord(c), start)
 
     def _anchor(self, letter: str, start: int) -> None:
         span = (start, self.at)
@@ -126,7 +99,7 @@ class PythonReader(Reader):
                     if c == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
                         tree = cat([some_text((start, self.at)), tree])
                     self.boundaries[key] = tree
-                self.push(self.boundaries[key], start, 0, 0, "anchor")
+                self.push_boundary(self.boundaries[key], start)
             else:
                 self._anchor(c, start)
         elif c and c in "dDsSwW":
@@ -135,79 +108,14 @@ class PythonReader(Reader):
         elif c and c in "123456789":
             self._reference(start)
         else:
-            self._literal(self._character(start, in_set=False), start)
-
-    def _character(self, start: int, *, in_set: bool) -> int:
-        """The code point of an escape; the cursor is after its backslash."""
-        c = self.peek()
-        if not c:
-            raise self.error("bad escape (end of pattern)", start, hint="write \\\\ for a backslash")
-        self.at += 1
-        if c in _SIMPLE:
-            return _SIMPLE[c]
-        if c in "xuU":
-            count = {"x": 2, "u": 4, "U": 8}[c]
-            digits = self.digits(_HEX, count)
-            if len(digits) < count:
-                raise self.error(
-                    f"incomplete escape \\{c}{digits}", start, hint=f"\\{c} takes {count} hexadecimal digits"
-                )
-            if int(digits, 16) > sys.maxunicode:
-                raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
-            return int(digits, 16)
-        if c == "N":
-            return self._named(start)
-        if c in _OCTAL and (in_set or c == "0"):
-            digits = c + self.digits(_OCTAL, 2)
-            return self._octal(digits, start)
-        if c.isascii() and c.isalnum():
-            hint = "Python's re has no such escape; for a literal letter leave out the backslash"
-            if c in "pP":
-                hint = "Python's re has no Unicode properties: spell the set out, or use dialect='ecma'"
-            elif c == "z":
-                hint = "write \\Z for the end of the text"
-            elif c == "k":
-                hint = "write (?P=name); back-references are not enforced, though"
-            elif in_set:
-                hint = "this escape has no meaning inside a set"
-            raise self.error(f"bad escape \\{c}", start, hint=hint)
-        return ord(c)
-
-    def _octal(self, digits: str, start: int) -> int:
-        if int(digits, 8) > 0o377:
-            raise self.error(
-                f"octal escape value \\{digits} outside of range 0-0o377", start, hint="write \\xNN or \\uNNNN"
-            )
-        return int(digits, 8)
-
-    def _named(self, start: int) -> int:
-        if not self.take("{"):
-            raise self.error("missing {", start, hint="write \\N{NAME OF THE CHARACTER}")
-        name = self._until("}", "character name", start)
-        try:
-            return ord(unicodedata.lookup(name))
-        except (KeyError, TypeError):
-            hint = "use a name of the Unicode character database"
-            raise self.error(f"undefined character name {name!r}", start, hint=hint) from None
-
-    def _until(self, end: str, what: str, start: int) -> str:
-        """The text up to `end`, which is stepped over."""
-        first = self.at
-        if not self._skip_to(end):
-            if first == len(self.text):
-                raise self.error(f"missing {what}", start, hint=f"write a {what} and {end}")
-            raise self.error(f"missing {end}, unterminated name", start, hint=f"close the name with {end}")
-        name = self.text[first : self.at - 1]
-        if not name:
-            raise self.error(f"missing {what}", start, hint=f"write a {what} before {end}")
-        return name
+            self.literal(self.character(start, in_set=False), start)
 
     def _reference(self, start: int) -> None:
         """A back-reference, or an octal escape of three digits."""
-        digits = self.digits(_DIGITS, 2)
-        if len(digits) == 2 and digits[0] in _OCTAL and digits[1] in _OCTAL and self.peek() in tuple(_OCTAL):
+        digits = self.digits(DIGITS, 2)
+        if len(digits) == 2 and digits[0] in OCTAL and digits[1] in OCTAL and self.peek() in tuple(OCTAL):
             self.at += 1
-            self._literal(self._octal(digits + self.text[self.at - 1], start), start)
+            self.literal(self.octal(digits + self.text[self.at - 1], start), start)
             return
         if int(digits) >= len(self.groups):
             hint = "there is no such group; write \\0NN for an octal escape"
@@ -234,58 +142,6 @@ class PythonReader(Reader):
             message = "cannot refer to group defined in the same lookbehind subpattern"
             raise self.error(message, start, hint="define the group before the lookbehind")
 
-    # --- sets
-
-    def _set(self) -> None:
-        start = self.at
-        self.at += 1
-        negate = self.take("^")
-        members: list[tuple[int, int]] = []
-        classes: list[Ranges] = []
-        first = True
-        while True:
-            here = self.at
-            c = self.peek()
-            if not c:
-                raise self.error(
-                    "unterminated character set", start, start + 1, hint="close the set with ], or write \\["
-                )
-            if c == "]" and not first:
-                self.at += 1
-                break
-            first = False
-            low = self._member()
-            if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
-                self.at += 1
-                if not self.peek():
-                    continue
-                high = self._member()
-                if isinstance(low, tuple) or isinstance(high, tuple) or high < low:
-                    hint = "the ends of a range are single characters, the lower one first; write \\- for a hyphen"
-                    raise self.error(f"bad character range {self.text[here : self.at]}", here, hint=hint)
-                members.append((low, high))
-            elif isinstance(low, tuple):
-                classes.append(low)
-            else:
-                members.append((low, -1))
-        union: Ranges = classes[0] if len(classes) == 1 else charset(r for ranges in classes for r in ranges)
-        alone = len(members) == 1 and members[0][1] < 0 and not classes
-        ranges = _folded(tuple(members), union, self.flags & (I | A), alone)
-        self.push_set(complement(ranges) if negate else ranges, start)
-
-    def _member(self) -> int | Ranges:
-        """One character or class of a set."""
-        start = self.at
-        c = self.text[start]
-        self.at += 1
-        if c != "\\":
-            return ord(c)
-        letter = self.peek()
-        if letter and letter in "dDsSwW":
-            self.at += 1
-            return category(letter, bool(self.flags & A))
-        return self._character(start, in_set=True)
-
     # --- quantifiers
 
     def _quantifier(self, c: str) -> None:
@@ -294,12 +150,12 @@ class PythonReader(Reader):
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
             if self.peek() == "}":
-                return self._literal(ord(c), start)
-            fewest = self.digits(_DIGITS)
-            most = self.digits(_DIGITS) if self.take(",") else fewest
+                return self.literal(ord(c), start)
+            fewest = self.digits(DIGITS)
+            most = self.digits(DIGITS) if self.take(",") else fewest
             if not self.take("}"):
                 self.at = start + 1
-                return self._literal(ord(c), start)
+                return self.literal(ord(c), start)
             low, high = self.number(fewest, start), self.number(most, start) if most else None
             if max(low, high or 0) >= _MAX_REPEAT:
                 raise self.error("the repetition number is too large", start, hint="counts end at 4294967294")
@@ -334,7 +190,7 @@ class PythonReader(Reader):
         if c == ">":
             return self.open(Frame("atomic", start, self.flags))
         if c == "#":
-            if not self._skip_to(")"):
+            if not self.skip_to(")"):
                 raise self.error("missing ), unterminated comment", start, hint="close the comment with )")
             return None
         if c in "=!<":
@@ -343,6 +199,8 @@ class PythonReader(Reader):
             return self._conditional(start)
         if c in _FLAGS or c in "-Lt":
             return self._inline_flags(start)
+        self.at += c == "\\"
+        c = self.text[start + 2 : self.at]
         hint = "groups are (..), (?:..), (?P<name>..), (?=..), (?!..), (?<=..), (?<!..), (?>..), (?flags:..), (?#..)"
         raise self.error(f"unknown extension ?{c}", start, hint=hint)
 
@@ -357,16 +215,17 @@ class PythonReader(Reader):
         self.open(Frame("capture", start, self.flags, number=number))
 
     def close_group(self, frame: Frame, low: int, high: int) -> None:
+        """Note the width of a capturing group."""
         if frame.kind == "capture":
             self.groups[frame.number] = (low, high)
 
     def _named_group(self, start: int) -> None:
         if self.take("<"):
-            name = self._until(">", "group name", start)
+            name = self.until(">", "group name", start)
             self._check_name(name, start)
             return self._capture(start, name)
         if self.take("="):
-            name = self._until(")", "group name", start)
+            name = self.until(")", "group name", start)
             self._check_name(name, start)
             if name not in self.names:
                 raise self.error(f"unknown group name {name!r}", start, hint="define the group before this place")
@@ -388,17 +247,19 @@ class PythonReader(Reader):
             if not c:
                 raise self.error("unexpected end of pattern", start, hint="a lookbehind is (?<=..) or (?<!..)")
             if c not in "=!":
+                self.at += c == "\\"
                 hint = "a named group is (?P<name>..), a lookbehind (?<=..) or (?<!..)"
-                raise self.error(f"unknown extension ?<{c}", start, hint=hint)
+                raise self.error(f"unknown extension ?<{self.text[start + 3 : self.at]}", start, hint=hint)
         self.open(Frame("look", start, self.flags, number=len(self.groups), ahead=ahead, negative=c == "!"))
 
     def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
+        """A lookbehind has a fixed width."""
         if low != high or low >= MAX_WIDTH:
             hint = "give every alternative the same width; dialect='ecma' takes any width"
             raise self.error("look-behind requires fixed-width pattern", *span, hint=hint)
 
     def _conditional(self, start: int) -> None:
-        name = self._until(")", "group name", start)
+        name = self.until(")", "group name", start)
         group = self.names.get(name, 0)
         if name.isidentifier():
             if name not in self.names:
@@ -422,6 +283,7 @@ class PythonReader(Reader):
         self.open(Frame("conditional", start, self.flags))
 
     def branch(self) -> None:
+        """A conditional group has two branches at most."""
         frame = self.frame
         if frame.kind == "conditional" and frame.branches:
             hint = "group the alternatives: (?:..|..)"
@@ -429,6 +291,7 @@ class PythonReader(Reader):
         super().branch()
 
     def check_end(self) -> None:
+        """Groups that a conditional named before they were open must exist."""
         for group, span in self.later.items():
             if group >= len(self.groups):
                 raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
@@ -451,9 +314,7 @@ class PythonReader(Reader):
             return
         off = ""
         if c == "-":
-            off = self._flag_letters(start, ":", "missing :")
-            if not off:
-                raise self.error("missing flag", start, hint="name the flags to turn off after -")
+            off = self._flag_letters(start, ":", "missing :", first="missing flag")
             if set(off) & set("au"):
                 message = "bad inline flags: cannot turn off flags 'a', 'u' and 'L'"
                 raise self.error(message, start, hint="turn the other one on instead")
@@ -470,21 +331,22 @@ class PythonReader(Reader):
             bits |= _FLAGS[letter]
         return bits
 
-    def _flag_letters(self, start: int, ends: str, missing: str) -> str:
-        """The flags that stand here, up to one of `ends`, which is not stepped over."""
-        letters = set()
+    def _flag_letters(self, start: int, ends: str, missing: str, first: str = "") -> str:
+        """The flags that stand here (one at least if `first`), up to one of `ends`, which is not stepped over."""
+        letters: set[str] = set()
+        hint = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
         while (c := self.peek()) and c not in ends:
             self.at += 1
             if c == "L":
                 message = "bad inline flags: cannot use 'L' flag with a str pattern"
                 raise self.error(message, start, hint="leave it out: str patterns know no locale")
             if c not in _FLAGS:
-                message = "unknown flag" if c.isalpha() else missing
-                raise self.error(message, start, hint="the flags are a, i, m, s, u and x")
+                message = "unknown flag" if c.isalpha() else first if first and not letters else missing
+                raise self.error(message, start, hint=hint)
             letters.add(c)
             if {"a", "u"} <= letters:
                 message = "bad inline flags: flags 'a', 'u' and 'L' are incompatible"
                 raise self.error(message, start, hint="use one of them")
-        if not c:
-            raise self.error(missing, start, hint="write (?flags:..) or, at the start of the pattern, (?flags)")
+        if not c or (first and not letters):
+            raise self.error(first if first and not letters else missing, start, hint=hint)
         return "".join(sorted(letters))

@@ -81,8 +81,8 @@ class Reader:
     # --- errors
 
     def error(self, message: str, start: int, end: int | None = None, hint: str = "") -> SpecError:
-        """An error over `start` to `end` (default: up to the cursor)."""
-        stop = min(len(self.text), max(self.at if end is None else end, start))
+        """An error over `start` to `end` (default: up to the cursor), one character at least."""
+        stop = min(len(self.text), max(self.at if end is None else end, start + 1))
         return SpecError(message, text=self.text, span=(min(start, stop), stop), hint=hint)
 
     def refuse(self, reason: str, start: int, end: int, hint: str) -> None:
@@ -149,6 +149,13 @@ class Reader:
         self.push(text(self.text[start:end]), start, end - start, end - start)
         return True
 
+    def push_boundary(self, tree: Tree, start: int) -> None:
+        """Add a word boundary; one right after the same one says nothing."""
+        if self.frame.pieces and self.frame.pieces[-1].tree is tree:
+            self.frame.pieces[-1].end = self.at
+        else:
+            self.push(tree, start, 0, 0, "anchor")
+
     # --- groups
 
     def open(self, frame: Frame) -> None:
@@ -202,7 +209,7 @@ class Reader:
         found = atomic(tree, span)
         if found is None:
             self.refuse(
-                "this atomic group or possessive quantifier depends on the order of tries in a way that is not modelled",
+                "this atomic group or possessive quantifier depends on the order of tries in ways not modelled",
                 *span,
                 "use the plain group or quantifier, or make its parts start differently from what may follow them",
             )

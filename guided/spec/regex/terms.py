@@ -4,8 +4,8 @@ In: regular IR nodes (`read`). Out: term numbers; `nullable[t]`, `moves(t)` (whe
 term as IR again). Brzozowski's derivatives with unions and intersections kept as sorted sets and the neutral and
 absorbing elements removed, which makes the number of derivatives finite (Brzozowski 1964; Owens, Reppy, Turon 2009).
 
-Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`); counted repetition is counted down, so a
-term with `{m,n}` has n derivatives. Used for lookarounds, never for a whole pattern.
+Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`); counted repetition is counted down,
+so a term with `{m,n}` has n derivatives. Used for lookarounds, never for a whole pattern.
 """
 
 from __future__ import annotations

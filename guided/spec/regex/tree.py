@@ -165,6 +165,8 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return item
     if not isinstance(item, _OWN) and not ordered:
         return repeat(item, low, high)
+    if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
+        return times(item.item, item.min * low, None, lazy=lazy, span=span)
     return Times(item, low, high, lazy, span, *_facts((item,)))
 
 

@@ -1,0 +1,172 @@
+r"""Characters and sets of the `python` dialect: escapes, names, [..], and what the flags i and a make of them.
+
+In: the cursor of a `Reader` at a backslash or a bracket. Out: code points and sets, as `re` reads them.
+"""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from functools import lru_cache
+
+from guided.grammar.ir import Ranges, charset, complement
+
+from .algebra import text
+from .python_chars import category, ignore_case
+from .reader import Reader
+
+__all__ = ["DIGITS", "OCTAL", "A", "I", "M", "PythonCharacters", "S", "X"]
+
+I, M, S, X, A = 1, 2, 4, 8, 16  # noqa: E741
+_SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
+OCTAL, DIGITS, _HEX = "01234567", "0123456789", "0123456789abcdefABCDEF"
+
+
+@lru_cache(maxsize=1024)
+def _folded(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
+    if flags & I:
+        return ignore_case(members, classes, ascii_only=bool(flags & A), alone=alone)
+    return charset((*((low, max(low, high)) for low, high in members), *classes))
+
+
+class PythonCharacters(Reader):
+    """Reading characters and sets."""
+
+    def literal(self, code: int, start: int) -> None:
+        """Add one character that stands for itself."""
+        if self.flags & I:
+            self.push_set(_folded(((code, -1),), (), self.flags & (I | A), True), start)
+        else:
+            self.push(text(chr(code)), start, 1, 1)
+
+    def skip_to(self, end: str) -> bool:
+        """Step past the next `end`; a backslash takes the character after it along."""
+        while self.at < len(self.text):
+            c = self.text[self.at]
+            if c == "\\" and self.at + 1 == len(self.text):
+                raise self.error("bad escape (end of pattern)", self.at, hint="write \\\\ for a backslash")
+            self.at += 2 if c == "\\" else 1
+            if c == end:
+                return True
+        return False
+
+    # --- escapes
+
+    def character(self, start: int, *, in_set: bool) -> int:
+        """The code point of an escape; the cursor is after its backslash."""
+        c = self.peek()
+        if not c:
+            raise self.error("bad escape (end of pattern)", start, hint="write \\\\ for a backslash")
+        self.at += 1
+        if c in _SIMPLE:
+            return _SIMPLE[c]
+        if c in "xuU":
+            count = {"x": 2, "u": 4, "U": 8}[c]
+            digits = self.digits(_HEX, count)
+            if len(digits) < count:
+                raise self.error(
+                    f"incomplete escape \\{c}{digits}", start, hint=f"\\{c} takes {count} hexadecimal digits"
+                )
+            if int(digits, 16) > sys.maxunicode:
+                raise self.error(f"bad escape \\{c}{digits}", start, hint="code points end at 0010FFFF")
+            return int(digits, 16)
+        if c == "N":
+            return self._named(start)
+        if c in OCTAL and (in_set or c == "0"):
+            digits = c + self.digits(OCTAL, 2)
+            return self.octal(digits, start)
+        if c.isascii() and c.isalnum():
+            hint = "Python's re has no such escape; for a literal letter leave out the backslash"
+            if c in "pP":
+                hint = "Python's re has no Unicode properties: spell the set out, or use dialect='ecma'"
+            elif c == "z":
+                hint = "write \\Z for the end of the text"
+            elif c == "k":
+                hint = "write (?P=name); back-references are not enforced, though"
+            elif in_set:
+                hint = "this escape has no meaning inside a set"
+            raise self.error(f"bad escape \\{c}", start, hint=hint)
+        return ord(c)
+
+    def octal(self, digits: str, start: int) -> int:
+        """The value of an octal escape."""
+        if int(digits, 8) > 0o377:
+            raise self.error(
+                f"octal escape value \\{digits} outside of range 0-0o377", start, hint="write \\xNN or \\uNNNN"
+            )
+        return int(digits, 8)
+
+    def _named(self, start: int) -> int:
+        if not self.take("{"):
+            raise self.error("missing {", start, hint="write \\N{NAME OF THE CHARACTER}")
+        name = self.until("}", "character name", start)
+        try:
+            return ord(unicodedata.lookup(name))
+        except (KeyError, TypeError):
+            hint = "use a name of the Unicode character database"
+            raise self.error(f"undefined character name {name!r}", start, hint=hint) from None
+
+    def until(self, end: str, what: str, start: int) -> str:
+        """The text up to `end`, which is stepped over."""
+        first = self.at
+        if not self.skip_to(end):
+            if first == len(self.text):
+                raise self.error(f"missing {what}", start, hint=f"write a {what} and {end}")
+            raise self.error(f"missing {end}, unterminated name", start, hint=f"close the name with {end}")
+        name = self.text[first : self.at - 1]
+        if not name:
+            raise self.error(f"missing {what}", start, hint=f"write a {what} before {end}")
+        return name
+
+    # --- sets
+
+    def set(self) -> None:
+        """[..]; the cursor is on the bracket."""
+        start = self.at
+        self.at += 1
+        negate = self.take("^")
+        members: list[tuple[int, int]] = []
+        classes: list[Ranges] = []
+        first = True
+        while True:
+            here = self.at
+            c = self.peek()
+            if not c:
+                raise self.error(
+                    "unterminated character set", start, start + 1, hint="close the set with ], or write \\["
+                )
+            if c == "]" and not first:
+                self.at += 1
+                break
+            first = False
+            low = self._member()
+            if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
+                self.at += 1
+                if not self.peek():
+                    continue
+                high = self._member()
+                if isinstance(low, tuple) or isinstance(high, tuple) or high < low:
+                    hint = "the ends of a range are single characters, the lower one first; write \\- for a hyphen"
+                    raise self.error(f"bad character range {self.text[here : self.at]}", here, hint=hint)
+                members.append((low, high))
+            elif isinstance(low, tuple):
+                classes.append(low)
+            else:
+                members.append((low, -1))
+        union: Ranges = classes[0] if len(classes) == 1 else charset(r for ranges in classes for r in ranges)
+        alone = len(members) == 1 and members[0][1] < 0 and not classes
+        ranges = _folded(tuple(members), union, self.flags & (I | A), alone)
+        self.push_set(complement(ranges) if negate else ranges, start)
+
+    def _member(self) -> int | Ranges:
+        """One character or class of a set."""
+        start = self.at
+        c = self.text[start]
+        self.at += 1
+        if c != "\\":
+            return ord(c)
+        letter = self.peek()
+        if letter and letter in "dDsSwW":
+            self.at += 1
+            return category(letter, bool(self.flags & A))
+        return self.character(start, in_set=True)

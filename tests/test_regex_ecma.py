@@ -1,0 +1,243 @@
+"""The ecma dialect: against `RegExp` where node is installed, and against what ECMA-262 says."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from importlib.resources import files
+
+import pytest
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.ir import charset, complement
+from guided.spec.regex import parse_regex
+from tests.regex_support import NODE, Patterns, ask_node, matches, scan
+
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: no RegExp to compare with")
+DATA = files("guided.spec.regex").joinpath("unicode.txt").read_text(encoding="ascii").splitlines()
+
+
+def compare(seed: int, count: int) -> int:
+    """`count` random patterns in one node process; returns the number of pairs compared."""
+    cases, ours, pairs = [], [], 0
+    for number in range(count):
+        patterns = Patterns(random.Random(f"{seed}-{number}"), "ecma")
+        pattern, search = patterns.pattern(), number % 3 == 0
+        wrapped = pattern if search else f"^(?:{pattern})$"
+        try:
+            node = parse_regex(pattern, dialect="ecma", search=search)
+        except (SpecError, UnsupportedError, LimitExceeded) as error:
+            if not isinstance(error, LimitExceeded):
+                assert 0 <= error.span[0] < error.span[1] <= len(pattern)
+                assert error.hint
+            cases.append((wrapped, "u", []))
+            ours.append(isinstance(error, SpecError))
+            continue
+        texts = [text for text in patterns.texts(node, 12) if not re.search("[\ud800-\udfff]", text)]
+        cases.append((wrapped, "u", texts))
+        ours.append([matches(node, text) for text in texts])
+        pairs += len(texts)
+    for (pattern, _, texts), mine, theirs in zip(cases, ours, ask_node(cases), strict=True):
+        if isinstance(mine, bool):
+            assert mine == isinstance(theirs, str), pattern
+        else:
+            assert mine == theirs, (pattern, texts)
+    return pairs
+
+
+@needs_node
+def test_same_texts() -> None:
+    assert compare(0, 300) > 2000
+
+
+@needs_node
+@pytest.mark.slow
+def test_same_texts_100_000() -> None:
+    pairs, seed = 0, 1
+    while pairs < 100_000:
+        pairs += compare(seed, 1000)
+        seed += 1
+
+
+FRAGMENTS = [
+    *"ab0179()[]{}?*+|\\^$.-,:=!<>PuLkcdDwWsSbB#&~ \n/_\u00e9",
+    *[
+        "(?:",
+        "(?=",
+        "(?!",
+        "(?<=",
+        "(?<!",
+        "(?<",
+        "{1,",
+        "{2}",
+        "{,3}",
+        "{3,1}",
+        "[^",
+        "[a-",
+        "\\x",
+        "\\u",
+        "\\u{",
+        "\\p{",
+    ],
+    *[
+        "\\P{L",
+        "\\k<",
+        "\\1",
+        "\\2",
+        "\\0",
+        "\\07",
+        "\\uD83D",
+        "\\uDE00",
+        "\\u0041",
+        "\\x41",
+        "}",
+        "Lu}",
+        "Script=Greek}",
+    ],
+    *["\\c", "\\cA", "\\-", "(a)", "(?<a>b)", "a>", "|", "\\p{scx=Deva}", "\\p{Alpha}", "\\p{IsGreek}"],
+]
+
+
+@needs_node
+def test_same_validity() -> None:
+    source = random.Random(1)
+    patterns = ["".join(source.choices(FRAGMENTS, k=source.randint(1, 8))) for _ in range(5000)]
+    ours = []
+    for pattern in patterns:
+        try:
+            parse_regex(pattern, dialect="ecma")
+            ours.append(True)
+        except UnsupportedError:
+            ours.append(True)
+        except SpecError as error:
+            start, end = error.span
+            assert 0 <= start <= end <= len(pattern)
+            assert start < end or start == len(pattern)
+            assert error.hint
+            ours.append(False)
+    theirs = ask_node([(pattern, "u", []) for pattern in patterns])
+    different = [p for p, mine, found in zip(patterns, ours, theirs, strict=True) if mine == isinstance(found, str)]
+    assert different == []
+
+
+_RANGES = """
+const [expressions, flags] = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const out = expressions.map((expression) => {
+  const regex = new RegExp(expression, flags), ranges = [];
+  for (let c = 0; c <= 0x10FFFF; c++) {
+    if (c >= 0xD800 && c <= 0xDFFF || !regex.test(String.fromCodePoint(c))) continue;
+    if (ranges.length && ranges.at(-1)[1] === c - 1) ranges.at(-1)[1] = c; else ranges.push([c, c]);
+  }
+  return ranges;
+});
+process.stdout.write(JSON.stringify([process.versions.unicode, out]));
+"""
+
+
+def node_ranges(expressions: list[str], flags: str) -> tuple[str, list[list[tuple[int, int]]]]:
+    import json
+
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, "-e", _RANGES], input=json.dumps([expressions, flags]), capture_output=True, text=True, check=True
+    )
+    version, found = json.loads(done.stdout)
+    return version, [[(low, high) for low, high in ranges] for ranges in found]
+
+
+def check_sets(expressions: list[str], flags: str = "u") -> None:
+    version, theirs = node_ranges(expressions, flags)
+    if f"# Unicode {version};" not in DATA[0]:
+        pytest.skip(f"node has Unicode {version}, the table another version")
+    for expression, ranges in zip(expressions, theirs, strict=True):
+        wrapped = f"(?i:{expression})" if "i" in flags else expression
+        assert scan(parse_regex(wrapped, dialect="ecma")) == ranges, expression
+
+
+@needs_node
+def test_classes_over_all_characters() -> None:
+    check_sets(["\\d", "\\D", "\\s", "\\S", "\\w", "\\W", ".", "[^]", "[]", "[^\\d\\p{L}]", "[\\u{1F600}-\\u{1F64F}]"])
+
+
+@needs_node
+def test_ignoring_case_over_all_characters() -> None:
+    check_sets(
+        ["\\w", "\\W", "[^\\W]", "[a-z]", "[^k]", "\\p{Lu}", "\\P{Lu}", "[^\\P{Ll}]", "\\u00df", "\\u{10400}"], "iu"
+    )
+
+
+@needs_node
+def test_some_properties_over_all_characters() -> None:
+    check_sets(["\\p{L}", "\\P{LC}", "\\p{gc=Cn}", "\\p{Assigned}", "\\p{scx=Deva}", "\\p{sc=Zyyy}", "\\p{Emoji}"])
+
+
+@needs_node
+@pytest.mark.slow
+def test_all_properties_over_all_characters() -> None:
+    expressions = []
+    for line in DATA[1:-1]:
+        key, names = line.split(" ")[:2]
+        expressions.append(f"\\p{{{names.split('=')[0] if key == 'bin' else key + '=' + names.split('=')[0]}}}")
+    check_sets(
+        [*expressions, *(f"\\p{{{name}}}" for name in ["L", "LC", "M", "N", "P", "S", "Z", "C", "Any", "ASCII"])]
+    )
+
+
+def test_property_names_agree() -> None:
+    for line in DATA[1:-1]:
+        key, names = line.split(" ")[:2]
+        if key in ("sc", "scx"):
+            first, *others = names.split("=")
+            for name in others:
+                assert parse_regex(f"\\p{{{key}={name}}}", dialect="ecma") == parse_regex(
+                    f"\\p{{{key}={first}}}", dialect="ecma"
+                )
+
+
+def test_general_categories_partition_all_characters() -> None:
+    parts = [scan(parse_regex(f"\\p{{{line.split(' ')[1].split('=')[0]}}}", dialect="ecma")) for line in DATA[1:31]]
+    assert charset(r for part in parts for r in part) == complement(())
+    assert sum(high - low + 1 for part in parts for low, high in part) == 0x110000 - 0x800
+
+
+CASES = [
+    (r"[^]", ["\n", "", "a"], [True, False, True]),
+    (r"[]", ["", "a"], [False, False]),
+    (r"\cJ\0", ["\n\0"], [True]),
+    (r"\uD83D\uDE00", ["\U0001f600"], [True]),
+    (r"[\uD83D\uDE00-\uD83D\uDE02]", ["\U0001f601", "\U0001f603"], [True, False]),
+    ("\ud83d\ude00", ["\U0001f600"], [True]),
+    (r"\uD83D", ["a", ""], [False, False]),
+    (r"a$", ["a", "a\n"], [True, False]),
+    (r"(?<year>\d{4})-(?<m>\d\d)", ["2024-01", "\u0664\u0660\u0660\u0660-01"], [True, False]),
+    (r"(?:(?<a>x)|(?<a>y))", ["x", "y"], [True, True]),
+    (r"(?<=^a*)b?", ["b", ""], [True, True]),
+    (r"a+(?<=aa|ab)b", ["ab", "aab"], [False, True]),
+    (r"(?i:k)", ["\u212a", "K", "k"], [True, True, True]),
+    (r"(?i:a(?-i:b))", ["Ab", "AB"], [True, False]),
+    (r"(?m:^a$\n)(?s:.)", ["a\n\n"], [True]),
+    (r"(?-s:.)(?s-m:.)", ["a\n", "\na"], [True, False]),
+    (r"\w\b\u017f", ["a\u017f"], [True]),
+    (r"(?i:\w\b\u017f)", ["a\u017f"], [False]),
+    (r"\s", ["\ufeff", "\x85", "\u2028"], [True, False, True]),
+    (r".", ["\u2028", "\x85", "\r"], [False, True, False]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "texts", "wanted"), CASES, ids=[ascii(case[0]) for case in CASES])
+def test_corners(pattern: str, texts: list[str], wanted: list[bool]) -> None:
+    node = parse_regex(pattern, dialect="ecma")
+    assert [matches(node, text) for text in texts] == wanted
+
+
+def test_search_is_between_any_texts() -> None:
+    node = parse_regex("^a|b$", dialect="ecma", search=True)
+    assert [matches(node, text) for text in ["ax", "xb", "xa", "bx", "b", "a"]] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
