@@ -14,7 +14,7 @@ from benchmarks.workloads import NESTED_ARRAYS, ORDER, WARM_UP, order_instances
 __all__ = ["DEPTHS", "SLACKS", "measure_budgets", "measure_nesting"]
 
 DEPTHS = (1_000, 2_000, 5_000, 10_000)
-SLACKS = [0, 1, 2, 4, 8, 16, 32, 64, 256]
+SLACKS = [0, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256]
 
 
 def measure_nesting(vocabulary: Path) -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ def measure_nesting(vocabulary: Path) -> list[dict[str, Any]]:
 
 def measure_budgets(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
     """Masks with a budget against plain masks at the same positions of the nested schema's instances."""
-    schema, instances = json.dumps(ORDER), order_instances()
+    schema, instances = json.dumps(ORDER), order_instances(4)
     kinds: dict[str, list[list[int]]] = {}
     with Worker("guided", vocabulary) as worker:
         worker.call("warm", WARM_UP)

@@ -1,0 +1,62 @@
+"""The least number of tokens that complete an output, by exhaustive search.
+
+In: a matcher, and an upper bound. Out: the exact number of tokens from its state to an end, the end token included; or
+None where the search was cut off.
+
+Breadth first over the grammar's states: level k holds the states that k tokens can lead to. A state is expanded by its
+plain mask, every allowed token taken; states are interned, so each is expanded once. The first level with an accepting
+state is the answer; where the level before the bound has none, the bound itself is. Nothing is assumed of the
+completions that the core computes, only that its masks and steps are right.
+Cost: one step for every (state, allowed token): about 60 ms for a state inside a string, over 128,000 tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import guided
+
+__all__ = ["Answer", "exact_minimum"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`tokens`: the exact least number, None where the search was cut off; `at_least`: what is proved of it."""
+
+    tokens: int | None
+    at_least: int
+    states: int
+
+
+def exact_minimum(start: guided.GrammarMatcher, bound: int, *, seconds: float) -> Answer:
+    """Search from where `start` is, below `bound`, which some completion is known to reach."""
+    deadline = time.monotonic() + seconds
+    grammar = start.grammar
+    bitmask = guided.allocate_token_bitmask(1, grammar.vocabulary.size)
+    ends = grammar.vocabulary.eos_token_ids
+    rebuilds = grammar.native.rebuilds
+    seen = {start.state}
+    level = [start.fork()]
+    tokens = 0
+    while level:
+        if any(matcher.is_accepting() for matcher in level):
+            return Answer(tokens + 1, tokens + 1, len(seen))
+        if tokens + 2 >= bound:  # one more token and the end: no less than the bound
+            return Answer(bound, bound, len(seen))
+        following: list[guided.GrammarMatcher] = []
+        for matcher in level:
+            matcher.fill_next_token_bitmask(bitmask)
+            for token in guided.allowed_tokens(bitmask):
+                if token in ends:
+                    continue
+                matcher.accept_token(token)
+                if matcher.state not in seen:
+                    seen.add(matcher.state)
+                    following.append(matcher.fork())
+                matcher.rollback(1)
+            if time.monotonic() > deadline or grammar.native.rebuilds != rebuilds:
+                return Answer(None, tokens + 2, len(seen))
+        level = following
+        tokens += 1
+    raise RuntimeError("no completion exists, though the grammar compiled")

@@ -1,0 +1,89 @@
+"""How far `min_tokens_to_finish` is from the truth, on real schemas.
+
+In: a folder of MaskBench's files (`{"schema": ..., "tests": [...]}`), not part of the project. Out: for each way of
+writing, the distribution of bound minus exact minimum over the first 100 schemas that compile and whose shortest
+completion has more than two tokens (`{}` and the end would measure nothing).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.llama3 import ROOT
+from benchmarks.workers import Failure, Worker
+
+__all__ = ["WAYS", "find_schemas", "measure_slack"]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "defaults (any whitespace, any number spelling)": {},
+    'as the engine writes (", " and ": ", plain numbers)': {"whitespace": "single_space", "numbers": "plain"},
+    "as the engine writes, objects closed": {
+        "whitespace": "single_space",
+        "numbers": "plain",
+        "additional_properties": False,
+    },
+}
+
+
+def find_schemas(given: str | None = None) -> Path:
+    """The folder: `given`, or `maskbench` below $GUIDED_ASSETS or below a folder `shared` beside the repository.
+
+    Raises:
+        FileNotFoundError: it is nowhere.
+    """
+    if given:
+        roots = [Path(given)]
+    else:
+        beside = [os.environ.get("GUIDED_ASSETS"), ROOT.parent / "shared"]
+        roots = [path for root in beside if root for path in Path(root).rglob("maskbench")]
+    for root in roots:
+        if root.is_dir() and next(root.glob("*.json"), None):
+            return root
+    raise FileNotFoundError(f"no schemas{f' in {given}' if given else ''}: pass --schemas with MaskBench's data folder")
+
+
+def measure_slack(vocabulary: Path, schemas: Path, *, count: int, seconds: float, seed: int = 5) -> dict[str, Any]:
+    """For each way of writing: how many schemas have which slack."""
+    files = sorted(schemas.glob("*.json"))
+    random.Random(seed).shuffle(files)
+    out = {}
+    with Worker("guided", vocabulary) as worker:
+        for way, options in WAYS.items():
+            out[way] = _one_way(worker, files, options | {"unknown_format": "ignore"}, count, seconds)
+    return out
+
+
+def _one_way(worker: Worker, files: list[Path], options: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
+    slacks: Counter[int] = Counter()
+    refused = trivial = cut_off = tried = 0
+    largest = 0
+    for file in files:
+        if tried == count:
+            break
+        schema = json.dumps(json.loads(file.read_text(encoding="utf-8"))["schema"])
+        got = worker.call("slack", schema, options, seconds, limit=seconds + 60)
+        if isinstance(got, Failure):
+            refused += 1
+        elif got["bound"] <= 2:
+            trivial += 1
+        else:
+            tried += 1
+            largest = max(largest, got["bound"])
+            if got["exact"] is None:
+                cut_off += 1
+            else:
+                slacks[got["bound"] - got["exact"]] += 1
+    return {
+        "schemas": tried,
+        "slacks": dict(sorted(slacks.items())),
+        "cut_off": cut_off,
+        "refused": refused,
+        "trivial": trivial,
+        "largest_bound": largest,
+        "seconds": seconds,
+    }
