@@ -37,10 +37,9 @@ class Lowerer {
       if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
       current_origin_ = p.rule;
       if (in_flat_) open_rules_[p.rule] = 1;
-      size_t rules_before = rules_.size();
       build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
       rules_[i].dfa = finish(nfa);
-      rules_[i].keep = rules_[i].keep && rules_.size() == rules_before;
+      rules_[i].keep = rules_[i].keep && !has_calls(rules_[i].dfa);  // numbers of rules mean nothing elsewhere
       rules_[i].origin = p.rule;
     }
     out.rules = std::move(rules_);
@@ -52,6 +51,12 @@ class Lowerer {
     int32_t rule, encoding;
     bool synthetic;
   };
+
+  static bool has_calls(const Dfa& dfa) {
+    for (const auto& list : dfa.edges)
+      if (std::any_of(list.begin(), list.end(), [](const Edge& e) { return is_call(e.lo); })) return true;
+    return false;
+  }
 
   // A rule that is regular by itself may be known from an earlier grammar.
   bool from_cache(size_t i, const Pending& p) {

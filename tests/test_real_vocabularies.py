@@ -1,0 +1,203 @@
+"""Masks and budgets on the vocabularies of five real models, at random states of 200 specifications.
+
+The whole mask, which comes from token tables, against a simulation of each id by itself, byte by byte; samples of it
+against the readable twin, which shares no code. By default each specification meets one vocabulary; the runs marked
+slow pair all with all. Skipped where the files are missing (see vocabulary_support.asset).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+
+from guided.automaton.reference import ReferenceGrammar
+from guided.errors import BudgetError, LimitExceeded
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.vocabulary import Vocabulary
+from tests.specifications import SPECIFICATIONS, Specification
+from tests.vocabulary_support import asset
+
+
+def _llama3() -> Vocabulary:
+    special = json.loads(asset("llama3.special.json").read_text())["special"]
+    return Vocabulary.from_tiktoken(asset("llama3.tiktoken"), eos_token_ids=[128001, 128009], special_tokens=special)
+
+
+def _qwen() -> Vocabulary:
+    special = {"<|endoftext|>": 151643, "<|im_start|>": 151644, "<|im_end|>": 151645}
+    path = asset("qwen.tiktoken")
+    return Vocabulary.from_tiktoken(path, eos_token_ids=[151643, 151645], special_tokens=special, size=151936)
+
+
+VOCABULARIES = {
+    "smollm2": lambda: Vocabulary.from_gguf(asset("SmolLM2-135M-Instruct.Q4_1.gguf")),
+    "llama3": _llama3,
+    "qwen": _qwen,
+    "tekken": lambda: Vocabulary.from_tekken(asset("tekken_240911.json")),
+    "sentencepiece": lambda: Vocabulary.from_sentencepiece(asset("tokenizer.model.v1")),
+}
+PARTS = 4  # the default run splits the specifications of a vocabulary, so that a failure names fewer
+
+
+@cache
+def compiler_for(name: str) -> GrammarCompiler:
+    return GrammarCompiler(VOCABULARIES[name](), cache_bytes=0)
+
+
+def pairs(everything: bool) -> list[tuple[str, tuple[Specification, ...]]]:
+    """(vocabulary, specifications): all of them, or every fifth."""
+    names = list(VOCABULARIES)
+    share = 1 if everything else len(names)
+    own = {name: SPECIFICATIONS[at % share :: share] for at, name in enumerate(names)}
+    return [(name, specs[part::PARTS]) for name, specs in own.items() for part in range(PARTS)]
+
+
+def both_runs(test):
+    """The same test on a share of the pairs, and, marked slow, on all of them."""
+    rows = [pytest.param(*row, id=f"{row[0]}-{at % PARTS}") for at, row in enumerate(pairs(False))]
+    rows += [pytest.param(*row, id=f"{row[0]}-all-{at % PARTS}", marks=pytest.mark.slow) for at, row in enumerate(pairs(True))]
+    return pytest.mark.parametrize(("name", "specs"), rows)(test)
+
+
+def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> list[int]:
+    bitmask = allocate_token_bitmask(1, matcher.grammar.vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens)
+    return allowed_tokens(bitmask)
+
+
+def simulated(matcher: GrammarMatcher) -> list[int]:
+    """The ids that step, tried one by one, those outside the vocabulary too."""
+    validate = matcher.validate_tokens
+    return [id for id in range(-1, matcher.grammar.vocabulary.size + 33) if validate((id,))]
+
+
+def random_state(matcher: GrammarMatcher, rng: random.Random, steps: int) -> list[int]:
+    """Walk at most `steps` tokens and stay before the end; no mask on the way is empty. The tokens taken."""
+    ends = matcher.grammar.vocabulary.eos_token_ids
+    taken = []
+    for _ in range(steps):
+        allowed = mask_of(matcher)
+        assert allowed, "a dead end"
+        inside = [id for id in rng.sample(allowed, min(len(allowed), 8)) if id not in ends]
+        if not inside:
+            break
+        taken.append(rng.choice(inside))
+        assert matcher.accept_token(taken[-1])
+    return taken
+
+
+def one_way(specification: Specification, name: str) -> GrammarMatcher:
+    return GrammarMatcher(specification.compile(compiler_for(name)))
+
+
+def test_two_hundred_specifications():
+    assert len(SPECIFICATIONS) == len({spec.name for spec in SPECIFICATIONS}) == 200
+
+
+@both_runs
+def test_whole_masks_are_what_single_tokens_do(name: str, specs: tuple[Specification, ...]) -> None:
+    for spec in specs:
+        rng = random.Random(f"{name} {spec.name}")
+        matcher = one_way(spec, name)
+        for steps in (0, rng.randint(1, 12)):
+            taken = random_state(matcher, rng, steps)
+            expected = simulated(matcher)
+            assert mask_of(matcher) == expected, spec.name
+            matcher.rollback(len(taken))
+            assert all(map(matcher.accept_token, taken)) and mask_of(matcher.fork()) == expected, spec.name
+
+
+@both_runs
+def test_samples_of_masks_are_those_of_the_reference(name: str, specs: tuple[Specification, ...]) -> None:
+    vocabulary = compiler_for(name).vocabulary
+    single = [id for id, data in enumerate(vocabulary.tokens) if data is not None and len(data) == 1]
+    given_up = 0
+    for spec in specs:
+        rng = random.Random(f"{name} {spec.name}")
+        matcher = one_way(spec, name)
+        taken = random_state(matcher, rng, rng.randint(0, 4))
+        allowed = mask_of(matcher)
+        sample = {*single, *vocabulary.eos_token_ids, *taken, *rng.sample(allowed, min(len(allowed), 60))}
+        sample |= {rng.randrange(vocabulary.size) for _ in range(40)}
+        sample -= set(vocabulary.special_tokens) - vocabulary.eos_token_ids - set(taken) - set(allowed)
+        numbers = sorted(sample | set(list(vocabulary.special_tokens)[:1]) | {7})
+        tokens: list[bytes | None] = [None] * vocabulary.size
+        for id in numbers:
+            tokens[id] = vocabulary.token_bytes(id)
+        try:
+            reference = ReferenceGrammar(
+                matcher.grammar.grammar, tokens, vocabulary.eos_token_ids, vocabulary.special_tokens
+            )
+            state = reference.initial()
+            for id in taken:
+                after = reference.accept_token(state, id)
+                assert after is not None, spec.name
+                state = after
+            assert sorted(reference.mask(state).intersection(numbers)) == sorted(set(allowed).intersection(numbers)), spec.name
+            assert reference.accepting(state) == matcher.is_accepting()
+        except LimitExceeded:
+            given_up += 1
+    assert given_up <= len(specs) / 2
+
+
+@both_runs
+def test_budgets_hold_whatever_is_taken(name: str, specs: tuple[Specification, ...]) -> None:
+    vocabulary = compiler_for(name).vocabulary
+    lengths = np.array([len(vocabulary.token_bytes(id) or b"") for id in range(vocabulary.size)])
+    opening = np.array([sum(map((vocabulary.token_bytes(id) or b"").count, (b"{", b"[", b"("))) for id in range(vocabulary.size)])
+    for spec in specs:
+        rng = random.Random(f"{name} {spec.name}")
+        start = one_way(spec, name)
+        if rng.random() < 0.5:
+            random_state(start, rng, rng.randint(0, 10))
+        least = start.min_tokens_to_finish()
+        assert least >= 1
+        bitmask = allocate_token_bitmask(1, vocabulary.size)
+        for short in {least - 1, least // 2, 0}:
+            with pytest.raises(BudgetError) as caught:
+                start.fill_next_token_bitmask(bitmask, max_tokens=short)
+            assert (caught.value.needed, caught.value.given) == (least, short)
+        for extra in (0, rng.randint(1, 4), rng.randint(5, 25)):
+            if least + extra > 200 and extra:
+                continue
+            for choose in ("uniform", "longest", "opening"):
+                finish(start.fork(), least + extra, choose, rng, lengths, opening, spec.name)
+
+
+def finish(matcher, budget, choose, rng, lengths, opening, what) -> None:
+    """Take tokens by a rule, a smaller budget at each step: the output ends, by an end token, within the first."""
+    ends = matcher.grammar.vocabulary.eos_token_ids
+    for left in range(budget, 0, -1):
+        if left < budget - 60 and budget > 200:  # a long shortest output: see its beginning
+            return
+        allowed = mask_of(matcher, left)
+        assert allowed, (what, left)
+        going = [id for id in allowed if id not in ends] or allowed
+        if choose == "uniform":
+            id = rng.choice(allowed)
+        else:
+            ids = np.array(going)
+            score = lengths[ids] + (100 * opening[ids] if choose == "opening" else 0)
+            id = int(ids[rng.choice(np.flatnonzero(score == score.max()))])
+        assert matcher.accept_token(id), (what, left)
+        if matcher.is_terminated():
+            assert matcher.min_tokens_to_finish() == 0 and not mask_of(matcher)
+            return
+        assert matcher.min_tokens_to_finish() <= left - 1, (what, left)
+    raise AssertionError(f"{what}: not complete")
+
+
+@both_runs
+def test_no_walk_ends_dead(name: str, specs: tuple[Specification, ...]) -> None:
+    for spec in specs:
+        rng = random.Random(f"{name} {spec.name}")
+        matcher = one_way(spec, name)
+        random_state(matcher, rng, 60)
+        least = matcher.min_tokens_to_finish()
+        if least <= 400:
+            lengths = np.zeros(matcher.grammar.vocabulary.size, dtype=int)
+            finish(matcher, least + rng.randint(0, 3), "uniform", rng, lengths, lengths, spec.name)
