@@ -2,14 +2,14 @@
 
 In: None, a compiled grammar, a JSON Schema, a regular expression, a choice, or a type. Out: the compiled grammar, and
 the function that makes a value of its text. What the Python value is decides what it means; nothing is guessed.
-JSON is written the way small models write it best: ", " and ": ", and numbers without exponents.
+JSON is written the way small models write it best: ", " and ": ", numbers without exponents, and the shortest escapes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
@@ -19,6 +19,8 @@ __all__ = ["Constraint", "compile_constraint", "value_parser"]
 
 # The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
+
+_WRITING: Final[dict[str, Any]] = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
 
 
 def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar | None:
@@ -45,9 +47,9 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> Com
                 raise SpecError("a list means one of its strings; this one holds other things")
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
-            return compiler.compile_json_schema(constraint, whitespace="single_space", numbers="plain")
+            return compiler.compile_json_schema(constraint, **_WRITING)
         case _:
-            return compiler.compile_type(constraint, whitespace="single_space", numbers="plain")
+            return compiler.compile_type(constraint, **_WRITING)
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:

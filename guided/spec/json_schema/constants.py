@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import EMPTY, Alt, And, Node, Text
+from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import Field, any_order, array_body, declared_order
 from guided.spec.json_schema.expand import Goal, item_goal, member_goal
 from guided.spec.json_schema.numbers import number_constant
 from guided.spec.json_schema.shape import Shape, Window
-from guided.spec.json_schema.spelling import quoted
+from guided.spec.json_schema.spelling import MINIMAL_STRING, quoted, quoted_text
 from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Constants:
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and len(v) in shape.length]
             if texts:
-                parts.insert(0, _strings(texts, shape))
+                parts.insert(0, _strings(texts, shape, self._lowering.encoding))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
@@ -71,7 +71,7 @@ class Constants:
         if isinstance(value, Decimal10):
             return self._numbers((value,)) if value in shape.numbers else None
         if isinstance(value, str):
-            return _strings([value], shape) if len(value) in shape.length else None
+            return _strings([value], shape, self._lowering.encoding) if len(value) in shape.length else None
         return (
             self._array(value, shape, level, nested)
             if isinstance(value, list)
@@ -120,10 +120,13 @@ class Constants:
         return layout.wrap("{}", body, not fields, level)
 
 
-def _strings(texts: list[str], shape: Shape) -> Node:
-    content: Node = Alt(tuple(Text(text) for text in texts)) if len(texts) > 1 else Text(texts[0])
+def _strings(texts: list[str], shape: Shape, encoding: Encoding) -> Node:
     patterns = {id(pattern): pattern for pattern in shape.patterns}
-    return quoted(And((content, *patterns.values())) if patterns else content)
+    if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
+        nodes = tuple(quoted_text(text, encoding) for text in texts)
+        return nodes[0] if len(nodes) == 1 else Alt(nodes)
+    content = Alt(tuple(Text(text) for text in texts))
+    return quoted(And((content, *patterns.values())) if patterns else content, encoding)
 
 
 def _no_rule(name: str, node: Node) -> None:

@@ -25,7 +25,16 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.productive import unproductive
 from guided.spec.json_schema.resolve import Library
 from guided.spec.json_schema.shape import ALL_TYPES, Shape, Window
-from guided.spec.json_schema.spelling import any_text, key_other_than, layout_of, quoted, sized
+from guided.spec.json_schema.spelling import (
+    JSON_STRING,
+    MINIMAL_STRING,
+    any_text,
+    layout_of,
+    other_than,
+    quoted,
+    quoted_text,
+    sized,
+)
 
 __all__ = ["Lowering"]
 
@@ -38,6 +47,7 @@ class Lowering:
     def __init__(self, library: Library, expander: Expander, options: JsonSchemaOptions, limits: Limits) -> None:
         self.expander, self.options, self._limits = expander, options, limits
         self.layout = layout_of(options)
+        self.encoding = MINIMAL_STRING if options.escapes == "minimal" else JSON_STRING
         self._plain = options.numbers == "plain"
         self._constants = Constants(self)
         self._root = library.root
@@ -163,11 +173,11 @@ class Lowering:
             return EMPTY
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
-            return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high)))
+            return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
         patterns = tuple({id(pattern): pattern for pattern in shape.patterns}.values())
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(id, patterns)), length)
-        return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high)))
+        return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
 
     def _capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window under an option's cap on what the schema leaves open."""
@@ -206,7 +216,7 @@ class Lowering:
                 fields.append(Field(self.member(name, self.value(goal, level + 1)), name in required))
         extra = None
         if not closed:
-            key = key_other_than(tuple(names), self.options.max_string)
+            key = quoted(other_than(tuple(names), self.options.max_string), self.encoding)
             key_rule = self.rule(
                 ("key", tuple(names)), "json key" if not names else f"other key of #{where}", where, lambda: key
             )
@@ -229,4 +239,4 @@ class Lowering:
 
     def member(self, name: str, value: Node) -> Node:
         """A key, the colon and a value."""
-        return Seq((quoted(Text(name)), self.layout.colon, value))
+        return Seq((quoted_text(name, self.encoding), self.layout.colon, value))

@@ -15,6 +15,7 @@ DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 _NAMED = {
     "property_order": ("declared", "any"),
     "numbers": ("json", "plain"),
+    "escapes": ("json", "minimal"),
     "format": ("assert", "annotate"),
     "unknown_format": ("refuse", "ignore"),
 }
@@ -35,6 +36,10 @@ class JsonSchemaOptions:
         additional_properties: False closes every object schema that does not speak of additional properties.
         numbers: "json" (every spelling; see `numbers.py` for its stated limit) or "plain" (no exponent, no
             negative zero; an integer has no fraction; a constant has its shortest spelling).
+        escapes: "json" (every spelling of a character in a string) or "minimal" (only the one that
+            `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
+            `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
+            their text is forced.
         format: "assert" or "annotate" (formats are then never enforced).
         unknown_format: "refuse" or "ignore" the formats that cannot be enforced.
         max_string: characters of a string or an additional key that the schema leaves open.
@@ -50,6 +55,7 @@ class JsonSchemaOptions:
     property_order: Literal["declared", "any"] = "declared"
     additional_properties: bool | None = None
     numbers: Literal["json", "plain"] = "json"
+    escapes: Literal["json", "minimal"] = "json"
     format: Literal["assert", "annotate"] = "assert"
     unknown_format: Literal["refuse", "ignore"] = "refuse"
     max_string: int | None = None

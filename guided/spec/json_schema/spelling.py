@@ -3,10 +3,12 @@
 String content is constrained on decoded characters and then spelled through `JSON_STRING` (RFC 8259, section 7): a
 character stands for itself unless it is a control, a quote or a backslash; eight have a short escape; every one has
 its `\\uXXXX` escape, above the basic plane as a pair of surrogates. A lone surrogate is no spelling of anything.
+`MINIMAL_STRING` keeps one spelling of each: what `json.dumps(ensure_ascii=False)` writes.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,7 +37,19 @@ from guided.grammar.ir import (
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.regex import parse_regex
 
-__all__ = ["JSON_STRING", "Layout", "any_text", "comma_list", "key_other_than", "layout_of", "optional", "quoted"]
+__all__ = [
+    "JSON_STRING",
+    "MINIMAL_STRING",
+    "Layout",
+    "any_text",
+    "comma_list",
+    "layout_of",
+    "optional",
+    "other_than",
+    "quoted",
+    "quoted_text",
+    "sized",
+]
 
 _SHORT = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
 _RAW = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
@@ -62,29 +76,53 @@ def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _string_forms() -> tuple[Form, ...]:
-    raw = tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
-    short = Form(
-        charset((code, code) for code in _SHORT.values()),
-        (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in _SHORT.items())),
+def _raw_forms() -> tuple[Form, ...]:
+    return tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
+
+
+def _short_form(letters: str) -> Form:
+    escapes = {char: _SHORT[char] for char in letters}
+    return Form(
+        charset((code, code) for code in escapes.values()),
+        (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in escapes.items())),
     )
+
+
+def _string_forms() -> tuple[Form, ...]:
     unit = Form(
         charset(((0, 0xFFFF),)),
         (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
     )
     first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
     second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
-    return (*raw, short, unit, Form(((0x10000, 0x10FFFF),), first + second))
+    return (*_raw_forms(), _short_form("".join(_SHORT)), unit, Form(((0x10000, 0x10FFFF),), first + second))
+
+
+def _minimal_forms() -> tuple[Form, ...]:
+    short = _short_form('"\\bfnrt')
+    controls = intersect(complement(short.ranges), ((0, 0x1F),))
+    digit = (Span(0x30, 0x39, 0, 1), Span(0x61, 0x66, 10, 1))
+    unit = Form(controls, (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), digit))
+    return (*_raw_forms(), short, unit)
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
+MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 
+_QUOTE = Text('"')
 _GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
 
 
-def quoted(content: Node) -> Node:
+def quoted(content: Node, encoding: Encoding) -> Node:
     """A JSON string with this decoded content."""
-    return Seq((Text('"'), Encoded(content, JSON_STRING), Text('"')))
+    return Seq((_QUOTE, Encoded(content, encoding), _QUOTE))
+
+
+def quoted_text(text: str, encoding: Encoding) -> Node:
+    """A JSON string with exactly this decoded content."""
+    if encoding is MINIMAL_STRING:
+        return Text(json.dumps(text, ensure_ascii=False))
+    return quoted(Text(text), encoding)
 
 
 def any_text(low: int = 0, high: int | None = None) -> Node:
@@ -92,12 +130,10 @@ def any_text(low: int = 0, high: int | None = None) -> Node:
     return Repeat(ANY_CHAR, low, high)
 
 
-def key_other_than(names: tuple[str, ...], longest: int | None) -> Node:
-    """A quoted key that is none of `names`, however either is escaped."""
-    content: Node = any_text(0, longest)
-    if names:
-        content = And((content, Not(Alt(tuple(Text(name) for name in names)))))
-    return quoted(content)
+def other_than(names: tuple[str, ...], longest: int | None) -> Node:
+    """Decoded content that is none of `names`."""
+    content = any_text(0, longest)
+    return And((content, Not(Alt(tuple(Text(name) for name in names))))) if names else content
 
 
 def optional(node: Node) -> Node:
