@@ -1,14 +1,16 @@
 """SmolLM2-135M-Instruct with and without a constraint: what a forward pass costs, and tokens per second.
 
-In: the model's file. Out: milliseconds a step (forward pass, mask, choice of a token) free and under a constraint that
-masks at every step and forces nothing; and tokens per second, free and where a schema forces text. Runs alternate, one
-thread, one CPU; the median over all steps is compared, because single steps meet the rest of the machine.
+In: the model's file. Out: milliseconds for a forward pass with all that goes with it (mask, choice of a token), free
+and under a constraint that masks at every step and forces nothing; and tokens per second, free and where a schema
+forces text. Runs alternate, one thread, one CPU; the prompt's own pass is left out. CPU time is compared, since a pass
+takes longer than a shared machine leaves a process alone; wall time stands beside it.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import time
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,10 +19,9 @@ from benchmarks.workers import pinned_cpu
 
 __all__ = ["find_weights", "measure_end_to_end"]
 
-_PROMPT = [{"role": "user", "content": "Write a long story about a fox who learns to repair old clocks."}]
 _MAIL = (
-    "Extract the order as JSON.\n\nHello, this is Maria Silva (maria.silva@example.org). Please send two oak tables and "
-    "one copper lamp to Rua Augusta 12, 1100-053 Lisboa. I have paid 480.50 EUR by card. Thank you!"
+    "Extract the order as JSON.\n\nHello, this is Maria Silva (maria.silva@example.org). Please send two oak tables "
+    "and one copper lamp to Rua Augusta 12, 1100-053 Lisboa. I have paid 480.50 EUR by card. Thank you!"
 )
 # Masks most of the vocabulary at every step, and forces nothing.
 _ASCII = r"[ -~\n]{1,4000}"
@@ -74,7 +75,7 @@ def find_weights(given: str | None = None) -> Path:
 
 
 def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict[str, Any]:
-    """Free and constrained in turn."""
+    """Free, masked and under a schema in turn."""
     import torch
 
     from guided import Engine
@@ -85,46 +86,45 @@ def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict
         os.sched_setaffinity(0, {pinned_cpu()})
     try:
         engine = Engine.from_pretrained(weights)
-        mail = [{"role": "user", "content": _MAIL}]
-        runs: dict[str, tuple[Any, Any, int]] = {
-            "free": (_PROMPT, None, tokens),
-            "masked": (_PROMPT, _ASCII, tokens),
-            "free, extraction": (mail, None, 100),
-            "schema": (mail, _SCHEMA, 200),
-        }
-        results: dict[str, list[Any]] = {name: [] for name in runs}
+        runs = {"free": None, "masked": _ASCII, "schema": _SCHEMA}
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
         for _ in range(repeats + 1):
-            for name, (prompt, constraint, most) in runs.items():
-                gc.collect()
-                gc.disable()
-                results[name].append(engine.generate(prompt, constraint, max_tokens=most))
-                gc.enable()
+            for name, constraint in runs.items():
+                found[name].append(_generate(engine, constraint, 200 if name == "schema" else tokens))
     finally:
         if cpus is not None:
             os.sched_setaffinity(0, cpus)
-    return {name: _summary(found[1:]) for name, found in results.items()} | {"dtype": str(engine.model.dtype)}
-
-
-def _summary(results: list[Any]) -> dict[str, float]:
-    """Medians over the steps of all runs, the first (cold) one left out."""
-    steps, overhead, forward = [], [], []
-    for result in results:
-        timings = result.timings
-        # the prompt's own pass has a mask and a choice too: they stand first
-        for passed, masked, chosen in zip(
-            timings.forward, timings.mask[-len(timings.forward) :] or [0.0] * 10**4, timings.sample[1:], strict=False
-        ):
-            forward.append(passed)
-            overhead.append(masked + chosen)
-            steps.append(passed + masked + chosen)
+    warm = {name: results[1:] for name, results in found.items()}
     return {
-        "step": median(steps) * 1e3,
-        "forward": median(forward) * 1e3,
-        "overhead": median(overhead) * 1e3,
-        "tokens_per_second": median(
-            len(result.tokens) / (result.timings.total - result.timings.prefill) for result in results
-        ),
-        "tokens": len(results[0].tokens),
-        "forced": results[0].token_masks.count(0),
-        "passes": len(results[0].timings.forward) + 1,
+        name: {key: median(result[key] for result in results) for key in results[0]} for name, results in warm.items()
+    } | {"dtype": str(engine.model.dtype)}
+
+
+def _generate(engine: Any, constraint: Any, most: int) -> dict[str, float]:
+    """One output: what it cost from its second forward pass to its end."""
+    gc.collect()
+    gc.disable()
+    stream = engine.stream([{"role": "user", "content": _MAIL}], constraint, max_tokens=most)
+    before = 0
+    for event in stream:  # the prompt's pass is over when a sampled token comes
+        before += len(event.tokens)
+        if not event.forced:
+            break
+    cpu, wall = time.thread_time(), time.perf_counter()
+    for event in stream:
+        result = event.result
+    cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+    gc.enable()
+    timings = result.timings
+    passes = len(timings.forward)
+    return {
+        "cpu_per_pass": cpu / passes * 1e3,
+        "wall_per_pass": wall / passes * 1e3,
+        "tokens_per_cpu_second": (len(result.tokens) - before) / cpu,
+        "tokens_per_second": (len(result.tokens) - before) / wall,
+        "mask_us": median(timings.mask) * 1e6 if timings.mask else 0.0,
+        "sample_us": median(timings.sample) * 1e6,
+        "tokens": len(result.tokens),
+        "forced": result.token_masks.count(0),
+        "passes": passes + 1,
     }

@@ -58,11 +58,11 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+_MALLINFO = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+
+
 class _MallInfo(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks".split()) + (
-        ("fordblks", ctypes.c_size_t),
-        ("keepcost", ctypes.c_size_t),
-    )
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _MALLINFO)
 
 
 def in_use() -> int:

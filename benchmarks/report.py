@@ -1,0 +1,296 @@
+"""Markdown out of the measurements: `docs/benchmarks.md`. Each measured section is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["markdown"]
+
+Results = dict[str, Any]
+_MIB = 1 << 20
+
+
+def markdown(results: Results) -> str:
+    """The whole page."""
+    sections: dict[str, Callable[[Any], list[str]]] = {
+        "masks": _masks,
+        "patterns": _patterns,
+        "nesting": _nesting,
+        "budgets": _budgets,
+        "slack": _slack,
+        "end_to_end": _end_to_end,
+    }
+    lines = [_HEAD, *_goals(results)]
+    for name, write in sections.items():
+        if name in results:
+            lines += ["", *write(results[name]["data"]), "", f"<sub>{results[name]['when']}</sub>"]
+    return "\n".join([*lines, _TAIL])
+
+
+_HEAD = """# Benchmarks
+
+Written by `python -m benchmarks`; do not edit. guided, xgrammar and llguidance do the same work in the same run: one
+process each, pinned to the same CPU, one thread, taking turns instance by instance. Times are of the Python call alone
+(`perf_counter_ns`, garbage collector off); a position's time is its median over repeated walks, since a shared machine
+now and then stops a process for milliseconds. Only ratios carry over to another machine. The vocabulary is Llama-3's:
+128,256 ids."""
+
+_TAIL = """
+## Run it
+
+```sh
+pip install 'guided[bench]'
+python -m benchmarks --llama3 llama3.tiktoken          # everything, some ten minutes
+python -m benchmarks --quick masks patterns            # two sections, few repeats
+```
+"""
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table; the first column is text, the others numbers."""
+    return [
+        "| " + " | ".join(header) + " |",
+        "|---" + "|--:" * (len(header) - 1) + "|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+
+
+def number(value: float) -> str:
+    """Three digits that count."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def mib(value: float) -> str:
+    """Bytes as MiB."""
+    return number(max(0, value) / _MIB)
+
+
+# --- the goals
+
+
+def _goals(results: Results) -> list[str]:
+    rows: list[tuple[str, str, bool]] = []
+    if "masks" in results:
+        rows += _mask_goals(results["masks"]["data"])
+    if "patterns" in results:
+        rows += _compile_goals(results["patterns"]["data"])
+    if "nesting" in results:
+        rows.append(_nesting_goal(results["nesting"]["data"]))
+    if "budgets" in results:
+        ratio = results["budgets"]["data"]["again"]["ratio"]
+        rows.append(("budgeted mask at most twice the plain one", f"{ratio:.2f} x, median", ratio <= 2))
+    if "slack" in results:
+        rows.append(_slack_goal(results["slack"]["data"]))
+    if "end_to_end" in results:
+        rows += _end_goals(results["end_to_end"]["data"])
+    if not rows:
+        return []
+    cells = [(goal, measured, "met" if met else "**not met**") for goal, measured, met in rows]
+    return ["", *table(("goal", "measured", ""), cells)]
+
+
+def _mask_goals(data: Results) -> list[tuple[str, str, bool]]:
+    ours = data["guided"]
+    out = []
+    for quantile, limits in (
+        ("p50", {"xgrammar": 0.5, "llguidance": 0.1}),
+        ("p99", dict.fromkeys(("xgrammar", "llguidance"), 0.1)),
+    ):
+        for peer, limit in limits.items():
+            ratio = ours["first"][quantile] / data[peer]["first"][quantile]
+            name = "median" if quantile == "p50" else quantile
+            out.append((f"{name} mask at most {limit:g} x {peer}'s", f"{ratio:.3f} x", ratio <= limit))
+    ratio = ours["prepare"] / data["llguidance"]["prepare"]
+    out.append(("vocabulary preparation at most llguidance's", f"{ratio:.2f} x", ratio <= 1))
+    return out
+
+
+def _compile_goals(data: Sequence[Results]) -> list[tuple[str, str, bool]]:
+    rows = [row for row in data if row["engine"] == "guided" and "mail" not in row["workload"]]
+    return [
+        (f"{row['workload']} compiles in under 5 ms", f"{number(row['compile'])} ms", row["compile"] < 5)
+        for row in rows
+    ]
+
+
+def _nesting_goal(data: Sequence[Results]) -> tuple[str, str, bool]:
+    ours = {row["depth"]: row for row in data if row["engine"] == "guided"}
+    if any("failure" in row for row in ours.values()):
+        return ("nesting 10,000 deep in linear time and memory", "failed", False)
+    low, high = ours[min(ours)], ours[max(ours)]
+    time = (high["in"] + high["out"]) / (low["in"] + low["out"])
+    space = (high["bytes"] / high["depth"]) / max(1.0, low["bytes"] / low["depth"])
+    measured = f"per level at 10,000 against 1,000: {time:.2f} x the time, {space:.2f} x the memory"
+    return ("nesting 10,000 deep in linear time and memory", measured, time < 2 and space < 2)
+
+
+def _slack_goal(data: Results) -> tuple[str, str, bool]:
+    ways = list(data.values())
+    none = sum(way["slacks"].get("0", 0) for way in ways)
+    solved = sum(sum(way["slacks"].values()) for way in ways)
+    return (
+        "no slack of the budget's bound, for most schemas",
+        f"none for {none} of {solved} solved",
+        none > solved / 2,
+    )
+
+
+def _end_goals(data: Results) -> list[tuple[str, str, bool]]:
+    ratio = data["free"]["cpu_per_pass"] / data["masked"]["cpu_per_pass"]
+    faster = data["schema"]["tokens_per_cpu_second"] / data["free"]["tokens_per_cpu_second"]
+    return [
+        ("constrained at least 98 % of unconstrained per forward pass", f"{100 * ratio:.1f} %", ratio >= 0.98),
+        ("more tokens/s than unconstrained where text is forced", f"{faster:.2f} x", faster > 1),
+    ]
+
+
+# --- the sections
+
+
+def _masks(data: Results) -> list[str]:
+    quantiles = ("p50", "p90", "p99", "p99.9", "max", "mean")
+    out = ["## A nested object schema and its instances"]
+    out += [
+        "",
+        "54 members on 4 levels, 24 instances. *First*: the grammar is new, states and tables are built on the way.",
+    ]
+    for run, title in (
+        ("first", "Mask, first walk, us"),
+        ("again", "Mask, states seen before, us"),
+        ("accept", "Step, us"),
+    ):
+        rows = [(name, *(number(mine[run][q]) for q in quantiles)) for name, mine in data.items()]
+        out += ["", *table((title, *quantiles), rows)]
+    rows = [
+        (
+            name,
+            number(mine["compile"]),
+            number(mine["compile_first"]),
+            number(mine["first_mask"]),
+            mib(mine["bytes"]),
+            number(mine["prepare"]),
+            mib(mine["prepare_bytes"]),
+        )
+        for name, mine in data.items()
+    ]
+    header = (
+        "",
+        "compile ms",
+        "first in the process",
+        "to the first mask ms",
+        "grammar MiB",
+        "vocabulary ms",
+        "vocabulary MiB",
+    )
+    out += ["", *table(header, rows), "", "![Distribution of mask times](img/masks.png)"]
+    return [
+        *out,
+        "",
+        f"Each row of a table is over {data['guided']['first']['n']:,} masks. `any whitespace` is guided with any"
+        " JSON whitespace in any gap, `kept pointer` is llguidance without its numpy helper.",
+    ]
+
+
+def _patterns(data: Sequence[Results]) -> list[str]:
+    header = ("", "", "compile ms", "first in the process", "to the first mask ms", "MiB", "mask p50 us", "p99", "mean")
+    rows = []
+    for row in data:
+        name = row["workload"] if row["engine"] == "guided" else ""
+        if "compile" not in row:
+            rows.append((name, row["engine"], row["failure"], *[""] * 6))
+            continue
+        cost = [number(row[key]) for key in ("compile", "compile_first", "first_mask")] + [mib(row["bytes"])]
+        masks = row.get("masks")
+        cells = [number(masks[q]) for q in ("p50", "p99", "mean")] if masks else [row["failure"], "", ""]
+        rows.append((name, row["engine"], *cost, *cells))
+    notes = sorted(
+        {f"{row['engine']} stops {row['refused']} walks of {row['workload']}" for row in data if "refused" in row}
+    )
+    out = [
+        "## Repetition",
+        "",
+        "Specifications that blow up where counts are unrolled into states.",
+        "",
+        *table(header, rows),
+    ]
+    out += ["", "![Compile time and mean mask](img/patterns.png)"]
+    return out + (["", "; ".join(notes) + "."] if notes else [])
+
+
+def _nesting(data: Sequence[Results]) -> list[str]:
+    rows = []
+    for row in data:
+        cells = (
+            (row["failure"], "", "")
+            if "failure" in row
+            else (number(row["in"]), number(row["out"]), number(row["bytes"] / row["depth"]))
+        )
+        rows.append((row["engine"], f"{row['depth']:,}", *cells))
+    header = ("", "depth", "us per level in", "us per level out", "bytes per level")
+    text = "Arrays in arrays, a mask and a step for each bracket. Flat columns mean linear time and memory."
+    return ["## Nesting", "", text, "", *table(header, rows), "", "![Cost per level](img/nesting.png)"]
+
+
+def _budgets(data: Results) -> list[str]:
+    names = {"plain": "no budget", "first": "1,000 tokens left over, first time", "again": "1,000 tokens left over"}
+    rows = [
+        (
+            names.get(kind, f"{kind.removeprefix('slack ')} left over"),
+            *(number(mine[key]) for key in ("p50", "p99", "mean", "ratio", "ratio_p99")),
+        )
+        for kind, mine in data.items()
+    ]
+    header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
+    text = "The same positions of the nested schema, masked with a budget. *Ratio*: to the plain mask of that position."
+    return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
+
+
+def _slack(data: Results) -> list[str]:
+    rows = []
+    for way, mine in data.items():
+        solved = sum(mine["slacks"].values())
+        none = mine["slacks"].get("0", 0)
+        others = ", ".join(f"{count} by {slack}" for slack, count in mine["slacks"].items() if slack != "0") or "none"
+        rows.append((way, str(mine["schemas"]), str(solved), str(none), others, str(mine["largest_bound"])))
+    header = ("", "schemas", "solved exactly", "no slack", "too high", "largest bound")
+    seconds = next(iter(data.values()))["seconds"]
+    text = (
+        "`min_tokens_to_finish()` of real schemas (MaskBench), against the true least number of tokens by exhaustive "
+        f"search (`benchmarks/exact_minimum.py`, at most {seconds:g} s each)."
+    )
+    return ["## Shortest completions", "", text, "", *table(header, rows)]
+
+
+def _end_to_end(data: Results) -> list[str]:
+    names = {
+        "free": "unconstrained",
+        "masked": "masked at every step, nothing forced",
+        "schema": "nested schema, text forced",
+    }
+    keys = ("cpu_per_pass", "wall_per_pass", "tokens_per_cpu_second", "tokens_per_second", "mask_us", "sample_us")
+    rows = [
+        (
+            title,
+            *(number(data[name][key]) for key in keys),
+            *(f"{data[name][key]:.0f}" for key in ("tokens", "forced", "passes")),
+        )
+        for name, title in names.items()
+    ]
+    header = (
+        "",
+        "CPU ms / pass",
+        "wall ms / pass",
+        "tokens / CPU s",
+        "tokens / s",
+        "mask us",
+        "choice us",
+        "tokens",
+        "forced",
+        "passes",
+    )
+    dtype = data["dtype"].removeprefix("torch.")
+    text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy; the prompt's pass is left out."
+    return ["## A model end to end", "", text, "", *table(header, rows)]
