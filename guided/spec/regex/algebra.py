@@ -12,7 +12,7 @@ Everything that walks an IR tree here is a generator run by `run`, so that depth
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from guided.grammar.ir import (
@@ -41,6 +41,8 @@ __all__ = [
     "chars",
     "conj",
     "is_any_text",
+    "join",
+    "measure",
     "meet",
     "negate",
     "repeat",
@@ -122,6 +124,11 @@ def meet(a: Ranges, b: Ranges) -> Ranges:
     return tuple(out)
 
 
+def join(sets: Sequence[Ranges]) -> Ranges:
+    """The code points in any of the sets."""
+    return sets[0] if len(sets) == 1 else charset(r for ranges in sets for r in ranges)
+
+
 def within(a: Ranges, b: Ranges) -> bool:
     """Whether every code point of `a` is in `b`."""
     return meet(a, b) == a
@@ -156,7 +163,7 @@ def alt(branches: Iterable[Node]) -> Node:
     """Union: single characters join one set, the empty string becomes an optional part."""
     out: list[Node] = []
     seen: set[int] = set()
-    ranges: list[tuple[int, int]] = []
+    sets: list[Ranges] = []
     first_chars = -1
     nullable = False
     flat: list[Node] = []
@@ -168,7 +175,7 @@ def alt(branches: Iterable[Node]) -> Node:
     for branch in flat:
         one = as_chars(branch)
         if one is not None:
-            ranges.extend(one)
+            sets.append(one)
             if first_chars < 0:
                 first_chars = len(out)
                 out.append(branch)
@@ -178,7 +185,7 @@ def alt(branches: Iterable[Node]) -> Node:
             seen.add(id(branch))
             out.append(branch)
     if first_chars >= 0:
-        out[first_chars] = chars(charset(ranges))
+        out[first_chars] = chars(join(sets))
     union: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
     return repeat(union, 0, 1) if nullable else union
 
@@ -222,6 +229,28 @@ def negate(node: Node) -> Node:
     if is_any_text(node):
         return EMPTY
     return node.item if isinstance(node, Not) else Not(node)
+
+
+def measure(node: Node) -> tuple[int, int]:
+    """(nodes, depth) of an IR node written out as a tree, in time linear in the shared nodes."""
+    known: dict[int, tuple[int, int]] = {}
+
+    def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
+        if id(node) in known:
+            return known[id(node)]
+        items: tuple[Node, ...] = ()
+        if isinstance(node, (Seq, Alt, And)):
+            items = node.items
+        elif isinstance(node, (Repeat, Not, Length)):
+            items = (node.item,)
+        nodes, depth = 1, 0
+        for item in items:
+            below = yield visit(item)
+            nodes, depth = nodes + below[0], max(depth, below[1])
+        known[id(node)] = (nodes, depth + 1)
+        return known[id(node)]
+
+    return run(visit(node))
 
 
 Edge = tuple[bool, Ranges]

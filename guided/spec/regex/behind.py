@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from guided.grammar.ir import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text, charset
+from guided.grammar.ir import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text
 
-from .algebra import Edges, chars, conj, meet, run
+from .algebra import Edges, chars, conj, join, meet, run
 from .budget import Budget
 from .graph import eliminate
 from .terms import Terms, TooLarge, contains
@@ -39,7 +39,7 @@ class Contexts:
             if near and self.moves:  # where the last character decides, every context moves alike
                 self.moves.append(self.moves[0])
                 continue
-            targets: dict[int, list[tuple[int, int]]] = {}
+            targets: dict[int, list[Ranges]] = {}
             for block in terms.blocks(*state):
                 budget.spend(1)
                 after = tuple(terms.derive(term, block[0][0]) for term in state)
@@ -48,8 +48,8 @@ class Contexts:
                     self.states.append(after)
                     if len(self.states) > _LIMIT:
                         raise TooLarge
-                targets.setdefault(self.number[after], []).extend(block)
-            self.moves.append([(charset(ranges), target) for target, ranges in targets.items()])
+                targets.setdefault(self.number[after], []).append(block)
+            self.moves.append([(join(sets), target) for target, sets in targets.items()])
         self._last = near or len({frozenset((to, ranges) for ranges, to in moves) for moves in self.moves}) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}

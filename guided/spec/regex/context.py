@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Length, Node, Not, Repeat, Seq
+from guided.grammar.ir import EMPTY, EPSILON, Node
 
-from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, negate, run, seq
+from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
 from .behind import Contexts
 from .budget import Budget
-from .loops import Exits, Explorer
+from .loops import Exits, Explorer, Situation
 from .terms import ANYTHING, Terms, TooLarge
 from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
 
-__all__ = ["Cont", "Lowering", "lower", "measure"]
+__all__ = ["Cont", "Lowering", "lower"]
 
 _DEPTH = 8
 """Levels of IR for each level of `Limits.depth`."""
@@ -79,28 +79,6 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
     return result
 
 
-def measure(node: Node) -> tuple[int, int]:
-    """(nodes, depth) of an IR node written out as a tree, in time linear in the shared nodes."""
-    known: dict[int, tuple[int, int]] = {}
-
-    def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
-        if id(node) in known:
-            return known[id(node)]
-        items: tuple[Node, ...] = ()
-        if isinstance(node, (Seq, Alt, And)):
-            items = node.items
-        elif isinstance(node, (Repeat, Not, Length)):
-            items = (node.item,)
-        nodes, depth = 1, 0
-        for item in items:
-            below = yield visit(item)
-            nodes, depth = nodes + below[0], max(depth, below[1])
-        known[id(node)] = (nodes, depth + 1)
-        return known[id(node)]
-
-    return run(visit(node))
-
-
 def _inside_out(tree: Tree) -> list[Tree]:
     """The tree's own nodes, each after those that it holds; a node that stands in several places once."""
     out: list[Tree] = []
@@ -135,7 +113,7 @@ class Lowering:
         self._conts: dict[tuple[int, int], Cont] = {}
         self._ends: dict[int, Cont] = {}
         self._suffixes: dict[tuple[int, int], Node] = {}
-        self._ways: dict[tuple[int, int, int], Exits] = {}
+        self._ways: dict[tuple[int, Situation, int], Exits] = {}
         self._kept: list[object] = []
 
     def refusal(self) -> UnsupportedError:
@@ -217,7 +195,7 @@ class Lowering:
                 assert not isinstance(at.item, (Look, Cat, Or, Times))
                 ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANYTHING)]
             else:
-                exits = run(self.explore(cat([ANY_TEXT, at.item]), 0, 0))
+                exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANYTHING), 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
                 self._near |= 1 << len(self._languages)
@@ -243,12 +221,12 @@ class Lowering:
             term = self.terms.union([after for language, after in left if self.terms.nullable[language]])
         return self.terms.negate(term) if at.negative else term
 
-    def explore(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+    def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
         """The ways through `tree`: from a context of its mask and `after` together to contexts of `after`."""
-        key = (id(tree), context, after)
+        key = (id(tree), start, after)
         if key not in self._ways:
             self.keep(tree)
-            self._ways[key] = yield Explorer(self).ways(tree, context, after)
+            self._ways[key] = yield Explorer(self).ways(tree, start, after)
         return self._ways[key]
 
     # --- the rest of the text
@@ -288,7 +266,7 @@ class Lowering:
                 result = yield self.suffix(self.cont(choice, after), context)
             case Or() | Times():
                 parts = []
-                for (target, condition), node in (yield self.explore(tree, context, after.mask)).items():
+                for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
                     parts.append((node, self._under(condition, (yield self.suffix(after, target)))))
                 result = self._joined(parts)
             case _:

@@ -1,9 +1,9 @@
 """State elimination: a graph whose edges are languages, as one language for each exit.
 
 In: edges (state -> state -> IR node) and a start. Out: for every state without outgoing edges that can be reached,
-the IR node of all paths from the start to it. Kleene's construction; states are removed in order of (entering x
-leaving) edges, which keeps the result small on the near-linear graphs that patterns give. Cost: states x degree^2
-nodes.
+the IR node of all paths from the start to it. Kleene's construction. The state whose removal writes the fewest nodes
+goes first (Delgado and Morais 2004): on the near-linear graphs that patterns give the result stays small, and on
+layers of equal states it halves them instead of doubling the result at each. Cost: states x degree^2 nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from guided.grammar.ir import EPSILON, Node
 
-from .algebra import alt, repeat, seq
+from .algebra import alt, measure, repeat, seq
 
 __all__ = ["eliminate"]
 
@@ -23,43 +23,48 @@ S = TypeVar("S", bound=Hashable)
 
 def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S]) -> dict[S, Node]:
     """The language of all paths from `start` to each of `exits` (states without outgoing edges)."""
-    out: dict[S, dict[S, Node]] = {state: dict(targets) for state, targets in edges.items()}
+    if start in exits:
+        return {start: EPSILON}
+    out = {state: {to: (node, measure(node)[0]) for to, node in targets.items()} for state, targets in edges.items()}
     into: dict[S, dict[S, None]] = {state: {} for state in out}  # as ordered sets: results do not vary
     for state, targets in out.items():
         for target in targets:
             into.setdefault(target, {})[state] = None
-    if start in exits:
-        return {start: EPSILON}
-    queue: list[tuple[int, int, S]] = []
+
+    def weight(state: S) -> int:
+        """The nodes that removing the state writes."""
+        sources, targets = into[state], out[state]
+        loop = targets[state][1] if state in targets else 0
+        entering = sum(out[source][state][1] for source in sources if source != state)
+        leaving = sum(size for target, (_, size) in targets.items() if target != state)
+        ins, outs = len(sources) - (state in sources), len(targets) - (state in targets)
+        return entering * outs + leaving * ins + loop * ins * outs
+
     inner = [state for state in out if state != start and state not in exits]
     number = {state: i for i, state in enumerate(inner)}
-
-    def cost(state: S) -> int:
-        return len(into[state]) * len(out[state])
-
+    queue: list[tuple[int, int, S]] = []
     for state in inner:
-        heappush(queue, (cost(state), number[state], state))
+        heappush(queue, (weight(state), number[state], state))
     while queue:
         expected, _, state = heappop(queue)
-        if state not in out:
-            continue
-        if cost(state) > expected:
-            heappush(queue, (cost(state), number[state], state))
+        actual = weight(state)
+        if actual > expected:
+            heappush(queue, (actual, number[state], state))
             continue
         targets = out.pop(state)
-        loop = targets.pop(state, None)
+        loop, size = targets.pop(state, (EPSILON, 0))
+        around = repeat(loop, 0, None)
         into[state].pop(state, None)
-        around = EPSILON if loop is None else repeat(loop, 0, None)
         for target in targets:
             into[target].pop(state, None)
         for source in into.pop(state):
-            enter = out[source].pop(state)
-            for target, leave in targets.items():
-                path = seq((enter, around, leave))
+            enter, entered = out[source].pop(state)
+            for target, (leave, left) in targets.items():
+                path, nodes = seq((enter, around, leave)), entered + size + left
                 known = out[source].get(target)
-                out[source][target] = path if known is None else alt((known, path))
+                out[source][target] = (path, nodes) if known is None else (alt((known[0], path)), known[1] + nodes)
                 into[target][source] = None
     targets = out.get(start, {})
-    loop = targets.pop(start, None)
-    around = EPSILON if loop is None else repeat(loop, 0, None)
-    return {target: seq((around, node)) for target, node in targets.items() if target in exits}
+    loop, _ = targets.pop(start, (EPSILON, 0))
+    around = repeat(loop, 0, None)
+    return {target: seq((around, node)) for target, (node, _) in targets.items() if target in exits}

@@ -9,7 +9,7 @@ is one edge as long as nothing is pending, or only a condition on the next chara
 character by character. The graph of configurations is then turned into languages by state elimination.
 
 Counts of a repeated part with looks:
-- the part leads back to the same situation: `x{m,n}` stays counted
+- few situations between the rounds, and each way through them comes back to one only: `x{m,n}` stays counted
 - the part has a fixed width w: `x{m,n}` is x* with `m*w` to `n*w` characters
 - otherwise the count is part of the place, up to `_STATES` configurations; past that the pattern is refused
 """
@@ -29,13 +29,16 @@ from .tree import Cat, Look, Or, Times, Tree
 if TYPE_CHECKING:
     from .context import Cont, Lowering
 
-__all__ = ["Exits", "Explorer"]
+__all__ = ["Exits", "Explorer", "Situation"]
 
-Exits: TypeAlias = dict[tuple[int, int], Node]
-"""(left context, condition on what follows) -> texts."""
+Situation: TypeAlias = tuple[int, int]
+"""(left context, condition on what follows), between two parts."""
+Exits: TypeAlias = dict[Situation, Node]
+"""The situations after a part, and the texts that lead to each."""
 State: TypeAlias = "tuple[Cont, int, int, int]"
 """(place, what is left of the part before it, left context of the place, condition)."""
 _STATES = 2000
+_SITUATIONS = 8
 
 
 class Explorer:
@@ -47,56 +50,74 @@ class Explorer:
         self._spread: set[int] = set()
         """Counted repetitions whose count is part of the place."""
 
-    def ways(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+    def ways(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
         """The ways through `tree`, as `Lowering.explore` says."""
         found: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.place = tree.span
             if _counted(tree):
-                found = yield self._same_again(tree, context, after)
+                found = yield self._by_situations(tree, start, after)
                 if found is None:
-                    found = yield self._by_length(tree, context, after)
+                    found = yield self._by_length(tree, start, after)
         if found is None:
-            found = yield self._explore(tree, context, after)
+            found = yield self._explore(tree, start, after)
         return found
 
-    def _same_again(self, tree: Times, context: int, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition of a part that always ends in one situation, and from there in the same again."""
-        project = self.lowering.project
-        mask = self.lowering.mask(tree) | after
-        first = yield self.lowering.explore(tree.item, context, mask)
-        if len(first) != 1:
-            return None
-        ((middle, condition), head) = next(iter(first.items()))
-        if condition != ANYTHING:
-            return None
-        again = yield self.lowering.explore(tree.item, middle, mask)
-        if set(again) != {(middle, ANYTHING)}:
-            return None
-        fewest = max(tree.min - 1, 0)
-        most = None if tree.max is None else tree.max - 1
-        some = seq((head, repeat(again[middle, ANYTHING], fewest, most)))
-        out: Exits = {(project(middle, mask, after), ANYTHING): some}
-        if not tree.min:
-            key = (project(context, mask, after), ANYTHING)
-            out[key] = alt((EPSILON, out[key])) if key in out else EPSILON
-        return out
+    def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
+        """Counted repetition where each way through the situations between rounds comes back to one of them at most.
 
-    def _by_length(self, tree: Times, context: int, after: int) -> Generator[Any, Any, Exits | None]:
+        Then that one round is counted, and the others on the way are taken off the count.
+        """
+        mask = self.lowering.mask(tree) | after
+        rounds: dict[Situation, Exits] = {}
+        todo = [start]
+        for situation in todo:
+            if situation not in rounds:
+                rounds[situation] = yield self.lowering.explore(tree.item, situation, mask)
+                todo.extend(rounds[situation])
+                if len(rounds) > _SITUATIONS:
+                    return None
+        parts: dict[Situation, list[Node]] = {}
+
+        def go(at: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
+            """Everything that begins with `path`, whose parts are `nodes`; `loop`: where in `nodes` a round repeats."""
+            again = rounds[at].get(at)
+            if again is not None:
+                if loop is not None:
+                    return False
+                loop, nodes = len(nodes), (*nodes, again)
+            steps = len(path) - 1
+            least, most = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
+            if most is not None and most < 0:
+                return True
+            if loop is not None or least == 0:
+                ended = [repeat(node, least, most) if i == loop else node for i, node in enumerate(nodes)]
+                key = (self.lowering.project(at[0], mask, after), at[1])
+                parts.setdefault(key, []).append(seq(ended))
+            return all(
+                to == at or (to not in path and go(to, (*path, to), (*nodes, node), loop))
+                for to, node in rounds[at].items()
+            )
+
+        if not go(start, (start,), (), None):
+            return None
+        return {key: alt(nodes) for key, nodes in parts.items()}
+
+    def _by_length(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition of a part of fixed width: a count of characters."""
         width = fixed_width(tree.item)
         if not width:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.behind, tree.near, tree.look)
-        ways = yield self.lowering.explore(star, context, after)
+        ways = yield self.lowering.explore(star, start, after)
         most = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, most) for key, node in ways.items()}
 
     # --- the graph
 
-    def _explore(self, tree: Tree, context: int, after: int) -> Generator[Any, Any, Exits]:
+    def _explore(self, tree: Tree, begin: Situation, after: int) -> Generator[Any, Any, Exits]:
         self._spread.add(id(tree))
-        start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, context, ANYTHING)
+        start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, *begin)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
         todo = [start]
@@ -137,15 +158,16 @@ class Explorer:
                 return [to(target)]
             case Or(items):
                 return [to(self.lowering.cont(item, after)) for item in items]
-            case Times() if condition == ANYTHING and _counted(tree) and id(tree) not in self._spread:
-                ways = yield self.lowering.explore(tree, left, after.mask)
+            case Times() if _counted(tree) and id(tree) not in self._spread:
+                ways = yield self.lowering.explore(tree, (left, condition), after.mask)
                 return [(node, (after, NOTHING, target, found)) for (target, found), node in ways.items()]
             case Times(item, low, _):
                 once = to(self.lowering.cont(item, self._fewer(tree, after)))
                 return [once] if low else [once, to(after)]
             case Look():
                 asked = yield self.lowering.condition(tree, place.mask, left)
-                return [to(after, self.terms.both((condition, asked)))]
+                both = self.terms.both((condition, asked))
+                return [] if self.terms.dead(both) else [to(after, both)]
             case _:
                 return self._plain(tree, after, self.lowering.project(left, place.mask, after.mask), condition)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
@@ -39,11 +40,22 @@ def category(letter: str, ascii_only: bool) -> Ranges:
         return complement(category(letter.lower(), ascii_only))
     if ascii_only:
         return _ASCII[letter]
-    # Planes 4 to 13 have never held a character, and 15 and 16 are for private use.
-    codes = (*range(0x40000), *range(0xE0000, 0xE1000))
-    everything = "".join(map(chr, codes))
-    spans = (match.span() for match in re.finditer(rf"\{letter}+", everything))
-    return charset((codes[start], codes[end - 1]) for start, end in spans)
+    spans = (match.span() for match in re.finditer(rf"\{letter}+", _assigned()))
+    return charset((_code(start), _code(end - 1)) for start, end in spans)
+
+
+_LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15 and 16 are for private use
+
+
+@cache
+def _assigned() -> str:
+    """Every character that any of this could be about, in order."""
+    codes = [*range(0xD800), *([0] * 0x800), *range(0xE000, _LOW), *range(_HIGH, _HIGH + 0x1000)]
+    return array("I", codes).tobytes().decode("utf-32-le" if sys.byteorder == "little" else "utf-32-be")
+
+
+def _code(index: int) -> int:
+    return index if index < _LOW else index - _LOW + _HIGH
 
 
 @cache
@@ -51,11 +63,12 @@ def _cases() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]
     """(character -> lower case, character -> upper case, lower case -> the lower cases that match it)."""
     lower, upper = {}, {}
     same: dict[str, list[int]] = defaultdict(list)
-    for start in range(0, sys.maxunicode + 1, 256):
-        block = "".join(map(chr, range(start, start + 256)))
+    everything = _assigned()
+    for start in range(0, len(everything), 256):
+        block = everything[start : start + 256]
         if block.lower() == block == block.upper():
             continue
-        for code, c in enumerate(block, start):
+        for code, c in enumerate(block, _code(start)):
             if c.lower() != c:
                 lower[code] = ord(c.lower()[0])
             if c.upper() != c:

@@ -32,6 +32,7 @@ from guided.grammar.ir import (
 )
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
+from .algebra import join as union
 
 __all__ = ["ANYTHING", "NONE", "NOTHING", "Terms", "TooLarge", "contains", "partition"]
 
@@ -65,7 +66,8 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
             blocks.setdefault(inside, []).append((start, code - 1))
             start = code
         inside ^= 1 << index
-    return [ranges for block in blocks.values() if (ranges := charset(block))]
+    rest = charset(blocks.pop(0, ()))  # the only block that may hold surrogates
+    return [tuple(block) for block in blocks.values()] + ([rest] if rest else [])
 
 
 class Terms:
@@ -136,7 +138,7 @@ class Terms:
             sets = [part for part in flat if self._shape[part][0] == "c"]
             if len(sets) > 1:
                 flat.difference_update(sets)
-                flat.add(self.chars(charset(r for part in sets for r in self._shape[part][1])))
+                flat.add(self.chars(union([self._shape[part][1] for part in sets])))
         if len(flat) <= 1:
             return flat.pop() if flat else neutral
         nullable = [self.nullable[part] for part in flat]
@@ -268,13 +270,17 @@ class Terms:
         """(characters, the term after one of them), for the characters after which something is left."""
         known = self._moves.get(term)
         if known is None:
-            merged: dict[int, list[tuple[int, int]]] = {}
+            merged: dict[int, list[Ranges]] = {}
             for block in self.blocks(term):
                 target = self.derive(term, block[0][0])
                 if target != NONE:
-                    merged.setdefault(target, []).extend(block)
-            known = self._moves[term] = [(charset(ranges), target) for target, ranges in merged.items()]
+                    merged.setdefault(target, []).append(block)
+            known = self._moves[term] = [(union(sets), target) for target, sets in merged.items()]
         return known
+
+    def dead(self, term: int) -> bool:
+        """Whether the term can be seen to hold nothing."""
+        return not self.nullable[term] and not self.moves(term)
 
     def near(self, term: int) -> tuple[Ranges, bool] | None:
         """(first characters, whether "" is in) if the term says no more than that, else None."""
