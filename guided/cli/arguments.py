@@ -1,0 +1,39 @@
+"""Types of numbers on the command line, with errors that say what is wanted."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+__all__ = ["at_least", "real"]
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An integer of at least `least`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+        return number
+
+    return read
+
+
+def real(least: float, most: float = math.inf) -> Callable[[str], float]:
+    """A finite number from `least` to `most`."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        if not (math.isfinite(number) and least <= number <= most):
+            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
+        return number
+
+    return read

@@ -1,0 +1,192 @@
+"""`guided bench`: what a specification costs over a vocabulary. No model, no torch.
+
+In: a specification, a vocabulary, and texts to write (or random ones). Out: time to prepare the vocabulary, to compile,
+to the first mask; the time of one mask where each state is seen for the first time, and again; memory.
+
+Method: the texts are fixed first (instances as the tokenizer spells them; else random walks through the masks). Then
+all token tables are dropped, the specification is compiled anew, and each step's call of
+`fill_next_token_bitmask` is timed by `perf_counter_ns`, call overhead included; the second pass meets the same states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from time import perf_counter_ns as clock
+from typing import Any, Final
+
+from guided.cli.arguments import at_least
+from guided.cli.console import DONE, InputError, Progress, print_json, read_text
+from guided.cli.place import place_of
+from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
+from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.matching.compiler import native_vocabulary
+from guided.vocabulary import Vocabulary
+
+__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+
+NAME = "bench"
+HELP = "measure compile time, mask times and memory of a specification (no model)"
+EXAMPLES = r"""examples:
+  guided bench --schema order.schema.json --vocabulary model.gguf
+  guided bench --schema order.schema.json --instance order.json --vocabulary tokenizer.json
+  guided bench --regex '\w{1,200}' --vocabulary llama3.tiktoken --eos 128001,128009 --json
+
+exit codes: 0 done, 2 bad input
+"""
+
+_COMPILES: Final = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_specification(parser, required=True, generating=True)
+    add_vocabulary(parser)
+    group = parser.add_argument_group("texts")
+    group.add_argument("--instance", metavar="FILE", action="append", default=[], help="a text to write (none: random)")
+    group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (10)")
+    group.add_argument("--max-tokens", type=at_least(1), default=200, metavar="N", help="of each random text (200)")
+    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the random texts (0)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure and print."""
+    specification = specification_of(arguments)
+    assert specification is not None
+    start = perf_counter()
+    vocabulary = vocabulary_of(arguments)
+    read = perf_counter() - start
+    start = perf_counter()
+    with Progress("building the trie"):
+        native = native_vocabulary(vocabulary)
+    trie = perf_counter() - start
+
+    texts = _texts(specification, vocabulary, arguments)
+    native.clear_cache()
+    with Progress("measuring"):
+        first, grammar = _first_mask(specification, vocabulary)
+        fresh, again = _walk(grammar, texts), _walk(grammar, texts)
+        compiles = [_seconds(lambda: _compile(specification, vocabulary)) for _ in range(_COMPILES)]
+    out = {
+        "vocabulary": {
+            "size": vocabulary.size,
+            "read_ms": 1e3 * read,
+            "trie_ms": 1e3 * trie,
+            "trie_nodes": native.trie_nodes,
+            "table_bytes": native.cached_bytes,
+        },
+        "compile_ms": 1e3 * statistics.median(compiles),
+        "first_mask_ms": 1e3 * first,
+        "texts": len(texts),
+        "steps": len(fresh),
+        "mask_us_first_visit": _figures(fresh),
+        "mask_us_again": _figures(again),
+        "grammar": {
+            "rules": grammar.native.rules,
+            "positions": grammar.native.positions,
+            "states": grammar.native.states,
+            "bytes": grammar.native.bytes,
+        },
+    }
+    if arguments.json:
+        print_json(out)
+    else:
+        _print(out)
+    return DONE
+
+
+def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argparse.Namespace) -> list[list[int]]:
+    """The token sequences that are walked."""
+    grammar = _compile(specification, vocabulary)
+    texts = []
+    for name in arguments.instance:
+        text = read_text(name)
+        tokens = vocabulary.encode(text)
+        if GrammarMatcher(grammar).validate_tokens(tokens) < len(tokens):
+            data = text.encode()
+            hint = "hint: --whitespace json --numbers json allow more spellings"
+            raise InputError(f"{name} does not match the specification\n{place_of(grammar, data)}\n{hint}")
+        texts.append(tokens)
+    if not texts:
+        generator = random.Random(arguments.seed)
+        with Progress("writing random texts"):
+            texts = [_random_text(grammar, generator, arguments.max_tokens) for _ in range(arguments.n)]
+    return texts
+
+
+def _random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
+    """Any allowed token at each step, under a budget."""
+    matcher = GrammarMatcher(grammar)
+    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    out: list[int] = []
+    while not matcher.is_terminated():
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens - len(out))
+        out.append(generator.choice(allowed_tokens(bitmask)))
+        matcher.accept_token(out[-1])
+    return out[:-1]
+
+
+def _compile(specification: Specification, vocabulary: Vocabulary) -> CompiledGrammar:
+    return specification.compile(GrammarCompiler(vocabulary, cache_bytes=0), **GENERATION)
+
+
+def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[float, CompiledGrammar]:
+    """Specification -> grammar -> matcher -> mask, nothing known before."""
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    start = perf_counter()
+    grammar = _compile(specification, vocabulary)
+    GrammarMatcher(grammar).fill_next_token_bitmask(bitmask)
+    return perf_counter() - start, grammar
+
+
+def _walk(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[float]:
+    """Microseconds of each mask along the texts, the one that allows the end included."""
+    bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    out = []
+    for text in texts:
+        matcher = GrammarMatcher(grammar)
+        for token in (*text, None):
+            start = clock()
+            matcher.fill_next_token_bitmask(bitmask)
+            out.append((clock() - start) / 1e3)
+            if token is not None:
+                matcher.accept_token(token)
+    return out
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+def _figures(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    return {
+        "p50": statistics.median(ordered),
+        "p99": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
+        "max": ordered[-1],
+        "mean": statistics.fmean(ordered),
+    }
+
+
+def _print(out: dict[str, Any]) -> None:
+    vocabulary, grammar = out["vocabulary"], out["grammar"]
+    read, trie = vocabulary["read_ms"], vocabulary["trie_ms"]
+    tables, states = vocabulary["table_bytes"] / 1024, grammar["bytes"] / 1024
+    lines = [
+        f"vocabulary    {vocabulary['size']:,} tokens; read in {read:.0f} ms",
+        f"              trie of {vocabulary['trie_nodes']:,} nodes in {trie:.0f} ms",
+        f"compile       {out['compile_ms']:.2f} ms (median of {_COMPILES})",
+        f"first mask    {out['first_mask_ms']:.2f} ms from the specification, nothing known before",
+        f"masks         {out['steps']:,} steps of {out['texts']} texts, in microseconds",
+    ]
+    for label, key in (("first visit", "mask_us_first_visit"), ("again", "mask_us_again")):
+        lines.append(f"  {label:12}" + "   ".join(f"{name} {value:.2f}" for name, value in out[key].items()))
+    lines.append(f"automaton     {grammar['positions']:,} positions in {grammar['rules']:,} rules")
+    lines.append(f"memory        {grammar['states']:,} states {states:,.0f} KiB; token tables {tables:,.0f} KiB")
+    print("\n".join(lines))

@@ -1,0 +1,137 @@
+"""`guided check`: does a specification compile, what becomes of each keyword, and do texts satisfy it?
+
+In: a specification, and texts. Out: a report; exit code 1 where the specification is refused or a text does not match.
+A schema is judged as a validator would: any JSON white space, any spelling, any order of members, unless options say
+otherwise. Texts are matched by the automaton itself, byte by byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from guided.cli.console import DONE, NO, Progress, error_fields, print_json, read_text
+from guided.cli.place import Place, place_of
+from guided.cli.specification import Specification, add_specification, specification_of
+from guided.cli.vocabularies import byte_vocabulary
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
+
+__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+
+NAME = "check"
+HELP = "say what is enforced and what is refused, and whether texts match"
+EXAMPLES = r"""examples:
+  guided check --schema order.schema.json                  a line for each keyword
+  guided check --schema order.schema.json --instance order.json --instance other.json
+  guided check --schema '{"type": "integer"}' --text 12    a schema, and a text, given right here
+  guided check --regex '(\w+) \1'                          refused: the caret shows the back-reference
+  guided check --schema s.json --numbers plain --text 1e3  is this spelling one that generation would allow?
+
+exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text does not match; 2 it is invalid
+"""
+
+_AS_A_VALIDATOR: Final = {"whitespace": "json", "surrounding_whitespace": True, "property_order": "any"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_specification(parser, required=True, generating=False)
+    group = parser.add_argument_group("texts")
+    group.add_argument("--instance", metavar="FILE", action="append", default=[], help="a text to match (- : stdin)")
+    group.add_argument("--text", action="append", default=[], help="the same, given right here")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a text matches, and where not."""
+
+    name: str
+    matches: bool
+    place: Place | None = None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Report; 0, or 1 where the answer is no."""
+    specification = specification_of(arguments)
+    assert specification is not None
+    texts = [(name, read_text(name).encode()) for name in arguments.instance]
+    texts += [(f"text {number + 1}", os.fsencode(text)) for number, text in enumerate(arguments.text)]
+    options = specification.schema_options(**_AS_A_VALIDATOR) if texts else specification.options
+    report = _report(specification, options)
+    error: GuidedError | None = report.error if report is not None else None
+    grammar: CompiledGrammar | None = None
+    if error is None:
+        try:
+            grammar = specification.compile(GrammarCompiler(byte_vocabulary()), **(_AS_A_VALIDATOR if texts else {}))
+        except (UnsupportedError, LimitExceeded) as refusal:
+            error = refusal
+    elif not isinstance(error, UnsupportedError | LimitExceeded):
+        raise error
+    verdicts = [_verdict(grammar, name, text) for name, text in texts] if grammar is not None else []
+    shortest = GrammarMatcher(grammar).explain().completion.decode() if grammar is not None else None
+    if arguments.json:
+        _print_json(specification, report, error, shortest, verdicts)
+    else:
+        _print_text(report, error, shortest, verdicts)
+    return DONE if error is None and all(verdict.matches for verdict in verdicts) else NO
+
+
+def _report(specification: Specification, options: dict[str, Any]) -> Report | None:
+    if specification.kind != "schema":
+        return None
+    with Progress("reading the schema"):
+        return check_json_schema(specification.value, JsonSchemaOptions(**options))
+
+
+def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
+    matcher = GrammarMatcher(grammar)
+    if matcher.accept_string(text) and matcher.is_accepting():
+        return Verdict(name, True)
+    return Verdict(name, False, place_of(grammar, text))
+
+
+def _print_text(
+    report: Report | None, error: GuidedError | None, shortest: str | None, verdicts: list[Verdict]
+) -> None:
+    for entry in report.entries if report is not None else ():
+        print(f"{entry.status:10}  {entry.pointer or '(root)'}" + (f"  {entry.reason}" if entry.reason else ""))
+        if entry.hint:
+            print(f"{'':10}  hint: {entry.hint}")
+    if error is not None:
+        print(f"refused: {error}")
+    else:
+        print(f"compiles; the shortest text is {shortest!r}")
+    for verdict in verdicts:
+        print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
+        if verdict.place is not None:
+            print(verdict.place)
+
+
+def _print_json(
+    specification: Specification,
+    report: Report | None,
+    error: GuidedError | None,
+    shortest: str | None,
+    verdicts: list[Verdict],
+) -> None:
+    print_json(
+        {
+            "kind": specification.kind,
+            "compiles": error is None,
+            "error": None if error is None else error_fields(error),
+            "entries": [asdict(entry) for entry in report.entries] if report is not None else [],
+            "shortest": shortest,
+            "texts": [
+                {
+                    "name": verdict.name,
+                    "matches": verdict.matches,
+                    "place": verdict.place.fields() if verdict.place else None,
+                }
+                for verdict in verdicts
+            ],
+        }
+    )

@@ -1,0 +1,151 @@
+"""The specification on the command line: one of --schema, --regex, --choice, --pattern, and what belongs to it.
+
+In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. What belongs to another kind than
+the one given is refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Final
+
+from guided.cli.console import InputError, Progress, read_text
+from guided.matching import CompiledGrammar, GrammarCompiler
+from guided.spec.json_schema.options import DRAFTS
+from guided.spec.pattern import CLASS_NAMES
+
+__all__ = ["GENERATION", "Specification", "add_specification", "specification_of"]
+
+# What small models write best; see guided.engine.constraint.
+GENERATION: Final = {"whitespace": "single_space", "numbers": "plain"}
+
+_SCHEMA_OPTIONS: Final = (
+    *("whitespace", "separators", "indent", "surrounding_whitespace", "property_order", "additional_properties"),
+    *("numbers", "format", "unknown_format", "max_string", "max_items", "max_digits", "draft"),
+)
+_REGEX_OPTIONS: Final = ("dialect", "search")
+
+
+@dataclass(frozen=True)
+class Specification:
+    """What the output must be.
+
+    Attributes:
+        kind: "schema", "regex", "choice" or "pattern".
+        value: schema text, pattern, list of choices, list of pairs.
+        options: those given, by the names of the Python interface.
+    """
+
+    kind: str
+    value: Any
+    options: dict[str, Any]
+
+    def compile(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
+        """The grammar; `defaults` hold for a schema where the command line does not say otherwise."""
+        with Progress("compiling"):
+            match self.kind:
+                case "schema":
+                    return compiler.compile_json_schema(self.value, **self.schema_options(**defaults))
+                case "regex":
+                    return compiler.compile_regex(self.value, **self.options)
+                case "choice":
+                    return compiler.compile_choice(self.value)
+                case _:
+                    return compiler.compile_pattern(self.value)
+
+    def schema_options(self, **defaults: Any) -> dict[str, Any]:
+        """The fields of `JsonSchemaOptions`; separators and indent take the place of a default of whitespace."""
+        if {"separators", "indent"} & self.options.keys():
+            defaults.pop("whitespace", None)
+        return {**defaults, **self.options}
+
+
+def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
+    """The options that name a specification, and those that say how it is meant."""
+    group = parser.add_argument_group("specification" if required else "specification (none: free text)")
+    kinds = group.add_mutually_exclusive_group(required=required)
+    kinds.add_argument(
+        "--schema", metavar="FILE", help="a JSON Schema: a file, - for standard input, or its text {...}"
+    )
+    kinds.add_argument("--regex", metavar="PATTERN", help="a regular expression; the whole text must match")
+    kinds.add_argument(
+        "--choice", metavar="A,B", help=r"one of these texts; write \, for a comma and \\ for a backslash"
+    )
+    kinds.add_argument(
+        "--pattern",
+        metavar="PARTS",
+        help=f"parts in a row, each a class ({', '.join(CLASS_NAMES)}) or one character, with + behind it for one or "
+        "more: 'UPPER+ : SPACE LOWER+'",
+    )
+    group.add_argument("--dialect", choices=("python", "ecma"), help="of --regex (python)")
+    group.add_argument("--search", action="store_true", default=None, help="the text must only contain a match")
+    _add_schema_options(parser, generating)
+
+
+def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
+    spacing, numbers = ("single_space", "plain") if generating else ("json", "json")
+    group = parser.add_argument_group("how JSON is written (--schema)")
+    add = group.add_argument
+    add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
+    add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these, as json.dumps takes them")
+    add("--indent", type=int, metavar="N", help="line breaks and indentation as json.dumps writes them")
+    add("--surrounding-whitespace", action="store_true", default=None, help="white space around the value too")
+    add("--property-order", choices=("declared", "any"), help="order of members (declared)")
+    add("--closed", dest="additional_properties", action="store_false", default=None,
+        help="no additional members where the schema says nothing of them")  # fmt: skip
+    add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
+    add("--format", choices=("assert", "annotate"), help="enforce the keyword format, or take it as a remark (assert)")
+    add("--unknown-format", choices=("refuse", "ignore"), help="formats that are not enforced (refuse)")
+    add("--max-string", type=int, metavar="N", help="longest string where the schema says nothing")
+    add("--max-items", type=int, metavar="N", help="most items of an array where the schema says nothing")
+    add("--max-digits", type=int, metavar="N", help="most digits of a number's parts")
+    add("--draft", choices=DRAFTS, help="of a schema without $schema (2020-12)")
+
+
+def specification_of(arguments: argparse.Namespace) -> Specification | None:
+    """The specification that was named; None where none was.
+
+    Raises:
+        InputError: a file cannot be read, or an option belongs to another kind of specification.
+    """
+    kind = next((name for name in ("schema", "regex", "choice", "pattern") if getattr(arguments, name) is not None), "")
+    own = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}.get(kind, ())
+    given = {n: v for n in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS) if (v := getattr(arguments, n)) is not None}
+    for name in given:
+        if name not in own:
+            flag = "--closed" if name == "additional_properties" else f"--{name.replace('_', '-')}"
+            needs = "--schema" if name in _SCHEMA_OPTIONS else "--regex"
+            raise InputError(f"{flag} belongs to {needs}" + (f", not to --{kind}" if kind else ", which is not given"))
+    if not kind:
+        return None
+    text: str = getattr(arguments, kind)
+    value: object = text
+    if kind == "schema":
+        value = text if text.lstrip().startswith("{") else read_text(text)
+    elif kind == "choice":
+        value = _choices(text)
+    elif kind == "pattern":
+        value = _pairs(text)
+    return Specification(kind, value, given)
+
+
+def _choices(text: str) -> list[str]:
+    r"""The texts between commas; a backslash takes what is special from the character after it."""
+    choices, characters = [""], iter(text)
+    for char in characters:
+        if char == ",":
+            choices.append("")
+            continue
+        if char == "\\" and not (char := next(characters, "")):
+            raise InputError(r"--choice ends with a single backslash; write \\ for one")
+        choices[-1] += char
+    return choices
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    pairs = []
+    for part in text.split():
+        repeated = len(part) > 1 and part.endswith("+")
+        pairs.append((part[:-1] if repeated else part, "+" if repeated else "1"))
+    return pairs

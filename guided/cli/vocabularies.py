@@ -1,0 +1,93 @@
+"""The vocabulary on the command line: bytes, a model's name, or a tokenizer's file.
+
+In: --vocabulary and --eos. Out: a `Vocabulary`. The kind of a file is told by its name; its reader checks the content.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from guided.cli.console import InputError, Progress
+from guided.vocabulary import Vocabulary
+
+__all__ = ["add_vocabulary", "byte_vocabulary", "vocabulary_of"]
+
+
+def byte_vocabulary() -> Vocabulary:
+    """One token for each byte, and an end token: the specification itself, whatever the model."""
+    return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+
+
+def add_vocabulary(parser: argparse.ArgumentParser) -> None:
+    """--vocabulary and --eos."""
+    group = parser.add_argument_group("vocabulary")
+    group.add_argument(
+        "--vocabulary",
+        metavar="WHICH",
+        default="bytes",
+        help="bytes (the default: one token a byte); a model's name (smollm2-135m-instruct); or a file: *.gguf, "
+        "tokenizer.json, *.model (SentencePiece), tekken*.json, *.tiktoken",
+    )
+    group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, where the file does not say (tiktoken)")
+
+
+def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
+    """The vocabulary that was named.
+
+    Raises:
+        InputError: no such vocabulary. VocabularyError: its file cannot be read.
+    """
+    name: str = arguments.vocabulary
+    ends = _ids(arguments.eos)
+    if name == "bytes":
+        if ends is not None:
+            raise InputError("--eos belongs to a tokenizer's file, not to the vocabulary of bytes")
+        return byte_vocabulary()
+    path = Path(name)
+    if not path.exists():
+        path = _model(name)
+    with Progress(f"reading {path.name}"):
+        return _read(path, ends)
+
+
+def _read(path: Path, ends: list[int] | None) -> Vocabulary:
+    lower = path.name.lower()
+    if path.is_dir():
+        path = path / "tokenizer.json"
+        if not path.is_file():
+            raise InputError(f"{path.parent} holds no tokenizer.json")
+        return Vocabulary.from_huggingface(str(path), eos_token_ids=ends)
+    if lower.endswith(".gguf"):
+        return Vocabulary.from_gguf(path, eos_token_ids=ends)
+    if lower.endswith(".json"):
+        read = Vocabulary.from_tekken if "tekken" in lower else Vocabulary.from_huggingface
+        return read(str(path), eos_token_ids=ends)
+    if lower.endswith(".tiktoken"):
+        if ends is None:
+            raise InputError(f"{path.name} does not say which tokens end an output: give their ids with --eos ID,ID")
+        return Vocabulary.from_tiktoken(path, eos_token_ids=ends)
+    if lower.endswith(".model") or ".model." in lower:
+        return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
+    raise InputError(f"{path}: not a kind of tokenizer file that is known; see --vocabulary in --help")
+
+
+def _model(name: str) -> Path:
+    """The file of a model by name, fetched where it is not there yet."""
+    try:
+        from guided.engine.hub import MODELS, find_model
+    except ModuleNotFoundError as error:
+        hint = "pip install 'guided[engine]', or give the path of its GGUF file"
+        raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
+    if name.lower() not in MODELS:
+        raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(MODELS)}) nor 'bytes'")
+    return find_model(name)
+
+
+def _ids(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--eos takes ids with commas between them, not {text!r}") from None
