@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 from hypothesis import strategies as st
@@ -83,22 +83,32 @@ def _chars(draw: st.DrawFn, alphabet: str) -> Node:
     return Chars(complement(ranges) if draw(st.integers(0, 3)) == 0 else ranges)
 
 
+def _seldom(draw: st.DrawFn, often: st.SearchStrategy, else_: st.SearchStrategy):
+    return draw(else_ if draw(st.integers(0, 9)) == 9 else often)
+
+
+seldom = st.composite(_seldom)
+"""seldom(often, else_): mostly the one, one time in ten the other, so that few of the drawn languages are empty."""
+
+
+@cache
 def leaves(alphabet: str) -> st.SearchStrategy[Node]:
-    """One character or a short text over `alphabet`."""
-    texts = st.text(alphabet, max_size=3).map(Text)
-    return st.one_of(texts, st.composite(_chars)(alphabet), st.sampled_from([ANY_CHAR, Chars(()), EPSILON]))
+    """One character or a short text over `alphabet`; seldom any character, none, or the empty text."""
+    texts = st.text(alphabet, min_size=1, max_size=2).map(Text)
+    odd = st.sampled_from([ANY_CHAR, Chars(()), EPSILON, Text(""), Text(3 * alphabet[0])])
+    return seldom(texts | st.composite(_chars)(alphabet), odd)
 
 
 def _bounds(draw: st.DrawFn) -> tuple[int, int | None]:
-    low = draw(st.integers(0, 3))
-    return low, draw(st.sampled_from([None, low, low + 1, low + 2, 1, 1000]))
+    low = draw(st.sampled_from([0, 0, 1, 1, 2, 3]))
+    return low, draw(seldom(st.sampled_from([None, low + 1, low + 2]), st.sampled_from([low, 0, 1])))
 
 
 bounds: st.SearchStrategy[tuple[int, int | None]] = st.composite(_bounds)()
 
 
 def _some(items: st.SearchStrategy[Node], most: int = 3) -> st.SearchStrategy[tuple[Node, ...]]:
-    return st.lists(items, max_size=most).map(tuple)
+    return seldom(st.lists(items, min_size=1, max_size=most), st.just([])).map(tuple)
 
 
 def _plain(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
@@ -109,12 +119,14 @@ def _plain(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )
 
 
+@cache
 def plain_nodes(alphabet: str, max_leaves: int = 6) -> st.SearchStrategy[Node]:
     """Regular nodes without boolean operations: what a textbook regex can say."""
     return st.recursive(leaves(alphabet), _plain, max_leaves=max_leaves)
 
 
-def regular_nodes(alphabet: str, names: Collection[str] = (), max_leaves: int = 6) -> st.SearchStrategy[Node]:
+@cache
+def regular_nodes(alphabet: str, names: tuple[str, ...] = (), max_leaves: int = 6) -> st.SearchStrategy[Node]:
     """Regular nodes of every kind that may stand inside a boolean node; `names` are rules to refer to."""
     base = leaves(alphabet)
     if names:
@@ -128,7 +140,9 @@ def regular_nodes(alphabet: str, names: Collection[str] = (), max_leaves: int = 
             st.builds(lambda item, at: Length(item, *at), items, bounds),
         )
 
-    return st.recursive(base, extend, max_leaves=max_leaves)
+    # Large counts inside counts are beyond the reference: they stand alone.
+    many = (Repeat(Text(alphabet[-1]), 0, 1000), Length(Not(Text(alphabet[0])), 1, 1000), Not(Repeat(ANY_CHAR, 2, 500)))
+    return seldom(st.recursive(base, extend, max_leaves=max_leaves), st.sampled_from(many))
 
 
 def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node], distinct: bool) -> Node:
@@ -142,15 +156,16 @@ def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node],
     return Permutation(tuple(members), separator, low, high)
 
 
+@cache
 def nodes(
     alphabet: str,
-    names: Collection[str],
+    names: tuple[str, ...],
     *,
-    regular_names: Collection[str] = (),
-    specials: Collection[int | str] = (),
+    regular_names: tuple[str, ...] = (),
+    specials: tuple[int | str, ...] = (),
     permutations: bool = True,
     distinct: bool = False,
-    encodings: Collection[Encoding] = ENCODINGS,
+    encodings: tuple[Encoding, ...] = ENCODINGS,
     max_leaves: int = 6,
 ) -> st.SearchStrategy[Node]:
     """Nodes of every kind. `names` may be recursive. `distinct`: the members of a permutation begin differently."""
@@ -174,17 +189,18 @@ def nodes(
 def _grammar(
     draw: st.DrawFn,
     alphabet: str,
-    specials: Collection[int | str] = (),
+    specials: tuple[int | str, ...] = (),
     permutations: bool = True,
     distinct: bool = False,
-    encodings: Collection[Encoding] = ENCODINGS,
+    encodings: tuple[Encoding, ...] = ENCODINGS,
 ) -> Grammar:
-    names = ["start", *draw(st.sampled_from([(), ("A",), ("A", "B"), ("A", "B", "C")]))]
+    names = ("start", *"ABC"[: draw(st.integers(0, 3))])
     options = {"permutations": permutations, "distinct": distinct, "encodings": encodings, "specials": specials}
     kinds = nodes(alphabet, names, regular_names=("R",), **options)
     rules = {name: draw(kinds) for name in names}
-    if draw(st.booleans()):  # without this, most recursive rules generate nothing
-        rules = {name: Alt((node, draw(leaves(alphabet)))) for name, node in rules.items()}
+    for name, node in rules.items():  # without this, most recursive rules generate nothing
+        if draw(st.integers(0, 3)):
+            rules[name] = Alt((node, draw(kinds), draw(leaves(alphabet))))
     rules["R"] = draw(plain_nodes(alphabet, max_leaves=3))
     return Grammar(rules)
 
@@ -193,7 +209,9 @@ grammars = st.composite(_grammar)
 """grammars(alphabet, ...): one to four rules that refer to each other in any way, and a regular rule R."""
 
 
-def _finite_nodes(alphabet: str) -> st.SearchStrategy[Node]:
+@cache
+def finite_nodes(alphabet: str) -> st.SearchStrategy[Node]:
+    """Regular nodes with finitely many strings, all of them short."""
     letters = st.text(alphabet, max_size=2).map(Text)
 
     def extend(items: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
@@ -201,10 +219,6 @@ def _finite_nodes(alphabet: str) -> st.SearchStrategy[Node]:
         return st.one_of(_some(items).map(Seq), _some(items).map(Alt), repeat, st.tuples(items, items).map(And))
 
     return st.recursive(letters, extend, max_leaves=6)
-
-
-finite_nodes = _finite_nodes
-"""finite_nodes(alphabet): regular nodes with finitely many strings, all of them short."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,13 @@ def explore(reference: Language, letters: bytes, n: int) -> tuple[set[Output], s
     return accepted, going
 
 
+def contains(reference: Language, data: bytes) -> bool:
+    state = reference.start
+    for byte in data:
+        state = reference.step(state, byte) if state else None
+    return bool(state and state.accepting)
+
+
 def letters_of(alphabet: str) -> tuple[bytes, int]:
     """The bytes to try for an alphabet and the length to go to."""
     data = bytes(dict.fromkeys(alphabet.encode()))
@@ -78,7 +85,7 @@ def letters_of(alphabet: str) -> tuple[bytes, int]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_language_is_the_set_of_strings(data):
     alphabet = data.draw(alphabets)
     letters, n = letters_of(alphabet)
@@ -90,7 +97,7 @@ def test_language_is_the_set_of_strings(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_is_viable_can_be_finished(data):
     alphabet = data.draw(alphabets)
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
@@ -119,6 +126,7 @@ def test_what_is_viable_can_be_finished(data):
             and not (after in seen or seen.add(after))
         ]
         assert level
+        assume(len(seen) < 500)
     output = next(output for output, state in level if state.accepting)
     if len(output) <= 6 and len(set(output)) <= 3:
         assert output in language(grammar, bytes(symbol for symbol in output if symbol >= 0), len(output))
@@ -154,20 +162,20 @@ def repeats_are_in_order(node: Node) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_plain_nodes_agree_with_re(data):
     alphabet = data.draw(alphabets)
     node = data.draw(plain_nodes(alphabet).filter(repeats_are_in_order))
-    pattern, grammar = re.compile(pattern_of(node), re.DOTALL), Grammar({"start": node})
+    pattern, reference = re.compile(pattern_of(node), re.DOTALL), Language(Grammar({"start": node}))
     other = data.draw(st.characters(exclude_categories=("Cs",)))
     for size in range(4):
         for letters in product(alphabet + other, repeat=size):
             text = "".join(letters)
-            assert accepts(grammar, text.encode()) == bool(pattern.fullmatch(text)), text
+            assert contains(reference, text.encode()) == bool(pattern.fullmatch(text)), text
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_boolean_nodes_agree_with_interegular(data):
     interegular = pytest.importorskip("interegular")
     alphabet = data.draw(alphabets)
@@ -223,10 +231,10 @@ def test_boolean_nodes_agree_with_interegular(data):
         return True
 
     node = data.draw(regular_nodes(alphabet).filter(small))
-    expected, grammar = machine(node), Grammar({"start": node})
+    expected, reference = machine(node), Language(Grammar({"start": node}))
     for size in range(4):
         for letters in product(alphabet + other, repeat=size):
-            assert accepts(grammar, "".join(letters).encode()) == expected.accepts(letters)
+            assert contains(reference, "".join(letters).encode()) == expected.accepts(letters)
 
 
 # ---- tokens
@@ -245,14 +253,29 @@ def make(grammar: Grammar, vocabulary: DrawnVocabulary) -> ReferenceGrammar:
     return ReferenceGrammar(grammar, vocabulary.tokens, vocabulary.eos_token_ids, vocabulary.special_tokens)
 
 
+def longest(node: Node) -> int:
+    """The most bytes that a node of `finite_nodes` can hold."""
+    match node:
+        case Text(text):
+            return len(text.encode())
+        case Seq(items):
+            return sum(map(longest, items))
+        case Alt(items) | And(items):
+            return max(map(longest, items), default=0)
+        case Repeat(item, _, high):
+            return longest(item) * high
+    return 1
+
+
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_masks_and_budgets_of_finite_languages(data):
     """Everything is enumerated: the outputs, the ways to cut them into tokens, every state that tokens lead to."""
     alphabet = data.draw(alphabets)
     vocabulary = data.draw(vocabularies(alphabet))
     items = data.draw(st.lists(finite_nodes(alphabet) | st.sampled_from(sorted(SPECIALS)).map(Special), max_size=3))
     grammar = Grammar({"start": data.draw(st.sampled_from([Seq(tuple(items)), Alt(tuple(items))]))})
+    assume(longest(grammar.rules["start"]) <= 14)
     letters = b"".join(vocabulary.texts.values())
     ids = vocabulary.ids
     outputs = language(grammar, letters, 14, ids)
@@ -290,7 +313,7 @@ def test_masks_and_budgets_of_finite_languages(data):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_masks_of_any_language(data):
     """What is allowed can be finished in as many tokens as promised; what short outputs need is allowed."""
     alphabet = data.draw(alphabets)

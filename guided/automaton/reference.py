@@ -10,7 +10,7 @@ vocabulary is also a token, a state that exists is enough: the language holds no
 Tokens: ids that end or are control tokens spell no text, whatever bytes they have; ids with no bytes (None or empty)
 are allowed only where the grammar names them. A control token is named by its id or by its name.
 
-Cost: a mask tries every token; searches are memoised by state and stop with `LimitExceeded` after `MAX_STATES` states,
+Cost: a mask tries every token; searches are memoised by state and stop with `LimitExceeded` after `MAX_SEARCH` states,
 never with a guess. Slow on purpose.
 """
 
@@ -20,11 +20,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from guided.automaton.reference_language import Language, State, accepts, viable
-from guided.automaton.reference_regular import MAX_STATES
 from guided.errors import LimitExceeded, SpecError, VocabularyError
 from guided.grammar.ir import Grammar
 
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
+
+MAX_SEARCH = 10_000
+"""States that one search for the fewest tokens looks at."""
 
 _NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
@@ -158,6 +160,6 @@ class ReferenceGrammar:
             level = [state for state in level if state not in seen]
             seen.update(level)
             distance += 1
-            if len(seen) > MAX_STATES:
-                raise LimitExceeded("states", len(seen), MAX_STATES)
+            if len(seen) > MAX_SEARCH:
+                raise LimitExceeded("states", len(seen), MAX_SEARCH)
         return None

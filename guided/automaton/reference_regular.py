@@ -9,7 +9,7 @@ sum so far. `Not` is relative to all strings of code points, so a byte sequence 
 A run is *alive* if some text finishes it that can be written in the bytes at hand; others are never returned.
 
 Cost: one derivative for each piece that the node's character sets cut the code points into; aliveness searches the
-derivatives, at most `MAX_STATES` of them. Slow on purpose: no automaton is built, nothing is minimised.
+derivatives, `MAX_STATES` at most. Slow on purpose: no automaton is built, nothing is minimised.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from guided.grammar.ir import (
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""Derivatives looked at, or states made, before `LimitExceeded` is raised."""
+"""States made, or alternatives in the derivatives that one search looks at, before `LimitExceeded` is raised."""
 
 MAX_DEPTH = 100
 """Nesting of nodes in a rule, and of nodes and rules inside one regular node."""
@@ -215,6 +215,16 @@ def _borders(node: Node) -> Iterator[int]:
             yield from _borders(item)
 
 
+def _width(node: Node) -> int:
+    """How many alternatives a derivative consists of."""
+    match node:
+        case Alt(items) | And(items):
+            return sum(map(_width, items))
+        case Not(item) | Length(item):
+            return _width(item)
+    return 1
+
+
 def _overlap(a: Ranges, b: Ranges) -> Ranges:
     """The numbers in both sets of ranges."""
     pairs = ((max(low, lo), min(high, hi)) for low, high in a for lo, hi in b if low <= hi and lo <= high)
@@ -274,15 +284,16 @@ class Spelling:
     def alive(self, term: Node) -> bool:
         """Whether `term` contains a string that can be written."""
         if term not in self._alive:
-            seen, todo, found = {term}, [term], False
+            seen, todo, found, work = {term}, [term], False, 0
             while todo and not found:
                 at = todo.pop()
                 found = nullable(at) or self._alive.get(at, False)
                 fresh = {rest for _, rest in self._pieces(at) if self._alive.get(rest, True)} - seen
                 todo.extend(fresh)
                 seen |= fresh
-                if len(seen) > MAX_STATES:
-                    raise LimitExceeded("states", len(seen), MAX_STATES)
+                work += sum(map(_width, fresh))
+                if work > MAX_STATES:
+                    raise LimitExceeded("states", work, MAX_STATES)
             self._alive.update({term: True} if found else dict.fromkeys(seen, False))
         return self._alive[term]
 
