@@ -22,20 +22,26 @@ def compare(seed: int, count: int) -> int:
     """`count` random patterns in one node process; returns the number of pairs compared."""
     cases, ours, pairs = [], [], 0
     for number in range(count):
-        patterns = Patterns(random.Random(f"{seed}-{number}"), "ecma")
-        pattern, search = patterns.pattern(), number % 3 == 0
-        wrapped = pattern if search else f"^(?:{pattern})$"
+        flag = ["", "", "i", "m", "s"][number % 5]
+        letters = "aKk\u212a -\n" if flag == "i" else "ab1 -\n"
+        patterns = Patterns(random.Random(f"{seed}-{number}"), "ecma", letters=letters)
+        plain, search = patterns.pattern(), number % 3 == 0
+        pattern = f"(?{flag}:{plain})" if flag else plain
+        wrapped = plain if search else f"(?<![^])(?:{plain})(?![^])" if flag == "m" else f"^(?:{plain})$"
+        flag += "u"
         try:
             node = parse_regex(pattern, dialect="ecma", search=search)
         except (SpecError, UnsupportedError, LimitExceeded) as error:
             if not isinstance(error, LimitExceeded):
                 assert 0 <= error.span[0] < error.span[1] <= len(pattern)
                 assert error.hint
-            cases.append((wrapped, "u", []))
+            cases.append((wrapped, flag, []))
             ours.append(isinstance(error, SpecError))
             continue
-        texts = [text for text in patterns.texts(node, 12) if not re.search("[\ud800-\udfff]", text)]
-        cases.append((wrapped, "u", texts))
+        # V8 tests a lookbehind in the middle of a surrogate pair, where ECMA-262 has no position.
+        odd = "[\ud800-\udfff\U00010000-\U0010ffff]" if "(?<" in wrapped else "[\ud800-\udfff]"
+        texts = [text for text in patterns.texts(node, 12) if not re.search(odd, text)]
+        cases.append((wrapped, flag, texts))
         ours.append([matches(node, text) for text in texts])
         pairs += len(texts)
     for (pattern, _, texts), mine, theirs in zip(cases, ours, ask_node(cases), strict=True):
