@@ -31,10 +31,10 @@ def markdown(results: Results) -> str:
 _HEAD = """# Benchmarks
 
 Written by `python -m benchmarks`; do not edit. guided, xgrammar and llguidance do the same work in the same run: one
-process each, pinned to the same CPU, one thread, taking turns instance by instance. Times are of the Python call alone
-(`perf_counter_ns`, garbage collector off); a position's time is its median over repeated walks, since a shared machine
-now and then stops a process for milliseconds. Only ratios carry over to another machine. The vocabulary is Llama-3's:
-128,256 ids."""
+process each, pinned to the same CPU, one thread, taking turns instance by instance. Times are of the Python call alone,
+garbage collector off: the lesser of wall and CPU time, and for each position the median over repeated walks, because
+other processes on the machine are not part of the work. Only ratios carry over to another machine. The vocabulary is
+Llama-3's: 128,256 ids."""
 
 _TAIL = """
 ## Run it
