@@ -113,8 +113,19 @@ CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
   Choice best;
   best.cost = kFar + 1;
-  // An end whose guard does not hold yet: only an effect (one more iteration, one more member) brings it nearer.
-  bool read = !p.accept;
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = grammar_.effects[i];
+    int64_t cost = cost_[e.to];
+    if (e.effect.op == Effect::Put) {  // what is required and missing comes first
+      size_t member = static_cast<size_t>(e.effect.a);
+      if (!rule.required[member] || arena_.seen(at.reg).has(member)) cost = plus(cost, kFar / 2);
+    }
+    if (cost < best.cost && arena_.apply(rule, e.effect, at.reg, free) >= 0) best = {Choice::Operate, i, cost};
+  }
+  // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
+  // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
+  // hold yet waits for an effect, too.
+  bool read = !p.accept && best.kind != Choice::Operate;
   for (int w = 0; read && w < 4; ++w)
     for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
       int32_t b = w * 64 + __builtin_ctzll(bits);
@@ -128,15 +139,6 @@ CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
   for (int32_t i = p.token_lo; read && i < p.token_hi; ++i) {
     int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
     if (cost < best.cost) best = {Choice::Token, i, cost};
-  }
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-    const EffectEdge& e = grammar_.effects[i];
-    int64_t cost = cost_[e.to];
-    if (e.effect.op == Effect::Put) {  // what is required and missing comes first
-      size_t member = static_cast<size_t>(e.effect.a);
-      if (!rule.required[member] || arena_.seen(at.reg).has(member)) cost = plus(cost, kFar / 2);
-    }
-    if (cost < best.cost && arena_.apply(rule, e.effect, at.reg, free) >= 0) best = {Choice::Operate, i, cost};
   }
   return best;
 }
