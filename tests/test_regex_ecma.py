@@ -11,6 +11,7 @@ import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import charset, complement
+from guided.limits import Limits
 from guided.spec.regex import parse_regex
 from tests.regex_support import NODE, Patterns, ask_node, matches, scan
 
@@ -30,7 +31,7 @@ def compare(seed: int, count: int) -> int:
         wrapped = plain if search else f"(?<![^])(?:{plain})(?![^])" if flag == "m" else f"^(?:{plain})$"
         flag += "u"
         try:
-            node = parse_regex(pattern, dialect="ecma", search=search)
+            node = parse_regex(pattern, dialect="ecma", search=search, limits=Limits(seconds=1000))
         except (SpecError, UnsupportedError, LimitExceeded) as error:
             if not isinstance(error, LimitExceeded):
                 assert 0 <= error.span[0] < error.span[1] <= len(pattern)
@@ -188,6 +189,17 @@ def test_all_properties_over_all_characters() -> None:
     check_sets(
         [*expressions, *(f"\\p{{{name}}}" for name in ["L", "LC", "M", "N", "P", "S", "Z", "C", "Any", "ASCII"])]
     )
+
+
+@needs_node
+@pytest.mark.slow
+def test_the_table_is_what_its_script_writes() -> None:
+    assert NODE is not None
+    script = str(files("guided.spec.regex").joinpath("make_unicode.mjs"))
+    written = subprocess.run([NODE, script], capture_output=True, text=True, check=True).stdout.splitlines()
+    if written[0] != DATA[0]:
+        pytest.skip(f"node has another Unicode version: {written[0]}")
+    assert written == DATA
 
 
 def test_property_names_agree() -> None:

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.limits import Limits
 from guided.spec.regex import parse_regex
 from tests.regex_support import EVERY, Patterns, matches, ranges_of, scan
+
+PATIENT = Limits(seconds=1000)
 
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
@@ -31,7 +34,7 @@ def compare(source: random.Random, texts: int = 12) -> int:
     search = source.random() < 0.3
     theirs = compiled(pattern)
     try:
-        ours = parse_regex(pattern, search=search)
+        ours = parse_regex(pattern, search=search, limits=PATIENT)
     except SpecError:
         assert theirs is None, pattern
         return 0
