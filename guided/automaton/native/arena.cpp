@@ -36,7 +36,7 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
 }
 
 Arena::~Arena() {
-  for (int32_t i = 0; i < count_; ++i) {
+  for (int32_t i = 0; i < size(); ++i) {
     delete slot(i)->mask.load(std::memory_order_relaxed);
     delete slot(i)->completion.load(std::memory_order_relaxed);
   }
@@ -45,16 +45,17 @@ Arena::~Arena() {
 }
 
 Config& Arena::add_slot() {
-  uint32_t x = static_cast<uint32_t>(count_) + (1u << kFirstChunk);
+  const int32_t id = size();
+  uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
   int top = 31 - __builtin_clz(x);
   if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9);
   auto& chunk = chunks_[top - kFirstChunk];
   if (!chunk.load(std::memory_order_relaxed)) {
     chunk.store(new Config[size_t{1} << top], std::memory_order_release);
   }
-  ++count_;
+  count_.store(id + 1, std::memory_order_relaxed);
   charge(sizeof(Config));
-  return *slot(count_ - 1);
+  return *slot(id);
 }
 
 const Thread* Arena::keep(const std::vector<Thread>& threads) {
@@ -86,7 +87,7 @@ std::atomic<int32_t>* Arena::add_row() {
 }
 
 int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
-  if (static_cast<size_t>(count_) * 2 >= table_.size()) {
+  if (static_cast<size_t>(size()) * 2 >= table_.size()) {
     std::vector<int32_t> bigger(table_.size() * 2, -1);
     for (int32_t id : table_) {
       if (id < 0) continue;
@@ -106,7 +107,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
         std::equal(threads.begin(), threads.end(), c.threads))
       return id;
   }
-  int32_t id = count_;
+  int32_t id = size();
   Config& c = add_slot();
   c.threads = keep(threads);
   c.count = static_cast<int32_t>(threads.size());
@@ -127,12 +128,12 @@ int32_t Arena::intern_seen(const SeenSet& set) {
     key.push_back(static_cast<int32_t>(w));
     key.push_back(static_cast<int32_t>(w >> 32));
   }
-  auto [it, fresh] = seen_ids_.try_emplace(std::move(key), static_cast<int32_t>(seen_.size()));
-  if (fresh) {
-    seen_.push_back(set);
-    charge(64 + set.bits.size() * 24);
-  }
-  return it->second;
+  if (auto it = seen_ids_.find(key); it != seen_ids_.end()) return it->second;
+  int32_t id = static_cast<int32_t>(seen_.size());
+  seen_.push_back(set);
+  seen_ids_.emplace(std::move(key), id);
+  charge(64 + set.bits.size() * 24);
+  return id;
 }
 
 int32_t Arena::initial_register(int32_t rule) {

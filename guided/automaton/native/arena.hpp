@@ -71,11 +71,11 @@ class Arena {
   int32_t initial() const { return initial_; }
   const Config& config(int32_t id) const { return *slot(id); }
   Config& config(int32_t id) { return *slot(id); }
-  int32_t size() const { return count_; }
+  int32_t size() const { return count_.load(std::memory_order_relaxed); }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  bool full() const { return bytes() > byte_limit_; }
-  void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_, to); }
+  bool full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
+  void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
 
   // Without the lock: the state after `byte`, kDead, or kUnknown if the step was never taken.
   int32_t peek(int32_t state, uint8_t byte) const {
@@ -118,9 +118,9 @@ class Arena {
   std::shared_ptr<const Grammar> grammar_;
   std::mutex mutex_;
   std::atomic<Config*> chunks_[24] = {};
-  int32_t count_ = 0, initial_ = 0;
-  size_t byte_limit_;
-  std::atomic<size_t> bytes_{0};
+  std::atomic<int32_t> count_{0};  // changed under the lock; read for statistics without it
+  int32_t initial_ = 0;
+  std::atomic<size_t> byte_limit_, bytes_{0};
   std::vector<int32_t> table_;  // open addressing over configuration numbers
   std::vector<std::unique_ptr<Thread[]>> pools_;
   size_t pool_left_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 namespace guided {
@@ -91,6 +92,21 @@ bool Matcher::accept_token(int32_t id) {
   return true;
 }
 
+std::optional<bool> Matcher::accept_known(int32_t id) {
+  const TokenVocabulary& v = *compiled_->vocabulary;
+  if (!v.textual(id) || terminated_ || !compiled_->grammar->tokens.empty() || work_->arena.full()) return std::nullopt;
+  int32_t state = state_;
+  for (char ch : v.tokens[id]) {
+    int32_t next = work_->arena.peek(state, static_cast<uint8_t>(ch));
+    if (next == kUnknown) return std::nullopt;
+    if (next == kDead) return false;
+    state = next;
+  }
+  if (!at_boundary(work_->arena, state)) return false;
+  push(state, false);
+  return true;
+}
+
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (terminated_ && !bytes.empty()) return false;
   int32_t next = bytes.empty() ? state_ : advance(state_, bytes);
@@ -156,9 +172,10 @@ void Matcher::renew_if_full() {
     all.insert(all.end(), chain[i].first->states.begin(), chain[i].first->states.begin() + static_cast<std::ptrdiff_t>(chain[i].second));
   all.insert(all.end(), recent_.begin(), recent_.end());
   std::unordered_map<int32_t, int32_t> known;
+  int32_t state;
   {
     std::scoped_lock lock(work_->arena.mutex(), fresh->arena.mutex());
-    state_ = fresh->arena.import(work_->arena, state_, known);
+    state = fresh->arena.import(work_->arena, state_, known);
     for (int32_t& code : all) {
       int32_t moved = fresh->arena.import(work_->arena, code < 0 ? ~code : code, known);
       code = code < 0 ? ~moved : moved;
@@ -166,6 +183,7 @@ void Matcher::renew_if_full() {
     // What must be kept may itself be large: leave room, or every step would start over.
     fresh->arena.raise_limit(fresh->arena.bytes() * 2);
   }
+  state_ = state;  // from here on nothing can fail
   recent_ = std::move(all);
   past_.reset();
   past_length_ = past_total_ = 0;
@@ -345,7 +363,10 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
   };
   size_t count = std::min(static_cast<size_t>(std::max(1, threads)), matchers.size());
   std::vector<std::thread> pool;
-  for (size_t i = 1; i < count; ++i) pool.emplace_back(work);
+  try {
+    while (pool.size() + 1 < count) pool.emplace_back(work);
+  } catch (const std::system_error&) {  // the system has no more threads: those that there are do the work
+  }
   work();
   for (std::thread& t : pool) t.join();
   if (failure) std::rethrow_exception(failure);

@@ -42,7 +42,7 @@ class Compiled {
     }
     return current_;
   }
-  int64_t rebuilds() const { return rebuilds_; }
+  int64_t rebuilds() const { return rebuilds_.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<const Grammar> grammar;
   const std::shared_ptr<const TokenVocabulary> vocabulary;
@@ -51,7 +51,7 @@ class Compiled {
   size_t memory_;
   std::mutex mutex_;
   std::shared_ptr<Workspace> current_;
-  int64_t rebuilds_ = 0;
+  std::atomic<int64_t> rebuilds_{0};
 };
 
 class Matcher {
@@ -63,6 +63,8 @@ class Matcher {
   // Fills from what is known already; false where the state's recipe has yet to be made.
   bool fill_known(uint32_t* row, bool& masks_something) const;
   bool accept_token(int32_t id);
+  // Accepts a token whose steps have all been taken before, without the lock; nothing where that is not so.
+  std::optional<bool> accept_known(int32_t id);
   bool accept_bytes(std::string_view bytes);
   size_t validate(const std::vector<int64_t>& ids);
   void rollback(int64_t n);

@@ -207,10 +207,20 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
 void fill_batch(const std::vector<Matcher*>& matchers, const MaskArray& mask, const std::vector<int64_t>& rows,
                 int64_t max_tokens, int threads) {
   if (rows.size() != matchers.size()) throw nb::value_error("as many rows as matchers are needed");
-  for (size_t i = 0; i < matchers.size(); ++i) row_of(*matchers[i], mask, rows[i]);
+  for (size_t i = 0; i < matchers.size(); ++i) {
+    if (!matchers[i]) throw nb::type_error("a matcher is None");
+    row_of(*matchers[i], mask, rows[i]);
+  }
   uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
   nb::gil_scoped_release release;
   fill_rows(matchers, data, rows, static_cast<int64_t>(mask.shape(1)), max_tokens, threads);
+}
+
+// The value of `call`, made without the GIL.
+template <class Call>
+auto unlocked(Call&& call) {
+  nb::gil_scoped_release release;
+  return call();
 }
 
 std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
@@ -332,10 +342,17 @@ NB_MODULE(_core, m) {
       .def(nb::init<Matcher&>())
       .def("fill_next_token_bitmask", &fill, "bitmask"_a, "row"_a = 0, nb::kw_only(), "max_tokens"_a = nb::none())
       .def("accept_token", [](Matcher& self, int64_t id) {
-             return id >= 0 && id <= INT32_MAX && self.accept_token(static_cast<int32_t>(id));
+             if (id < 0 || id > INT32_MAX) return false;
+             if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
+             // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
+             nb::gil_scoped_release release;
+             return self.accept_token(static_cast<int32_t>(id));
            }, "token"_a)
-      .def("_accept_bytes", [](Matcher& self, const nb::bytes& b) { return self.accept_bytes(view(b)); })
-      .def("validate_tokens", &Matcher::validate, "tokens"_a)
+      .def("_accept_bytes", [](Matcher& self, const nb::bytes& b) {
+        std::string_view bytes = view(b);
+        return unlocked([&] { return self.accept_bytes(bytes); });
+      })
+      .def("validate_tokens", &Matcher::validate, "tokens"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("rollback", &Matcher::rollback, "n"_a)
       .def("reset", &Matcher::reset)
       .def("is_accepting", &Matcher::accepting)
@@ -347,13 +364,17 @@ NB_MODULE(_core, m) {
       .def_prop_ro("bytes", [](const Matcher& self) { return self.arena().bytes(); })
       .def("_forced", &Matcher::forced, nb::call_guard<nb::gil_scoped_release>())
       .def("_shortest", &Matcher::shortest, nb::call_guard<nb::gil_scoped_release>())
-      .def("_next_bytes", [](Matcher& self) { return to_bytes(self.next_bytes()); })
+      .def("_next_bytes", [](Matcher& self) { return to_bytes(unlocked([&] { return self.next_bytes(); })); })
       .def("_next_tokens", &Matcher::next_tokens)
       .def("_probe", [](Matcher& self, const nb::bytes& b) {
-        auto [read, possible] = self.probe(view(b));
+        std::string_view bytes = view(b);
+        auto [read, possible] = unlocked([&] { return self.probe(bytes); });
         return std::make_pair(read, to_bytes(possible));
       })
-      .def("_places", [](Matcher& self, const nb::bytes& b) { return self.places(view(b)); })
+      .def("_places", [](Matcher& self, const nb::bytes& b) {
+        std::string_view bytes = view(b);
+        return unlocked([&] { return self.places(bytes); });
+      })
       .def("_walk_mask", &Matcher::walk_mask, nb::call_guard<nb::gil_scoped_release>());
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a, "rows"_a, "max_tokens"_a, "threads"_a);
