@@ -1,4 +1,4 @@
-"""escapes="minimal": strings have exactly the spelling that json.dumps(ensure_ascii=False) writes, and keys are forced."""
+"""escapes="minimal": strings are spelled as json.dumps(ensure_ascii=False) spells them, and keys are forced."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 from tests.json_schema_support import near, schemas, spellings
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 BYTES = Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256])
 COMPILER = GrammarCompiler(BYTES, cache_bytes=0)
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)

@@ -1,17 +1,17 @@
 """From the grammar IR to the native core: every node is handed over once, children before parents.
 
 In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
-Shared nodes (the same object) are sent once. Iterative: any nesting that `Limits.depth`
-let through.
+Shared nodes (the same object) are sent once. Iterative: any nesting that `Limits.depth` let through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.grammar import (
+from guided.grammar.ir import (
     UTF8,
     Alt,
     And,
@@ -23,6 +23,7 @@ from guided.grammar import (
     Node,
     Not,
     Permutation,
+    Ranges,
     Ref,
     Repeat,
     Seq,
@@ -74,7 +75,7 @@ class _Sender:
         self.builder = _core.Builder()
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
         self.by_object: dict[int, int] = {}
-        self.encodings: dict[Encoding, int] = {}
+        self.encodings: list[tuple[Encoding, int]] = []
         self.sent = 0
         self._encoding(UTF8)
 
@@ -94,47 +95,47 @@ class _Sender:
 
     def _send(self, root: Node) -> int:
         """The number of `root`, after its descendants have been sent (depth first, no recursion)."""
-        stack: list[tuple[Node, bool]] = [(root, False)]
+        number, stack = self.by_object, [root]
         while stack:
-            node, children_sent = stack.pop()
-            if id(node) in self.by_object:
-                continue
-            children = _children(node)
-            if children and not children_sent:
-                stack.append((node, True))
-                stack.extend((child, False) for child in children)
-                continue
-            self.sent += 1
-            if self.sent > self.limits.nodes:
-                raise LimitExceeded("nodes", self.sent, self.limits.nodes)
-            self.by_object[id(node)] = self._add(node)
-        return self.by_object[id(root)]
+            node = stack[-1]
+            if id(node) not in number:
+                waiting = [child for child in _children(node) if id(child) not in number]
+                if waiting:
+                    stack += waiting
+                    continue
+                self.sent += 1
+                if self.sent > self.limits.nodes:
+                    raise LimitExceeded("nodes", self.sent, self.limits.nodes)
+                number[id(node)] = self._add(node)
+            stack.pop()
+        return number[id(root)]
 
     def _add(self, node: Node) -> int:
+        """Hand over a node whose children have been sent; the commonest kinds first."""
         build, number = self.builder, self.by_object
         match node:
-            case Chars(ranges):
-                return build.chars(ranges if charset(ranges) == ranges else charset(ranges))
             case Text(text):
                 return build.text(text)
             case Seq(items):
                 return build.many("seq", [number[id(item)] for item in items])
             case Alt(items):
                 return build.many("alt", [number[id(item)] for item in items])
-            case And(items):
-                return build.many("and", [number[id(item)] for item in items])
-            case Not(item):
-                return build.negation(number[id(item)])
-            case Repeat(item, low, high):
-                return build.repeat(number[id(item)], *self._bounds(low, high))
-            case Length(item, low, high):
-                return build.length(number[id(item)], *self._bounds(low, high))
-            case Encoded(item, encoding):
-                return build.encoded(number[id(item)], self._encoding(encoding))
             case Ref(name):
                 if name not in self.rule_number:
                     raise SpecError(f"the rule {name!r} is not defined")
                 return build.ref(self.rule_number[name])
+            case Repeat(item, low, high):
+                return build.repeat(number[id(item)], *self._bounds(low, high))
+            case Chars(ranges):
+                return build.chars(_sorted_ranges(ranges))
+            case Encoded(item, encoding):
+                return build.encoded(number[id(item)], self._encoding(encoding))
+            case And(items):
+                return build.many("and", [number[id(item)] for item in items])
+            case Not(item):
+                return build.negation(number[id(item)])
+            case Length(item, low, high):
+                return build.length(number[id(item)], *self._bounds(low, high))
             case Special(token):
                 return self._special(token)
             case Permutation(members, separator, low, high):
@@ -168,16 +169,25 @@ class _Sender:
         return self.builder.many("alt", [self.builder.special(number) for number in ids])
 
     def _encoding(self, encoding: Encoding) -> int:
-        if encoding not in self.encodings:
-            forms = [
-                (
-                    list(form.ranges),
-                    [[(span.low, span.high, span.value, span.step) for span in digit] for digit in form.digits],
-                )
-                for form in encoding.forms
-            ]
-            self.encodings[encoding] = self.builder.encoding(forms)
-        return self.encodings[encoding]
+        """The number of an encoding. Found by identity or equality: to hash one is to walk over its forms."""
+        for known, number in self.encodings:
+            if known is encoding or known == encoding:
+                return number
+        forms = [
+            (
+                list(form.ranges),
+                [[(span.low, span.high, span.value, span.step) for span in digit] for digit in form.digits],
+            )
+            for form in encoding.forms
+        ]
+        self.encodings.append((encoding, self.builder.encoding(forms)))
+        return self.encodings[-1][1]
+
+
+@lru_cache(maxsize=1024)
+def _sorted_ranges(ranges: Ranges) -> Ranges:
+    """Ranges as the core takes them: those made by `charset` are so already, others are put in order."""
+    return charset(ranges)
 
 
 def _children(node: Node) -> tuple[Node, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
-from guided.spec.json_schema.containers import Field, any_order, array_body, declared_order
+from guided.spec.json_schema.containers import any_order, array_body, declared_order
 from guided.spec.json_schema.expand import Goal, item_goal, member_goal
 from guided.spec.json_schema.numbers import number_constant
 from guided.spec.json_schema.shape import Shape, Window
@@ -110,13 +110,13 @@ class Constants:
             node = self._literal(member, goal, level + 1, nested + 1)
             if node is None:
                 return None
-            fields.append(Field(self._lowering.member(name, node), True))
+            fields.append(self._lowering.field(name, node, True))
         layout = self._lowering.layout
         comma, window = layout.between(level), Window()
         if self._lowering.options.property_order == "any":
             body = any_order(fields, None, comma, window)
         else:
-            body = declared_order(fields, None, comma, window, None, _no_rule, "")
+            body = declared_order(fields, None, comma, window, None, _no_rule, "", Text)
         return layout.wrap("{}", body, not fields, level)
 
 

@@ -1,30 +1,23 @@
 """The text of arrays and objects from that of their parts. In: IR nodes and counts. Out: IR nodes, never empty text.
 
 Members in declared order are one flat sequence once a required one is among them: each optional member before it
-brings its own comma. Without a required member "something was written" is decided by halving the list, n log n nodes.
-A window on the count makes one rule for each (member, count so far). Any order is the IR's `Permutation`.
+brings its own comma. Without a required member "something was written" nests to the left. Where many optional members
+follow one another, `ordered.py` takes over. A window on the count makes one rule for each (member, count so far). Any
+order is the IR's `Permutation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from guided.grammar.ir import EMPTY, EPSILON, Alt, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
 from guided.spec.json_schema.spelling import comma_list, optional
 
 __all__ = ["Field", "any_order", "array_body", "declared_order"]
 
-_NESTED = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A declared member: its key and value as text."""
-
-    node: Node
-    required: bool
+_LONG = 64
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
@@ -71,8 +64,12 @@ def declared_order(
     extra_cap: int | None,
     new_rule: Callable[[str, Node], None],
     name: str,
+    spell: Callable[[str], Node],
 ) -> Node | None:
-    """One member or more in the order of `fields`, then any of `extra`; counted rules are made with `new_rule`."""
+    """One member or more in the order of `fields`, then any of `extra`; rules are made with `new_rule`.
+
+    `spell` writes a part of a key.
+    """
     if extra_cap == 0:
         extra = None
     if not fields and extra is None:
@@ -85,7 +82,10 @@ def declared_order(
         empty = window.high is not None and window.high < max(window.low, 1)
         return None if empty else comma_list(extra, comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
-        return _uncounted(fields, extra, comma, extra_cap)
+        if _optional_run(fields) <= _LONG:
+            return _uncounted(fields, extra, comma, extra_cap)
+        extras = None if extra is None else comma_list(extra, comma, 1, extra_cap)
+        return Chain(comma, extras, spell, new_rule, name).members(fields)
     return _counted(fields, extra, comma, window, extra_cap, new_rule, name)
 
 
@@ -105,14 +105,20 @@ def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_c
 
 
 def _some(firsts: Sequence[Node], follows: Sequence[Node]) -> Node:
-    """At least one of optional members in order: a few nested to the left, many by halves, which bounds the nesting."""
-    if len(firsts) <= _NESTED:
-        node = firsts[0]
-        for first, follow in zip(firsts[1:], follows[1:], strict=True):
-            node = Alt((Seq((node, follow)), first))
-        return node
-    half = len(firsts) // 2
-    return Alt((Seq((_some(firsts[:half], follows[:half]), *follows[half:])), _some(firsts[half:], follows[half:])))
+    """At least one of a few optional members in order."""
+    node = firsts[0]
+    for first, follow in zip(firsts[1:], follows[1:], strict=True):
+        node = Alt((Seq((node, follow)), first))
+    return node
+
+
+def _optional_run(fields: Sequence[Field]) -> int:
+    """The most optional members in a row."""
+    longest = run = 0
+    for field in fields:
+        run = 0 if field.required else run + 1
+        longest = max(longest, run)
+    return longest
 
 
 def _counted(

@@ -63,9 +63,14 @@ class Expander:
         """The union of shapes that the goal is."""
         found = self._done.get(goal)
         if found is None:
-            for schema in goal:
-                self._check_acyclic(schema)
-            found = self._done[goal] = self._expand(goal)
+            if len(goal) == 1 and not (reading := self._reader.read(goal[0])).groups and goal[0].value is not False:
+                shape, why = self._narrow(reading.shape)  # the usual case: nothing to combine
+                found = Expansion((shape,), ()) if shape.types else Expansion((), ((goal[0].where, why),))
+            else:
+                for schema in goal:
+                    self._check_acyclic(schema)
+                found = self._expand(goal)
+            self._done[goal] = found
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
@@ -119,28 +124,34 @@ class Expander:
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
-        problems = {
-            "number": "no number lies between the bounds" if shape.numbers.is_empty else "",
-            "string": _window_problem(shape.length, "length of a string"),
-            "array": _window_problem(shape.items, "number of items"),
-            "object": self._object_problem(shape),
-        }
-        types = tuple(name for name in shape.types if not problems.get(name))
+        problems: dict[str, str] = {}
+        for name in shape.types:
+            if problem := self._problem(shape, name):
+                problems[name] = problem
+        types = tuple(name for name in shape.types if name not in problems)
         if shape.values is not None:
             present = {json_type(value) for value in shape.values}
             types = tuple(name for name in types if name in present)
         why = "no type is left that all parts of the schema allow"
         if not types:
-            left = [problems[name] for name in shape.types if problems.get(name)]
+            left = list(problems.values())
             if left:
                 why = "; ".join(left)
             elif shape.values is not None:
                 why = "no value of the enumeration satisfies the other keywords"
         return (shape if types == shape.types else replace(shape, types=types)), why
 
+    def _problem(self, shape: Shape, name: str) -> str:
+        """Why no value of this type is in the shape; empty where one may be."""
+        if name == "number":
+            return "no number lies between the bounds" if shape.numbers.is_empty else ""
+        if name == "string":
+            return _window_problem(shape.length, "length of a string")
+        if name == "array":
+            return _window_problem(shape.items, "number of items")
+        return self._object_problem(shape) if name == "object" else ""
+
     def _object_problem(self, shape: Shape) -> str:
-        if "object" not in shape.types:
-            return ""
         declared = shape.properties()
         for name in shape.required:
             if any(schema.value is False for schema in member_goal(shape, name)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
 from guided.spec.json_schema.options import DRAFTS
 
@@ -112,6 +113,7 @@ def is_annotation(name: str) -> bool:
     return name not in KEYWORDS or KEYWORDS[name].status is Status.ANNOTATION
 
 
+@lru_cache(maxsize=4096)
 def is_known(name: str, draft: str) -> bool:
     """Whether `name` is a keyword of `draft`. `$defs` and plain annotations are taken in every draft."""
     keyword = KEYWORDS.get(name)

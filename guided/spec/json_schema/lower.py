@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Grammar, Node, Ref, Seq, Text
+from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Node, Ref, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema.constants import Constants
-from guided.spec.json_schema.containers import Field, any_order, array_body, declared_order
+from guided.spec.json_schema.containers import any_order, array_body, declared_order
 from guided.spec.json_schema.expand import Expander, Goal, additional_goal, item_goal, member_goal
 from guided.spec.json_schema.numbers import NumberSet, number_node
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import unproductive
 from guided.spec.json_schema.resolve import Library
 from guided.spec.json_schema.shape import ALL_TYPES, Shape, Window
@@ -213,7 +214,7 @@ class Lowering:
         for name in names:
             goal = self.expander.goal(member_goal(shape, name))
             if not any(schema.value is False for schema in goal):
-                fields.append(Field(self.member(name, self.value(goal, level + 1)), name in required))
+                fields.append(self.field(name, self.value(goal, level + 1), name in required))
         extra = None
         if not closed:
             key = quoted(other_than(tuple(names), self.options.max_string), self.encoding)
@@ -231,12 +232,17 @@ class Lowering:
             body = any_order(fields, extra, comma, most)
         else:
             name = f"members {len(self._rules)} of #{where}"
-            body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name)
+            body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
         return self.layout.wrap("{}", body, may_be_empty, level)
 
     def _chain_rule(self, where: str) -> Callable[[str, Node], None]:
         return lambda name, node: self._add(name, node, where)
 
-    def member(self, name: str, value: Node) -> Node:
-        """A key, the colon and a value."""
-        return Seq((quoted_text(name, self.encoding), self.layout.colon, value))
+    def field(self, name: str, value: Node, required: bool) -> Field:
+        """A member with this key and value."""
+        value = Seq((self.layout.colon, value))
+        return Field(name, value, required, Seq((quoted_text(name, self.encoding), value)))
+
+    def _spell(self, text: str) -> Node:
+        """A part of a key."""
+        return Encoded(Text(text), self.encoding)

@@ -28,6 +28,7 @@ from functools import lru_cache
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.spec.json_schema.sharing import shared
 from guided.spec.json_schema.values import Decimal10
 
 __all__ = ["EVERY_NUMBER", "REACH", "SCIENTIFIC", "Bound", "NumberSet", "number_constant", "number_node"]
@@ -243,9 +244,9 @@ def _naturals(low: int, high: int | None) -> Node:
     """The integers `low` to `high` (at least 0), leading zeros allowed, at least one digit."""
     if high is not None and high < low:
         return EMPTY
-    if high is not None and high - low < 32:
-        few = tuple(Text(str(value)) for value in range(low, high + 1))
-        return Seq((Repeat(Text("0"), 0, None), few[0] if len(few) == 1 else Alt(few)))
+    if low < 10 and (high is None or high < 10):
+        one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
+        return Seq((_ZEROS, one if high is not None else Alt((one, Seq((_NONZERO, _DIGIT, _DIGITS))))))
     parts: list[Node] = [Repeat(Text("0"), 1, None)] if low == 0 else []
     least = Bound(Decimal10.parse(str(low))) if low > 1 else None
     most = Bound(Decimal10.parse(str(high))) if high is not None else None
@@ -387,10 +388,10 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
             parts.append(Seq((Text("-"), _positive(*below, numbers.integral, plain))))
         whole = _alt(parts)
     if max_digits is None:
-        return whole
+        return shared(whole)
     run = Repeat(_DIGIT, 1, max_digits)
     exponent = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return And((whole, Seq((_SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1)))))
+    return shared(And((whole, Seq((_SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1))))))
 
 
 def number_constant(value: Decimal10, plain: bool) -> Node:

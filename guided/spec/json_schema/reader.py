@@ -6,10 +6,12 @@ A list of problems may be passed instead of raising at the first: the report use
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
+from guided.grammar.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.numbers import Bound, NumberSet
@@ -98,17 +100,17 @@ class Reader:
 
     def _type(self, schema: Schema, keyword: str) -> Shape:
         value = _value(schema, keyword)
+        if isinstance(value, str) and value in _ONE_TYPE:
+            return _ONE_TYPE[value]
         names = value if isinstance(value, list) else [value]
-        known = (*ALL_TYPES, "integer")
+        known = tuple(_ONE_TYPE)
         for at, name in enumerate(names):
             if name not in known:
                 place = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
                 raise SpecError(f"{_show(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
         if not names:
             raise SpecError("type must name at least one type", pointer=schema.at(keyword))
-        types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
-        integral = "integer" in names and "number" not in names
-        return Shape(types=types, numbers=NumberSet(integral=integral), speaks_of_objects="object" in names)
+        return _types(names)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = _value(schema, keyword)
@@ -168,7 +170,8 @@ class Reader:
         if not isinstance(pattern, str):
             raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
         try:
-            return Shape(patterns=(parse_regex(pattern, dialect="ecma", search=True, limits=self._limits),))
+            parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
+            return Shape(patterns=(parse(pattern, self._limits),))
         except SpecError as error:
             raise SpecError(f"pattern: {error.message}", text=error.text, span=error.span, hint=error.hint,
                             pointer=pointer) from None  # fmt: skip
@@ -292,6 +295,23 @@ def _has_no_effect(schema: Schema, keyword: str) -> bool:
     return value is True and keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
 
 
+def _types(names: Collection[Json]) -> Shape:
+    types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
+    integral = "integer" in names and "number" not in names
+    return Shape(types=types, numbers=NumberSet(integral=integral), speaks_of_objects="object" in names)
+
+
+@lru_cache(maxsize=256)
+def _short_pattern(pattern: str, limits: Limits) -> Node:
+    return _any_pattern(pattern, limits)
+
+
+def _any_pattern(pattern: str, limits: Limits) -> Node:
+    return parse_regex(pattern, dialect="ecma", search=True, limits=limits)
+
+
+_SHORT = 200
+_ONE_TYPE = {name: _types((name,)) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
 _MEMBERS = ("properties", "additionalProperties")
 

@@ -62,8 +62,8 @@ class Schema:
 
     def hides(self, keyword: str) -> bool:
         """Whether a `$ref` next to the keyword takes its effect, as the drafts before 2019-09 say."""
-        old = DRAFTS.index(self.document.draft) < DRAFTS.index("2019-09")
-        return old and keyword != "$ref" and isinstance(self.value, dict) and isinstance(self.value.get("$ref"), str)
+        beside = keyword != "$ref" and isinstance(self.value, dict) and isinstance(self.value.get("$ref"), str)
+        return beside and DRAFTS.index(self.document.draft) < DRAFTS.index("2019-09")
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:

@@ -79,8 +79,8 @@ class Shape:
 
     def meet(self, other: Shape) -> Shape:
         """The values in both. Members keep the order in which they were first named."""
-        if self is ANYTHING:
-            return other
+        if self is ANYTHING or other is ANYTHING:
+            return other if self is ANYTHING else self
         return Shape(
             types=tuple(name for name in self.types if name in other.types),
             values=_common(self.values, other.values),
