@@ -4,7 +4,7 @@
 #   make test      lint and the hermetic tests
 #   make lint      ruff, mypy, import-linter
 #   make bench     the benchmarks, beside other libraries   (installs these)
-#   make docs      runs the notebooks
+#   make docs      runs the notebooks, checks the links and the code of the documents
 #   make clean     removes .venv and what was built
 #
 # PYTHON=/path/to/python3.12   the Python to use (3.11 or newer)
@@ -68,10 +68,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.installed
-	@for notebook in notebooks/*.ipynb; do \
-		echo "== $$notebook" >&2; \
-		$(BIN)/python -m nbclient.cli "$$notebook" || exit 1; \
-	done
+	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_project.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -94,7 +94,7 @@ def place_of(grammar: CompiledGrammar, text: bytes) -> Place:
     accepted = matcher.accept_string(text[:offset])
     assert accepted, "what was read is allowed"
     here: Explanation = matcher.explain()
-    places = tuple(name or "(root)" for name in here.places) if names_say_something else ()
+    places = tuple(dict.fromkeys(name or "(root)" for name in here.places)) if names_say_something else ()
     return Place(text, offset, here.expected, here.expected_tokens, matcher.is_accepting(), places, here.completion)
 
 
@@ -106,7 +106,7 @@ def show_bytes(values: bytes) -> str:
         end = at
         while end + 1 < len(values) and values[end + 1] == values[end] + 1:
             end += 1
-        names = [repr(chr(byte)) if 32 <= byte < 127 else f"{byte:#04x}" for byte in (values[at], values[end])]
+        names = [repr(chr(b)) if 32 <= b < 127 or b in b"\t\n\r" else f"{b:#04x}" for b in (values[at], values[end])]
         parts.append(names[0] if at == end else "-".join(names))
         at = end + 1
     return ", ".join(parts)

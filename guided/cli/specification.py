@@ -18,11 +18,11 @@ from guided.spec.pattern import CLASS_NAMES
 __all__ = ["GENERATION", "Specification", "add_specification", "specification_of"]
 
 # What small models write best; see guided.engine.constraint.
-GENERATION: Final = {"whitespace": "single_space", "numbers": "plain"}
+GENERATION: Final = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
 
 _SCHEMA_OPTIONS: Final = (
     *("whitespace", "separators", "indent", "surrounding_whitespace", "property_order", "additional_properties"),
-    *("numbers", "format", "unknown_format", "max_string", "max_items", "max_digits", "draft"),
+    *("numbers", "escapes", "format", "unknown_format", "max_string", "max_items", "max_digits", "draft"),
 )
 _REGEX_OPTIONS: Final = ("dialect", "search")
 
@@ -84,7 +84,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
 
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
-    spacing, numbers = ("single_space", "plain") if generating else ("json", "json")
+    spacing, numbers, escapes = GENERATION.values() if generating else ("json", "json", "json")
     group = parser.add_argument_group("how JSON is written (--schema)")
     add = group.add_argument
     add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
@@ -95,6 +95,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--closed", dest="additional_properties", action="store_false", default=None,
         help="no additional members where the schema says nothing of them")  # fmt: skip
     add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
+    add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
     add("--format", choices=("assert", "annotate"), help="enforce the keyword format, or take it as a remark (assert)")
     add("--unknown-format", choices=("refuse", "ignore"), help="formats that are not enforced (refuse)")
     add("--max-string", type=int, metavar="N", help="longest string where the schema says nothing")

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The core's tests under the compiler's sanitizers.
+#
+#   scripts/sanitize.sh address|thread [pytest arguments; default: the tests named test_core_*]
+#
+# Builds the module with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
+# copy of the package with that module beside it, and runs the tests there: the developer's own module stays as it is.
+# Exit code 0: the tests pass and no sanitizer has reported anything. Needs cmake, ninja, gcc; PYTHON names the
+# interpreter (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
+set -euo pipefail
+
+kind="${1:-}"
+case "$kind" in
+  address) flags="address;undefined" runtimes="libasan.so libubsan.so" ;;
+  thread) flags="thread" runtimes="libtsan.so" ;;
+  *)
+    echo "usage: $0 address|thread [pytest arguments]" >&2
+    exit 2
+    ;;
+esac
+shift
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+python="$(command -v "${PYTHON:-python3}")"
+build="$root/build/sanitize-$kind"
+shadow="$build/shadow"
+
+cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ \
+  -DGUIDED_SANITIZE="$flags" -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
+  { cat "$build.log" >&2; exit 2; }
+ninja -C "$build/cmake" -j "${JOBS:-2}"
+
+# pytest puts the folder above tests/ first on the path, so the tests lie beside the package.
+rm -rf "$shadow"
+mkdir -p "$shadow"
+cp -R "$root/guided" "$root/tests" "$root/pyproject.toml" "$shadow/"
+find "$shadow" \( -name '_core*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
+
+# The interpreter is not instrumented: the runtimes are loaded before it, with libstdc++, whose exceptions they watch.
+preload=""
+for name in $runtimes libstdc++.so; do preload+="$(g++ -print-file-name=$name) "; done
+reports="$build/report"
+rm -f "$reports".*
+printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # numpy's own threads are not ours to check
+
+[ $# -gt 0 ] || set -- tests/test_core_*.py
+cd "$shadow"
+# CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are
+# randomised widely: setarch -R turns that off.
+status=0
+env PYTHONPATH="$shadow" PYTHONMALLOC=malloc PYTHONFAULTHANDLER=1 OPENBLAS_NUM_THREADS=1 LD_PRELOAD="$preload" \
+  ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=$reports" \
+  UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:abort_on_error=1:log_path=$reports" \
+  TSAN_OPTIONS="halt_on_error=0:exitcode=66:history_size=4:suppressions=$build/suppressions:log_path=$reports" \
+  GUIDED_SANITIZED="$kind" \
+  setarch -R "$python" -m pytest -q -p no:cacheprovider "$@" || status=$?
+
+for report in "$reports".*; do
+  [ -e "$report" ] || continue
+  echo "--- ${report#"$root"/}" >&2
+  head -n 120 "$report" >&2
+  status=1
+done
+exit "$status"

@@ -1,0 +1,138 @@
+"""The project itself: what importing it costs, one-way layers, sizes of files and functions, what the docs promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import guided
+from guided.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "guided").rglob("*.py"))
+FILE_LINES, FUNCTION_LINES = 420, 70
+# Not there before something asks for them: heavy, or a way to the outside.
+HEAVY = {"torch", "transformers", "jsonschema", "interegular", "lark", "fastapi", "uvicorn", "matplotlib", "triton"}
+NETWORK = {"socket", "ssl", "http", "urllib.request", "asyncio", "subprocess", "requests", "httpx", "multiprocessing"}
+
+
+def imported(statement: str) -> set[str]:
+    """Modules that a fresh interpreter has loaded after the statement, by -X importtime."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", statement], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return set(re.findall(r"^import time: +\d+ \| +\d+ \| +(\S+)$", done.stderr, re.MULTILINE))
+
+
+def test_importing_is_light():
+    modules = imported("import numpy, guided") - imported("import numpy")
+    assert "guided.matching.matcher" in modules
+    tops = {module.split(".")[0] for module in modules}
+    assert not tops & HEAVY
+    assert not modules & NETWORK
+    assert not any(module.startswith(("guided.engine", "guided.models", "guided.cli")) for module in modules)
+
+
+def test_the_command_line_starts_light():
+    modules = imported("import guided.cli")
+    assert "guided.cli.main" in modules
+    assert not {module.split(".")[0] for module in modules} & HEAVY
+    assert not any(module.startswith(("guided.engine", "guided.models")) for module in modules)
+
+
+def test_without_torch_everything_but_the_engine_works():
+    code = """
+import sys
+sys.modules["torch"] = None
+import guided
+from guided.cli import main
+assert main(["check", "--regex", "ab*", "--text", "abb"]) == 0
+assert main(["bench", "--regex", "ab*"]) == 0
+assert main(["generate", "x", "--regex", "ab*"]) == 2
+try:
+    guided.Engine
+except ImportError as error:
+    assert error.name == "torch"
+else:
+    raise AssertionError("there is an engine")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'guided[engine]'" in done.stderr
+
+
+def test_public_names_exist():
+    for name in guided.__all__:
+        assert hasattr(guided, name), name
+
+
+def test_layers_are_kept():
+    linter = Path(sys.executable).with_name("lint-imports")
+    if not linter.exists():
+        pytest.skip("import-linter is not installed beside this Python")
+    done = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_stay_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= FILE_LINES
+    tree = ast.parse(text)
+    assert path.name == "__init__.py" or ast.get_docstring(tree), "a module says what goes in and what comes out"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES, node.name
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("eval", "exec"), "text from outside is never run"
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            assert not {"pickle", "marshal", "shelve", "dill"} & set(names), "files from outside are never unpickled"
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == guided.__version__
+    assert f"## {guided.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_requirements_name_tests_that_exist():
+    text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text))
+    assert named
+    for file, function in named:
+        path = ROOT / "tests" / file
+        assert path.is_file(), file
+        assert not function or f"def {function}(" in path.read_text(encoding="utf-8"), f"{file}::{function}"
+
+
+def test_the_readme_shows_code_that_runs():
+    """The ```python blocks; those with an Engine need its weights, so they are only compiled."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        compile(block, "README.md", "exec")
+        if "Engine" not in block:
+            subprocess.run([sys.executable, "-c", block], check=True, cwd=ROOT)
+
+
+def test_the_readme_shows_commands_that_parse(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command in sorted(set(re.findall(r"^guided (\w+)", text, re.MULTILINE))):
+        with pytest.raises(SystemExit) as exit:
+            main([command, "--help"])
+        assert exit.value.code == 0
+    capsys.readouterr()
