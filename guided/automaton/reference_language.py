@@ -227,9 +227,9 @@ class Language:
             if self._productive(head):
                 yield head, ()
         elif head.max != 0 and self._productive(head.item):
-            # An iteration that is called consumes something. Where the item may be empty, no number of them is needed.
-            low = 0 if self._nullable(head.item) else max(head.min - 1, 0)
-            yield head.item, (Repeat(head.item, low, None if head.max is None else head.max - 1),)
+            # Where the item may be empty, so may the rest: iterations that consume nothing need no call.
+            high = None if head.max is None else head.max - 1
+            yield head.item, (Repeat(head.item, max(head.min - 1, 0), high),)
 
     # ---- returns
 
