@@ -411,7 +411,7 @@ def test_states_meet_again():
     assert len(states) < 6
 
 
-@pytest.mark.parametrize("item", [EMPTY, And((Text("a"), Text("b"))), Repeat(Text("a"), 2, 1), Ref("start"),
+@pytest.mark.parametrize("item", [EMPTY, And((Text("a"), Text("b"))), And((Text("ba"), Text("bb"))), Repeat(Text("a"), 2, 1), Ref("start"),
                                   Seq((Text("a"), Ref("start"))), Length(ANY_CHAR, 2, None)])  # fmt: skip
 def test_empty_languages_are_refused(item):
     with pytest.raises(SpecError):
