@@ -411,8 +411,18 @@ def test_states_meet_again():
     assert len(states) < 6
 
 
-@pytest.mark.parametrize("item", [EMPTY, And((Text("a"), Text("b"))), And((Text("ba"), Text("bb"))), Repeat(Text("a"), 2, 1), Ref("start"),
-                                  Seq((Text("a"), Ref("start"))), Length(ANY_CHAR, 2, None)])  # fmt: skip
+@pytest.mark.parametrize(
+    "item",
+    [
+        EMPTY,
+        And((Text("a"), Text("b"))),
+        And((Text("ba"), Text("bb"))),
+        Repeat(Text("a"), 2, 1),
+        Ref("start"),
+        Seq((Text("a"), Ref("start"))),
+        Length(ANY_CHAR, 2, None),
+    ],
+)
 def test_empty_languages_are_refused(item):
     with pytest.raises(SpecError):
         ReferenceGrammar(Grammar({"start": item}), [b"a", b"b"], {9})
