@@ -6,33 +6,36 @@ by its kind, its numbers and which children it has. Cost: linear; recurses over 
 
 from __future__ import annotations
 
-from guided.grammar.ir import Alt, And, Node, Not, Repeat, Seq
+from guided.grammar.ir import Alt, And, Node, Not, Repeat, Seq, Text
 
 __all__ = ["shared"]
 
 
 def shared(root: Node) -> Node:
     """`root` with equal parts shared."""
-    done: dict[int, Node] = {}
-    known: dict[object, Node] = {}
+    done: dict[int, Node] = {}  # by the object met
+    known: dict[object, Node] = {}  # by kind and shared parts
 
     def share(node: Node) -> Node:
         found = done.get(id(node))
         if found is None:
-            found = done[id(node)] = known.setdefault(*_rebuilt(node))
+            found = done[id(node)] = whole(node)
         return found
 
-    def _rebuilt(node: Node) -> tuple[object, Node]:
+    def whole(node: Node) -> Node:
         match node:
             case Seq(items) | Alt(items) | And(items):
-                parts = tuple(share(item) for item in items)
-                return (type(node), *map(id, parts)), type(node)(parts)
+                parts = tuple([share(item) for item in items])
+                key = (type(node), *map(id, parts))
+                return known.get(key) or known.setdefault(key, type(node)(parts))
             case Repeat(item, low, high):
                 part = share(item)
-                return (Repeat, id(part), low, high), Repeat(part, low, high)
+                return known.setdefault((id(part), low, high), Repeat(part, low, high))
             case Not(item):
                 part = share(item)
-                return (Not, id(part)), Not(part)
-        return node, node
+                return known.setdefault(id(part), Not(part))
+            case Text(text):
+                return known.setdefault(text, node)
+        return known.setdefault(node, node)
 
     return share(root)
