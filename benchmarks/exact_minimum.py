@@ -1,7 +1,7 @@
 """The least number of tokens that complete an output, by exhaustive search.
 
 In: a matcher, and an upper bound. Out: the exact number of tokens from its state to an end, the end token included; or
-None where the search was cut off.
+None where the search was cut off, after `seconds` of CPU time.
 
 Breadth first over the grammar's states: level k holds the states that k tokens can lead to. A state is expanded by its
 plain mask, every allowed token taken; states are interned, so each is expanded once. The first level with an accepting
@@ -31,7 +31,7 @@ class Answer:
 
 def exact_minimum(start: guided.GrammarMatcher, bound: int, *, seconds: float) -> Answer:
     """Search from where `start` is, below `bound`, which some completion is known to reach."""
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + seconds
     grammar = start.grammar
     bitmask = guided.allocate_token_bitmask(1, grammar.vocabulary.size)
     ends = grammar.vocabulary.eos_token_ids
@@ -55,7 +55,7 @@ def exact_minimum(start: guided.GrammarMatcher, bound: int, *, seconds: float) -
                     seen.add(matcher.state)
                     following.append(matcher.fork())
                 matcher.rollback(1)
-            if time.monotonic() > deadline or grammar.native.rebuilds != rebuilds:
+            if time.process_time() > deadline or grammar.native.rebuilds != rebuilds:
                 return Answer(None, tokens + 2, len(seen))
         level = following
         tokens += 1

@@ -68,7 +68,7 @@ def _patterns(plt: Any, data: list[dict[str, Any]]) -> Any:
         axes.set(xscale="log", xlabel=label)
     both[0].set_yticks(range(len(names)), [name.replace("`", "").replace("$", r"\$") for name in names])
     both[0].invert_yaxis()
-    both[1].legend()
+    figure.legend(*both[1].get_legend_handles_labels(), loc="upper center", ncols=3, bbox_to_anchor=(0.5, 1.03))
     return figure
 
 

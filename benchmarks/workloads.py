@@ -245,7 +245,7 @@ def _patterns() -> list[Workload]:
     email = r"[a-zA-Z0-9._%+-]{1,64}@([a-zA-Z0-9-]{1,63}\.){1,8}[a-zA-Z]{2,63}"
     return [
         Workload(r"`\w{1,200}`", "regex", r"\w{1,200}", (letters, "the_first_identifier_that_comes_to_mind")),
-        Workload("`.{0,5000}`", "regex", ".{0,5000}", (prose,), 150),
+        Workload("`.{0,5000}`", "regex", ".{0,5000}", (prose,), 80),
         Workload("e-mail address", "regex", email, emails),
         Workload("up to 10,000 integers", "json_schema", _array({"type": "integer"}, 0), (numbers,), 800),
         Workload("exactly 10,000 integers", "json_schema", _array({"type": "integer"}, 10_000), (numbers,), 800),
