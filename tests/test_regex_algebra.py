@@ -22,7 +22,9 @@ from guided.grammar.ir import (
     charset,
     complement,
 )
+from guided.limits import Limits
 from guided.spec.regex.algebra import Edges, alt, conj, meet, negate, repeat, seq, within
+from guided.spec.regex.budget import Budget
 from guided.spec.regex.graph import eliminate
 from guided.spec.regex.terms import NOTHING, Terms, contains, partition
 from tests.regex_support import matches
@@ -129,7 +131,7 @@ def test_elimination_inverts_derivation(node: Node) -> None:
         todo.extend(target for target in edges[term] if isinstance(target, int))
         if terms.nullable[term]:
             edges[term]["end"] = Seq(())
-    found = eliminate(edges, start, {"end"}).get("end", Alt(()))
+    found = eliminate(edges, start, {"end"}, Budget(Limits())).get("end", Alt(()))
     assert language(found) == language(node)
 
 

@@ -354,10 +354,11 @@ def test_limits(pattern: str, limits: Limits, limit: str, dialect: str) -> None:
         "(?:(?!" + "ab" * 50 + ").)*",
         "(?:(?=.{12}a).)*b",
         "".join(f"a(?<=[^{chr(0x4E00 + i)}])" for i in range(100)),
+        r"(?:(?:ba*|b\s)(?:(?<=b[ab]{7}|a\sb{2}[^a]{5})\w|[^a]{3})b*)+",
         "(?>" + "|".join("a" * i for i in range(1, 100)) + ")",
         "(?i)" + "".join(f"[{chr(0x100 + i)}-{chr(0x1000 + i)}]" for i in range(50)),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_hostile_patterns_end_soon(pattern: str, search: bool) -> None:
     with warnings.catch_warnings():

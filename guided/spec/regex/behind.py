@@ -29,7 +29,7 @@ class Contexts:
 
     def __init__(self, terms: Terms, edges: Edges, budget: Budget, languages: Sequence[int], near: bool) -> None:
         """`near`: each language is "the last character is in a set"."""
-        self._edges = edges
+        self._edges, self._budget = edges, budget
         self.states: list[tuple[int, ...]] = [tuple(languages)]
         """For each context: what is left of each language."""
         self.number: dict[tuple[int, ...], int] = {tuple(languages): 0}
@@ -96,7 +96,9 @@ class Contexts:
             for source, moves in enumerate(self.moves):
                 edges["at", source] = {("at", target): chars(ranges) for ranges, target in moves}
                 edges["at", source]["end", source] = EPSILON
-            found = eliminate(edges, ("at", context), {("end", source) for source in range(len(self.states))})
+            found = eliminate(
+                edges, ("at", context), {("end", source) for source in range(len(self.states))}, self._budget
+            )
             self._paths[context] = {target: path for (_, target), path in found.items()}
         return self._paths[context]
 

@@ -3,7 +3,8 @@
 In: edges (state -> state -> IR node) and a start. Out: for every state without outgoing edges that can be reached,
 the IR node of all paths from the start to it. Kleene's construction. The state whose removal writes the fewest nodes
 goes first (Delgado and Morais 2004): on the near-linear graphs that patterns give the result stays small, and on
-layers of equal states it halves them instead of doubling the result at each. Cost: states x degree^2 nodes.
+layers of equal states it halves them instead of doubling the result at each. Cost: states x degree^2 nodes;
+`TooLarge` past what `Limits.nodes` could allow.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from typing import TypeVar
 from guided.grammar.ir import EPSILON, Node
 
 from .algebra import alt, measure, repeat, seq
+from .budget import Budget
+from .terms import TooLarge
 
 __all__ = ["eliminate"]
 
 S = TypeVar("S", bound=Hashable)
 
 
-def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S]) -> dict[S, Node]:
+def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Budget) -> dict[S, Node]:
     """The language of all paths from `start` to each of `exits` (states without outgoing edges)."""
+    most = 2 * budget.limits.nodes
     if start in exits:
         return {start: EPSILON}
     out = {state: {to: (node, measure(node)[0]) for to, node in targets.items()} for state, targets in edges.items()}
@@ -61,6 +65,9 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S]) -> dict[S,
             enter, entered = out[source].pop(state)
             for target, (leave, left) in targets.items():
                 path, nodes = seq((enter, around, leave)), entered + size + left
+                budget.spend(1)
+                if nodes > most:
+                    raise TooLarge
                 known = out[source].get(target)
                 out[source][target] = (path, nodes) if known is None else (alt((known[0], path)), known[1] + nodes)
                 into[target][source] = None

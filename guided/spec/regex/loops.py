@@ -138,7 +138,7 @@ class Explorer:
                 todo.append(target)
             if len(edges) + len(ends) > _STATES:
                 raise TooLarge
-        found = eliminate(edges, start, ends)
+        found = eliminate(edges, start, ends, self.lowering.budget)
         return {(left, condition): node for (_, _, left, condition), node in found.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
