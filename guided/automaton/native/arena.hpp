@@ -74,6 +74,7 @@ class Arena {
   int32_t size() const { return count_.load(std::memory_order_relaxed); }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  size_t byte_limit() const { return byte_limit_; }
   bool full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
   void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
 

@@ -8,8 +8,9 @@ namespace guided {
 namespace {
 constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kMaxText = 1 << 22;
+constexpr size_t kSymbolBytes = 12, kLeastMemory = size_t{16} << 20;  // of a symbol kept; what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
-constexpr size_t kMaxExact = 20000;      // states of the token graph that are searched
+constexpr size_t kMaxExact = 4000;       // states of the token graph that are searched
 // Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
@@ -282,6 +283,9 @@ const Completion& CompletionFinder::completion(int32_t id) {
       for (int32_t i = 0; i < c.count; ++i) {
         Completion candidate;
         if (c.threads[i].pos != kExit) rest_of_frame(c.threads[i], candidate);
+        held_ += candidate.symbols.size() * kSymbolBytes;
+        const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
+        if (held_ > allowed) throw LimitFailure("memory", static_cast<double>(held_), static_cast<double>(allowed));
         task.candidates.push_back(std::move(candidate));
       }
       std::vector<int32_t> need;
@@ -300,7 +304,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
       if (!best || candidate.total < best->total) best = &candidate;
     }
     auto* kept = new Completion(best ? std::move(*best) : Completion{{}, {}, -1, kFar});
-    arena_.charge(sizeof(Completion) + kept->symbols.size() * 12);
+    arena_.charge(sizeof(Completion) + kept->symbols.size() * kSymbolBytes);
     arena_.config(task.config).completion.store(kept, std::memory_order_release);
     stack.pop_back();
   }
@@ -381,8 +385,11 @@ bool CompletionFinder::exact_distance(int32_t state, int64_t& out) {
 int64_t CompletionFinder::distance(int32_t state) {
   int64_t exact;
   const TokenVocabulary& v = masks_.vocabulary();
-  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && exact_distance(state, exact))
-    return exact;
+  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && !too_large_) {
+    // The first search is from the start and settles it: answers must not hang on which states were asked for before.
+    if (exact_.empty() && v.byte_complete) too_large_ = !exact_distance(arena_.initial(), exact);
+    if (!too_large_ && exact_distance(state, exact)) return exact;
+  }
   return completion(state).total;
 }
 

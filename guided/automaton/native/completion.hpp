@@ -9,8 +9,8 @@
 // a thread whose completion is what is left of it, spelled in one token less. So a state with bound b always
 // allows a token that leads to a state with bound at most b - 1.
 //
-// Where the vocabulary is small and the language regular, the least number itself is computed, breadth first over the
-// graph of states and tokens; the budgeted mask is then the largest one.
+// Where the vocabulary is small and the language regular with few states, the least number itself is computed, breadth
+// first over the graph of states and tokens; the budgeted mask is then the largest one.
 // Cost: O(length of the frame's rest * longest match) once per configuration, kept; lists of k mandatory items are
 // chained, one link per item. Nothing of this is touched by the plain mask.
 #pragma once
@@ -62,6 +62,8 @@ class CompletionFinder {
   std::vector<std::vector<int32_t>> text_;
   std::vector<uint8_t> text_known_;
   std::unordered_map<int32_t, int64_t> exact_;
+  bool too_large_ = false;  // the token graph, for exact distances
+  size_t held_ = 0;  // bytes of all completions that were tried, for the limit on memory
 };
 
 }  // namespace guided

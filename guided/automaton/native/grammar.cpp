@@ -47,7 +47,8 @@ bool is_relative(const LoweredRule& rule) {
 // Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
 // the number of colours is stable; the final digest holds the whole coloured component, so that equal digests mean
 // equal quotient automata. Returns (with own bounds, without own bounds where relative).
-std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<LoweredRule>& rules) {
+std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<LoweredRule>& rules,
+                                                             Meter& meter) {
   size_t n = rules.size();
   std::vector<std::vector<int32_t>> graph(n);
   for (size_t r = 0; r < n; ++r)
@@ -67,7 +68,10 @@ std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<Lo
       size_t colours = 0;
       for (size_t round = 0; round <= list.size(); ++round) {
         std::vector<Digest> fresh;
-        for (int32_t r : list) fresh.push_back(content(rules[r], full, true));
+        for (int32_t r : list) {
+          meter.work(rules[r].dfa.size());
+          fresh.push_back(content(rules[r], full, true));
+        }
         for (size_t i = 0; i < list.size(); ++i) full[list[i]] = fresh[i];
         std::set<Digest> distinct(fresh.begin(), fresh.end());
         if (distinct.size() == colours) break;
@@ -91,7 +95,7 @@ std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<Lo
 
 }  // namespace
 
-std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names) {
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
   if (lowered.rules[lowered.start].dfa.empty() && !lowered.nullable)
     throw EmptyLanguage("the specification allows no output at all");
   auto out = std::make_unique<Grammar>();
@@ -100,8 +104,11 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
   g.nullable = lowered.nullable;
   g.recursive = lowered.recursive;
   g.names = names;
-  std::vector<Digest> own = digests(lowered.rules).second;
+  std::vector<Digest> own = digests(lowered.rules, meter).second;
   g.rules.resize(lowered.rules.size());
+  int64_t states = 0;
+  for (const LoweredRule& rule : lowered.rules) states += rule.dfa.size();
+  meter.states(states);
   int32_t base = 0;
   for (size_t r = 0; r < g.rules.size(); ++r) {
     g.rules[r].base = g.rules[r].start = base;

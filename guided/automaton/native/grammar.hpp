@@ -65,6 +65,6 @@ struct Grammar {
 };
 
 // Throws EmptyLanguage where the start rule generates nothing.
-std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names);
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter);
 
 }  // namespace guided

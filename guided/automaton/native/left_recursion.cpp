@@ -74,6 +74,7 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t, Meter& mete
   for (int32_t r = 0; r < n; ++r) members[comp[r]].push_back(r);
   std::vector<Dfa> fresh(n);
   std::vector<uint8_t> changed(n, 0);
+  int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool inside = false;
     for (size_t i = 0; i < corners[r].size(); ++i)
@@ -83,6 +84,8 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t, Meter& mete
       }
     if (!inside && members[comp[r]].size() == 1) continue;
     fresh[r] = suffix_automaton(rules, comp, members[comp[r]], r, meter);
+    states += fresh[r].size();
+    meter.states(states);
     changed[r] = 1;
   }
   for (int32_t r = 0; r < n; ++r)

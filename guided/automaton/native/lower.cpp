@@ -4,26 +4,25 @@
 #include <unordered_map>
 
 #include "length_window.hpp"
+#include "nullability.hpp"
 #include "rules.hpp"
 
 namespace guided {
 
 namespace {
 
-constexpr int kMaxDepth = 20000;
 constexpr int64_t kUnrollWeight = 24;  // counted repetition up to this weight is written out, beyond it is a register
 
 class Lowerer {
  public:
   Lowerer(const IrGrammar& ir, const LowerOptions& options, Meter& meter)
-      : ir_(ir), options_(options), meter_(meter), nullable_rule_(ir.rules.size(), 0) {
+      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter) {
     for (const Encoding& e : ir.encodings) live_.push_back(live_characters(e, options.live));
   }
 
   LoweredGrammar run() {
-    find_nullable_rules();
     LoweredGrammar out;
-    out.nullable = nullable_rule_[ir_.start];
+    out.nullable = nullable_.rule(ir_.start);
     out.start = instance(ir_.start, 0);
     if (options_.flat) out.rules.clear();
     for (size_t i = 0; i < pending_.size(); ++i) {
@@ -73,65 +72,6 @@ class Lowerer {
     rules_[i].keep = false;
     rules_[i].origin = p.rule;
     return true;
-  }
-
-  // ---- which nodes and rules contain the empty string
-  bool nullable(int32_t id, int depth = 0) const {
-    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
-    const IrNode& n = ir_.nodes[id];
-    auto child = [&](int32_t c) { return nullable(c, depth + 1); };
-    switch (n.kind) {
-      case Kind::Chars:
-      case Kind::Special:
-        return false;
-      case Kind::Text:
-        return n.text.empty();
-      case Kind::Seq:
-      case Kind::And:
-        return std::all_of(n.items.begin(), n.items.end(), child);
-      case Kind::Alt:
-        return std::any_of(n.items.begin(), n.items.end(), child);
-      case Kind::Repeat:
-        return !contradicts(n) && (n.min == 0 || child(n.items[0]));
-      case Kind::Not:
-        return !child(n.items[0]);
-      case Kind::Length:
-        return n.min == 0 && !contradicts(n) && child(n.items[0]);
-      case Kind::Encoded:
-        return child(n.items[0]);
-      case Kind::Ref:
-        return nullable_rule_[n.ref];
-      case Kind::Permutation:
-        return nullable_permutation(n);
-    }
-    return false;
-  }
-
-  // Bounds that no count meets.
-  static bool contradicts(const IrNode& n) { return n.max >= 0 && n.min > n.max; }
-
-  void find_nullable_rules() {
-    std::vector<std::vector<int32_t>> users(ir_.rules.size());
-    std::vector<int32_t> work;
-    for (size_t r = 0; r < ir_.rules.size(); ++r) {
-      collect_refs(ir_.rules[r], static_cast<int32_t>(r), users, 0);
-      work.push_back(static_cast<int32_t>(r));
-    }
-    while (!work.empty()) {
-      int32_t r = work.back();
-      work.pop_back();
-      if (nullable_rule_[r] || !nullable(ir_.rules[r])) continue;
-      nullable_rule_[r] = 1;
-      work.insert(work.end(), users[r].begin(), users[r].end());
-    }
-  }
-  void collect_refs(int32_t id, int32_t rule, std::vector<std::vector<int32_t>>& users, int depth) {
-    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
-    const IrNode& n = ir_.nodes[id];
-    meter_.work(1);
-    if (n.kind == Kind::Ref) users[n.ref].push_back(rule);
-    for (int32_t c : n.items) collect_refs(c, rule, users, depth + 1);
-    if (n.kind == Kind::Permutation) collect_refs(n.ref, rule, users, depth + 1);
   }
 
   // ---- rules
@@ -189,7 +129,7 @@ class Lowerer {
     }
     if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
     if (n.kind == Kind::Length) {
-      if (contradicts(n)) return {};
+      if (Nullability::contradicts(n)) return {};
       return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
     }
     Nfa nfa;
@@ -235,7 +175,7 @@ class Lowerer {
         return in_flat_ ? kUnrollWeight + 1 : 1;
       case Kind::Repeat: {
         int64_t copies = std::max<int64_t>(1, n.max < 0 ? n.min + 1 : n.max);
-        return std::min<int64_t>(kUnrollWeight + 1, copies) * weight(n.items[0], depth + 1);
+        return std::min(kUnrollWeight + 1, copies) * std::min(kUnrollWeight + 1, weight(n.items[0], depth + 1));
       }
       case Kind::Seq:
       case Kind::Alt:
@@ -255,7 +195,7 @@ class Lowerer {
     meter_.work(1);
     meter_.states(static_cast<int64_t>(nfa.edges.size()) / 4);
     const IrNode& n = ir_.nodes[id];
-    if (contradicts(n)) return;
+    if (Nullability::contradicts(n)) return;
     Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
     switch (n.kind) {
       case Kind::Chars:
@@ -323,7 +263,7 @@ class Lowerer {
       open_rules_[n.ref] = 0;
       return;
     }
-    if (nullable_rule_[n.ref]) nfa.move(from, to);
+    if (nullable_.rule(n.ref)) nfa.move(from, to);
     Symbol call = kCall + static_cast<Symbol>(instance(n.ref, enc));
     nfa.edge(from, call, call, to);
   }
@@ -337,7 +277,7 @@ class Lowerer {
     int64_t copies = n.max < 0 ? n.min : n.max;
     bool small = copies <= 1 || in_flat_ || copies * weight(item) <= kUnrollWeight;
     if (!small) {
-      if (n.min == 0 || nullable(item)) nfa.move(from, to);
+      if (n.min == 0 || nullable_.node(item)) nfa.move(from, to);
       Symbol call = kCall + static_cast<Symbol>(counter(n, enc, depth));
       nfa.edge(from, call, call, to);
       return;
@@ -378,7 +318,7 @@ class Lowerer {
     std::vector<int64_t> key{n.items[0], enc, n.min, n.max};
     auto found = counters_.find(key);
     if (found != counters_.end()) return found->second;
-    bool item_nullable = nullable(n.items[0]);
+    bool item_nullable = nullable_.node(n.items[0]);
     Nfa body;
     body.start = body.add();
     body.final = body.add();
@@ -433,7 +373,7 @@ class Lowerer {
   void build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
     if (operand_depth_ > 0) throw Unsupported("a permutation inside And, Not or Length");
     if (in_flat_) throw Unsupported("a permutation needs a vocabulary in which every byte is also a token by itself");
-    if (n.max == 0 || nullable_permutation(n)) nfa.move(from, to);
+    if (n.max == 0 || Nullability::permutation(n)) nfa.move(from, to);
     if (n.max == 0) return;
     Nfa body;
     body.start = body.add();
@@ -446,7 +386,7 @@ class Lowerer {
     rule.required = n.required;
     rule.repeatable = n.repeatable;
     for (size_t i = 0; i < n.items.size(); ++i) {
-      if (nullable(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
+      if (nullable_.node(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
       Symbol put = kEffect + static_cast<Symbol>(rule.effects.size());
       rule.effects.push_back({Effect::Put, static_cast<int64_t>(i), -1});
       int32_t start = body.add();
@@ -462,14 +402,12 @@ class Lowerer {
     Symbol call = kCall + static_cast<Symbol>(synthetic(std::move(rule)));
     nfa.edge(from, call, call, to);
   }
-  static bool nullable_permutation(const IrNode& n) {
-    return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
-  }
 
   const IrGrammar& ir_;
   const LowerOptions& options_;
   Meter& meter_;
-  std::vector<uint8_t> nullable_rule_, open_rules_;
+  Nullability nullable_;
+  std::vector<uint8_t> open_rules_;
   std::vector<std::vector<Range>> live_;
   std::vector<LoweredRule> rules_;
   std::vector<Pending> pending_;
@@ -481,69 +419,10 @@ class Lowerer {
   int32_t current_origin_ = -1;
 };
 
-bool calls_itself(const std::vector<LoweredRule>& rules) {
-  std::vector<uint8_t> state(rules.size(), 0);  // 0 new, 1 open, 2 done
-  std::vector<std::pair<int32_t, std::vector<int32_t>>> stack;
-  auto callees = [&](int32_t r) {
-    std::vector<int32_t> out;
-    for (const auto& list : rules[r].dfa.edges)
-      for (const Edge& e : list)
-        if (is_call(e.lo)) out.push_back(static_cast<int32_t>(e.lo - kCall));
-    return out;
-  };
-  for (size_t root = 0; root < rules.size(); ++root) {
-    if (state[root]) continue;
-    state[root] = 1;
-    stack.push_back({static_cast<int32_t>(root), callees(static_cast<int32_t>(root))});
-    while (!stack.empty()) {
-      auto& [r, list] = stack.back();
-      if (list.empty()) {
-        state[r] = 2;
-        stack.pop_back();
-        continue;
-      }
-      int32_t c = list.back();
-      list.pop_back();
-      if (state[c] == 1) return true;
-      if (state[c] == 0) {
-        state[c] = 1;
-        stack.push_back({c, callees(c)});
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-std::shared_ptr<const Dfa> RuleCache::find(const Digest& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto it = map_.find(key);
-  return it == map_.end() ? nullptr : it->second;
-}
-
-void RuleCache::insert(const Digest& key, std::shared_ptr<const Dfa> dfa) {
-  constexpr size_t kMostStates = 200000;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (states_ > kMostStates) {
-    map_.clear();
-    states_ = 0;
-  }
-  states_ += static_cast<size_t>(dfa->size());
-  map_[key] = std::move(dfa);
-}
-
-LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
-  LoweredGrammar out = Lowerer(ir, options, meter).run();
-  prune_rules(out.rules, meter);
-  out.recursive = calls_itself(out.rules);
-  if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
-  for (LoweredRule& rule : out.rules) {
-    if (rule.dfa.empty() || rule.encoded) continue;
-    rule.dfa = minimise(encode(rule.dfa, ir.encodings, options.live, meter), meter);
-    if (rule.keep) options.cache->insert(rule.key, std::make_shared<const Dfa>(rule.dfa));
-  }
-  return out;
+LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
+  return Lowerer(ir, options, meter).run();
 }
 
 }  // namespace guided

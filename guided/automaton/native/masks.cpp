@@ -1,6 +1,7 @@
 #include "masks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace guided {
@@ -85,6 +86,8 @@ class TableWalk {
         follow_(follow),
         table_(std::make_shared<TokenTable>()) {
     table_->relative = thread.ret == kFree;
+    for (int b = 0; b < 256; ++b)
+      if (follow.has(static_cast<uint8_t>(b))) follow_kinds_ |= TokenTrie::kind(static_cast<uint8_t>(b));
   }
 
   std::shared_ptr<TokenTable> run() {
@@ -92,8 +95,11 @@ class TableWalk {
     walk_nodes(arena_, trie, arena_.lone(thread_), [&](int32_t n, int32_t state, int32_t depth) {
       const TokenTrie::Node& node = trie.nodes()[n];
       if (state != state_) enter(state);
-      if (node.children > 0 && (node.below & ~loops_) == 0 && depth > 0) {
-        take(node.payload_lo, node.subtree_hi);
+      if (node.children > 0 && depth > 0 && (node.below & ~loops_) == 0) {
+        if (table_->relative)
+          take_counting(node.payload_lo, node.subtree_hi, depth, *chain_);
+        else
+          take(node.payload_lo, node.subtree_hi);
         return false;
       }
       take(node.payload_lo, node.payload_hi);
@@ -105,24 +111,84 @@ class TableWalk {
   }
 
  private:
-  // What is the same for all nodes that are met in one state.
+  struct Chain;
+  // What is the same for all nodes that are met in one state. Few states are met often: a small direct-mapped cache.
+  struct Met {
+    int32_t state = -1;
+    bool exits = false;
+    uint8_t loops = 0;         // kinds of bytes (TokenTrie::kind) that all lead back to the state
+    uint32_t* ends = nullptr;  // the row for tokens that end here; null where none may
+    Chain* chain = nullptr;
+  };
+  // Under a counter nothing leads back, but the same state one count further: the rows of tokens that end after 0, 1, 2,
+  // ... more bytes of such kinds.
+  struct Chain {
+    std::vector<uint32_t*> rows;
+    int32_t last = 0;
+    uint8_t byte = 0;
+  };
+
   void enter(int32_t state) {
+    Met& met = recent_[static_cast<size_t>(state) % recent_.size()];
+    if (met.state != state) met = look(state);
     state_ = state;
+    exits_ = met.exits;
+    loops_ = met.loops;
+    ends_ = met.ends;
+    chain_ = met.chain;
+  }
+
+  const Met& look(int32_t state) {
+    auto [it, fresh] = met_.try_emplace(state);
+    Met& met = it->second;
+    if (!fresh) return met;
     const Config& c = arena_.config(state);
-    exits_ = c.count > 0 && c.threads[c.count - 1].pos == kExit;
-    ends_ = at_boundary(arena_, state) ? bits_of(state).data() : nullptr;
-    auto [it, fresh] = loops_of_.try_emplace(state, uint8_t{0});
-    // A table under a counter has no loops: every step counts. An exit must be seen at every node.
-    if (fresh && !table_->relative && !exits_ && ends_) {
-      uint8_t broken = 0;
-      for (int b = 0; b < 256; ++b) {
-        uint8_t byte = static_cast<uint8_t>(b), kind = TokenTrie::kind(byte);
-        if (broken & kind || !vocabulary_.live.has(byte)) continue;
-        if (!c.bytes.has(byte) || arena_.step(state, byte) != state) broken |= kind;
+    met.state = state;
+    met.exits = c.count > 0 && c.threads[c.count - 1].pos == kExit;
+    met.ends = at_boundary(arena_, state) ? bits_of(state).data() : nullptr;
+    if (!met.ends || (met.exits && !table_->relative)) return met;  // an exit must be seen at every node
+    uint8_t broken = met.exits ? follow_kinds_ : 0;
+    int32_t further = -1;
+    for (int b = 0; b < 256; ++b) {
+      uint8_t byte = static_cast<uint8_t>(b), kind = TokenTrie::kind(byte);
+      if (broken & kind || !vocabulary_.live.has(byte)) continue;
+      int32_t next = c.bytes.has(byte) ? arena_.step(state, byte) : kDead;
+      if (!table_->relative && next == state) continue;
+      if (table_->relative && next != kDead && (next == further || (further < 0 && counts_on(c, arena_.config(next))))) {
+        if (further < 0) chains_[state] = {{met.ends}, next, byte};
+        further = next;
+        continue;
       }
-      it->second = static_cast<uint8_t>(~broken);
+      broken |= kind;
     }
-    loops_ = it->second;
+    met.loops = static_cast<uint8_t>(~broken);
+    if (further >= 0)
+      met.chain = &chains_[state];
+    else if (table_->relative)
+      met.loops = 0;
+    return met;
+  }
+
+  // Whether `b` is `a` with every thread of the counter's frame one count further.
+  static bool counts_on(const Config& a, const Config& b) {
+    if (a.count != b.count) return false;
+    for (int32_t i = 0; i < a.count; ++i) {
+      const Thread &x = a.threads[i], &y = b.threads[i];
+      if (x.ret != kFree || y.ret != kFree || x.pos != y.pos || x.reg + 1 != y.reg) return false;
+    }
+    return true;
+  }
+
+  void take_counting(int32_t from, int32_t to, int32_t depth, Chain& chain) {
+    const auto &payloads = vocabulary_.trie.payloads(), &sizes = vocabulary_.trie.sizes();
+    for (int32_t i = from; i < to; ++i) {
+      size_t more = static_cast<size_t>(sizes[i] - depth);
+      while (chain.rows.size() <= more) {
+        chain.rows.push_back(look(chain.last).ends);
+        chain.last = arena_.step(chain.last, chain.byte);
+      }
+      set_bit(chain.rows[more], payloads[i]);
+    }
   }
 
   void take(int32_t from, int32_t to) {
@@ -134,8 +200,6 @@ class TableWalk {
   std::vector<uint32_t>& bits_of(int32_t state) {
     Label label;
     if (table_->relative) {
-      auto it = labels_of_.find(state);
-      if (it != labels_of_.end()) return *it->second;
       for (const Thread& t : arena_.config(state)) {
         if (t.pos == kExit)
           label.leave.push_back(t.reg);
@@ -145,18 +209,31 @@ class TableWalk {
     }
     auto& bits = by_label_[label];
     bits.resize(static_cast<size_t>(vocabulary_.words));
-    if (table_->relative) labels_of_[state] = &bits;
     return bits;
   }
 
-  // The count of the frame at the bottom; where several frames are possible, the least.
-  int32_t count_of(const Thread& t) {
-    if (t.ret == kFree) return t.reg;
-    auto it = counts_.find(t.ret);
-    if (it != counts_.end()) return it->second;
-    int32_t least = INT32_MAX;
-    for (const Thread& f : arena_.config(t.ret)) least = std::min(least, count_of(f));
-    return counts_[t.ret] = least;
+  // The count of the frame at the bottom; where several frames are possible, the least. Stacks may be deep: no recursion.
+  int32_t count_of(const Thread& thread) {
+    if (thread.ret == kFree) return thread.reg;
+    std::vector<int32_t> open{thread.ret};
+    while (!open.empty()) {
+      const Config& c = arena_.config(open.back());
+      int32_t least = INT32_MAX;
+      bool known = true;
+      for (const Thread& t : c) {
+        auto it = t.ret == kFree ? counts_.end() : counts_.find(t.ret);
+        if (t.ret != kFree && it == counts_.end()) {
+          known = false;
+          open.push_back(t.ret);
+        } else {
+          least = std::min(least, t.ret == kFree ? t.reg : it->second);
+        }
+      }
+      if (!known) continue;
+      counts_[open.back()] = least;
+      open.pop_back();
+    }
+    return counts_[thread.ret];
   }
 
   // Tokens that leave the frame here and go on: the strings below this node that start with a byte that may follow.
@@ -215,8 +292,11 @@ class TableWalk {
   ByteSet follow_;
   std::shared_ptr<TokenTable> table_;
   std::map<Label, std::vector<uint32_t>> by_label_;  // mask rows; a plain table has one label
-  std::unordered_map<int32_t, std::vector<uint32_t>*> labels_of_;
-  std::unordered_map<int32_t, uint8_t> loops_of_;
+  std::unordered_map<int32_t, Met> met_;
+  std::array<Met, 64> recent_;
+  std::unordered_map<int32_t, Chain> chains_;
+  uint8_t follow_kinds_ = 0;
+  Chain* chain_ = nullptr;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
   int32_t state_ = -1;  // the state met last, and what enter() found out about it

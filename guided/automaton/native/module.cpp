@@ -129,13 +129,13 @@ class Builder {
     options.cache = &vocabulary->rules;
     std::unique_ptr<Grammar> grammar;
     try {
-      grammar = assemble(lower(ir_, options, meter), ir_.names);
+      grammar = assemble(lower(ir_, options, meter), ir_.names, meter);
       if (options.flat) prune_token_graph(*grammar, *vocabulary, meter);
     } catch (const EmptyLanguage&) {
       // Whose fault: the specification's, or a vocabulary's that cannot write it?
       LowerOptions all;
       for (uint64_t& w : all.live.w) w = ~uint64_t{0};
-      assemble(lower(ir_, all, meter), ir_.names);
+      assemble(lower(ir_, all, meter), ir_.names, meter);
       throw VocabularyFailure("the vocabulary's tokens cannot write any output of the specification");
     }
     return std::make_shared<Compiled>(std::shared_ptr<const Grammar>(std::move(grammar)), std::move(vocabulary),
@@ -251,6 +251,7 @@ void translate(const std::exception_ptr& p, void*) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  // Bitmasks are never converted: a copy of the wrong type or layout would be filled and thrown away.
   nb::register_exception_translator(translate);
 
   nb::class_<TokenVocabulary>(m, "TokenVocabulary")
@@ -340,7 +341,7 @@ NB_MODULE(_core, m) {
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Compiled>>())
       .def(nb::init<Matcher&>())
-      .def("fill_next_token_bitmask", &fill, "bitmask"_a, "row"_a = 0, nb::kw_only(), "max_tokens"_a = nb::none())
+      .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(), "max_tokens"_a = nb::none())
       .def("accept_token", [](Matcher& self, int64_t id) {
              if (id < 0 || id > INT32_MAX) return false;
              if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
@@ -377,5 +378,5 @@ NB_MODULE(_core, m) {
       })
       .def("_walk_mask", &Matcher::walk_mask, nb::call_guard<nb::gil_scoped_release>());
 
-  m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a, "rows"_a, "max_tokens"_a, "threads"_a);
+  m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a);
 }

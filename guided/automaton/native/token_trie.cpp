@@ -34,7 +34,12 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
   nodes_.assign(1, Node{});
   payloads_.clear();
   payloads_.reserve(sorted.size());
-  for (const Keyed& k : sorted) payloads_.push_back(k.entry.payload);
+  sizes_.clear();
+  sizes_.reserve(sorted.size());
+  for (const Keyed& k : sorted) {
+    payloads_.push_back(k.entry.payload);
+    sizes_.push_back(k.entry.size);
+  }
   wide_.clear();
   wide_index_.clear();
   for (size_t node = 0; node < nodes_.size(); ++node) {

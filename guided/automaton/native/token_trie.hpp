@@ -46,7 +46,8 @@ class TokenTrie {
   void build(std::vector<TrieEntry> entries);
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
-  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 4 + wide_.size() * sizeof(ByteSet); }
+  const std::vector<int32_t>& sizes() const { return sizes_; }  // of the strings, in the order of the payloads
+  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 8 + wide_.size() * sizeof(ByteSet); }
 
   // Calls visit(child) for the children of `node` whose byte is in `allowed`.
   template <class Visit>
@@ -81,7 +82,7 @@ class TokenTrie {
  private:
   static constexpr int kNarrow = 6;
   std::vector<Node> nodes_;
-  std::vector<int32_t> payloads_;
+  std::vector<int32_t> payloads_, sizes_;
   std::vector<ByteSet> wide_;
   std::vector<int32_t> wide_index_;  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
 };
