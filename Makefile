@@ -2,6 +2,7 @@
 #
 #   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
 #   make test      lint and the hermetic tests
+#   make test-all  and the long property runs (half an hour)
 #   make lint      ruff, mypy, import-linter
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks, checks the links and the code of the documents
@@ -27,10 +28,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-all lint bench docs clean
 
 help:
-	@sed -n '3,13s/^# \{0,1\}//p' Makefile
+	@sed -n '3,14s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -57,6 +58,9 @@ demo: $(VENV)/.installed
 
 test: lint
 	$(BIN)/python -m pytest -q
+
+test-all: lint
+	$(BIN)/python -m pytest -q -m "slow or not slow"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
