@@ -1,0 +1,121 @@
+"""The core on many threads: matchers of one grammar and of different ones answer as they do alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from guided import Limits
+from guided.errors import BudgetError
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
+from guided.matching.compiler import native_vocabulary
+from tests.core_support import SANITIZED, SPECS, journey, vocabulary
+
+THREADS = 8
+STEPS = 15 if SANITIZED else 30
+
+
+def at_once(jobs: list[Callable[[], object]]) -> list[object]:
+    """Run the jobs on THREADS threads that start together; their results in order."""
+    gate = threading.Barrier(THREADS)
+
+    def lane(number: int) -> list[object]:
+        gate.wait()
+        return [job() for job in jobs[number::THREADS]]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        lanes = list(pool.map(lane, range(THREADS)))
+    return [lanes[i % THREADS][i // THREADS] for i in range(len(jobs))]
+
+
+def alone(name: str, seed: int) -> list[object]:
+    native_vocabulary(vocabulary()).clear_cache()
+    return journey(GrammarMatcher(SPECS[name](GrammarCompiler(vocabulary()))), seed, STEPS)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_one_grammar(name: str) -> None:
+    expected = [alone(name, seed) for seed in range(THREADS)]
+    native_vocabulary(vocabulary()).clear_cache()
+    grammar = SPECS[name](GrammarCompiler(vocabulary()))
+    assert at_once([lambda seed=seed: journey(GrammarMatcher(grammar), seed, STEPS) for seed in range(THREADS)]) == expected
+
+
+@pytest.mark.parametrize("memory", [128 << 20, 1 << 15])
+def test_different_grammars(memory: int) -> None:
+    """All grammars at once, sharing token tables; with little memory their workspaces are renewed under way."""
+    cases = [(name, seed) for seed in range(2 if SANITIZED else 4) for name in SPECS]
+    expected = [alone(*case) for case in cases]
+    native_vocabulary(vocabulary()).clear_cache()
+    compiler = GrammarCompiler(vocabulary(), limits=Limits(memory=memory))
+    grammars = {name: make(compiler) for name, make in SPECS.items()}
+    found = at_once([lambda n=name, s=seed: journey(GrammarMatcher(grammars[n]), s, STEPS) for name, seed in cases])
+    assert found == expected
+    assert any(grammar.native.rebuilds for grammar in grammars.values()) == (memory < 1 << 20)
+
+
+def test_compiling_and_measuring_meanwhile() -> None:
+    """Compilation, statistics, clearing of caches and the end of matchers beside fills of the same grammars."""
+    compiler = GrammarCompiler(vocabulary(), cache_bytes=0)
+    shared = {name: make(compiler) for name, make in SPECS.items()}
+
+    def follow(name: str, seed: int) -> None:
+        journey(GrammarMatcher(shared[name]), seed, STEPS // 2)
+        journey(GrammarMatcher(SPECS[name](compiler)), seed, 3)
+
+    def measure() -> None:
+        for _ in range(30):
+            for grammar in shared.values():
+                assert grammar.native.bytes > 0 and grammar.native.states > 0 and grammar.native.rebuilds == 0
+            native_vocabulary(vocabulary()).clear_cache()
+
+    names = list(SPECS)
+    at_once([(lambda n=names[i % len(names)], s=i: follow(n, s)) if i % 4 else measure for i in range(3 * THREADS)])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_batches(threads: int) -> None:
+    """fill_batch on cold grammars equals fills one by one."""
+    size = vocabulary().size
+
+    def matchers() -> list[GrammarMatcher]:
+        native_vocabulary(vocabulary()).clear_cache()
+        compiler = GrammarCompiler(vocabulary())
+        out = []
+        for name, make in SPECS.items():
+            grammar = make(compiler)
+            for seed in range(4):
+                matcher = GrammarMatcher(grammar)
+                journey(matcher, seed, seed * 3)
+                out.append(matcher)
+        return out
+
+    singles = matchers()
+    expected = allocate_token_bitmask(len(singles), size)
+    for row, matcher in enumerate(singles):
+        matcher.fill_next_token_bitmask(expected, row)
+    batch = matchers()
+    rows = [(row * 7) % len(batch) for row in range(len(batch))] if len(batch) % 7 else list(range(len(batch)))
+    found = np.zeros_like(expected)
+    fill_batch([batch[row] for row in rows], found, rows, threads=threads)
+    assert np.array_equal(found, expected)
+    budget = 2 + max(m.min_tokens_to_finish() for m in singles)
+    for row, matcher in enumerate(singles):
+        matcher.fill_next_token_bitmask(expected, row, max_tokens=budget)
+    fill_batch(batch, found, max_tokens=budget, threads=threads)
+    assert np.array_equal(found, expected)
+
+
+def test_failures_in_batches() -> None:
+    """One row's failure is raised after all threads are done, and hurts no other call."""
+    grammar = SPECS["tree"](GrammarCompiler(vocabulary()))
+    matchers = [GrammarMatcher(grammar) for _ in range(32)]
+    bitmask = allocate_token_bitmask(len(matchers), vocabulary().size)
+    with pytest.raises(BudgetError):
+        fill_batch(matchers, bitmask, max_tokens=1, threads=THREADS)
+    fill_batch(matchers, bitmask, threads=1000)
+    assert (bitmask == bitmask[0]).all()
