@@ -11,15 +11,49 @@ import random
 from collections.abc import Callable
 from functools import cache
 
-from guided.grammar import EPSILON, Alt, And, Chars, Grammar, Length, Member, Node, Not, Permutation, Ref, Repeat, Seq
-from guided.grammar import Special, Text
+from guided.grammar import (
+    Alt,
+    And,
+    Chars,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
 
 SANITIZED = os.environ.get("GUIDED_SANITIZED", "")
 """Which sanitizer the core was built with; its tests are then shorter, and nothing is measured."""
 
-PIECES = ("ab", "abc", "aa", "bb", "é", "éa", "😀", '"', '",', '": ', '"}', "},", "[1", "12", "345", "0.", ", ", "tr", "true")
+PIECES = (
+    "ab",
+    "abc",
+    "aa",
+    "bb",
+    "é",
+    "éa",
+    "😀",
+    '"',
+    '",',
+    '": ',
+    '"}',
+    "},",
+    "[1",
+    "12",
+    "345",
+    "0.",
+    ", ",
+    "tr",
+    "true",
+)
 
 
 @cache
@@ -28,7 +62,7 @@ def vocabulary(words: int = 150) -> Vocabulary:
     rng = random.Random(5)
     tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)] + [None, None, None, b"ab"]
     tokens += [piece.encode() for piece in PIECES]
-    letters = "aabbccdefgxyz  {}[]()\"\",:0123é😀"
+    letters = 'aabbccdefgxyz  {}[]()"",:0123é😀'
     for _ in range(words):
         tokens.append("".join(rng.choices(letters, k=rng.randint(2, 9))).encode()[: rng.randint(2, 12)])
     tokens += [b"a" * 24, "é".encode() * 9, b"x" * 40]
@@ -42,7 +76,9 @@ def ranges(text: str) -> Node:
 LOWER = Chars(((0x61, 0x7A),))
 ANY = Chars(((0, 0xD7FF), (0xE000, 0x10FFFF)))
 NESTED = Grammar({"start": Alt((Seq((Text("("), Ref("start"), Text(")"))), Text("a"), Text("b")))})
-AMBIGUOUS = Grammar({"start": Alt((Seq((Ref("start"), Ref("start"))), Seq((Text("("), Ref("start"), Text(")"))), Text("a")))})
+AMBIGUOUS = Grammar(
+    {"start": Alt((Seq((Ref("start"), Ref("start"))), Seq((Text("("), Ref("start"), Text(")"))), Text("a")))}
+)
 CALLS = Grammar(
     {
         "start": Repeat(Alt((LOWER, Seq((Special("<call>"), Ref("list"), Special("<end>"))))), 1, 30),
@@ -53,7 +89,10 @@ CALLS = Grammar(
 MEMBERS = Grammar(
     {
         "start": Permutation(
-            tuple(Member(Seq((Text(c), Repeat(LOWER, 1, 30))), c in "12", c == "3") for c in "1234567"), Text(", "), 2, 9
+            tuple(Member(Seq((Text(c), Repeat(LOWER, 1, 30))), c in "12", c == "3") for c in "1234567"),
+            Text(", "),
+            2,
+            9,
         )
     }
 )

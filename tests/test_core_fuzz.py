@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ LIMITS = Limits(seconds=1, states=20_000, nodes=50_000, memory=1 << 20)
 
 PATTERNS = (
     r"(?:[a-z]{3,200}x|\w{2,9}){2,40}", r"^a*?(b|c)+$", r"(?=ab)\w+(?!x)", r"\p{L}{2,}", r"(?i)straße|[^\W\d_]{1,3}",
-    r"[\x00-\uFFFF]*", r"((((a{2}){3}){4}){5}){6}", r"(?<!a)b|(?<=é).", r"\d{4}-\d\d-\d\d", r"(a|b|ab)*?c{0,1000}", r"\\\[\]\(",
+    r"[\x00-\uFFFF]*", r"((((a{2}){3}){4}){5}){6}", r"(?<!a)b|(?<=é).", r"\d{4}-\d\d-\d\d", r"(a|b|ab)*?c{0,1000}",
+    r"\\\[\]\(",
 )  # fmt: skip
 SCHEMAS: tuple[Any, ...] = (
     TREE,
@@ -59,8 +61,8 @@ def mutated(text: str, rng: random.Random) -> str:
         piece = rng.choice(
             (
                 "", text[at:to] * rng.randint(2, 4), chr(rng.randrange(0x20, 0x7F)), chr(rng.randrange(1, 0x110000)),
-                "\\", "{1000000000}", "{0,99999}", "(" * rng.randint(1, 50), "(?:", "[", "[^", ")", "*", "|", "\x00", "\ud800",
-                '"', "-1", "1e400", "0.1", "[]", "{}", '{"$ref": "#"}', "null", "9" * 30,
+                "\\", "{1000000000}", "{0,99999}", "(" * rng.randint(1, 50), "(?:", "[", "[^", ")", "*", "|", "\x00",
+                "\ud800", '"', "-1", "1e400", "0.1", "[]", "{}", '{"$ref": "#"}', "null", "9" * 30,
             )
         )  # fmt: skip
         text = (text[:at] + piece + text[to:])[:3000]
@@ -102,7 +104,9 @@ def calls(matcher: GrammarMatcher, rng: random.Random, count: int) -> None:
                 case 7:
                     matcher.reset()
                 case 8:
-                    matcher.fill_next_token_bitmask(bitmask, 1, max_tokens=rng.choice((0, -1, 1, 5, 50, 2**62, -(2**63))))
+                    matcher.fill_next_token_bitmask(
+                        bitmask, 1, max_tokens=rng.choice((0, -1, 1, 5, 50, 2**62, -(2**63)))
+                    )
                 case 9:
                     fill_batch([matcher, matcher.fork()], bitmask, threads=rng.choice((None, 0, -3, 2, 10**6)))
                 case _:
@@ -115,16 +119,20 @@ def calls(matcher: GrammarMatcher, rng: random.Random, count: int) -> None:
             assert str(error)
 
 
+def drawn_specification(rng: random.Random) -> CompiledGrammar | None:
+    """A mutated pattern or schema, compiled; None where it is refused."""
+    compiler = GrammarCompiler(vocabulary(), limits=LIMITS)
+    if rng.random() < 0.5:
+        pattern = mutated(rng.choice(PATTERNS), rng)
+        dialect, search = rng.choice(("python", "ecma")), rng.random() < 0.3
+        return attempt(lambda: compiler.compile_regex(pattern, dialect=dialect, search=search))
+    text = mutated(json.dumps(rng.choice(SCHEMAS)), rng)
+    return attempt(lambda: compiler.compile_json_schema(text))
+
+
 def test_mutated_specifications() -> None:
     for rng in chances(SECONDS):
-        compiler = GrammarCompiler(vocabulary(), limits=LIMITS)
-        if rng.random() < 0.5:
-            pattern = mutated(rng.choice(PATTERNS), rng)
-            dialect, search = rng.choice(("python", "ecma")), rng.random() < 0.3
-            grammar = attempt(lambda: compiler.compile_regex(pattern, dialect=dialect, search=search))
-        else:
-            text = mutated(json.dumps(rng.choice(SCHEMAS)), rng)
-            grammar = attempt(lambda: compiler.compile_json_schema(text))
+        grammar = drawn_specification(rng)
         if grammar is not None:
             calls(GrammarMatcher(grammar), rng, 15)
 
@@ -136,39 +144,50 @@ def test_random_calls() -> None:
         calls(GrammarMatcher(rng.choice(shared)), rng, 60)
 
 
+def build(builder: _core.Builder, rng: random.Random) -> None:
+    """A few good nodes, then calls with random numbers."""
+
+    def pick() -> int:
+        return rng.choice((-1, 0, 1, 2, 3, 5, 9, 2**31 - 1, 2**30))
+
+    def some() -> list[int]:
+        return [pick() for _ in range(rng.randint(0, 3))]
+
+    utf8 = [([(0, 127)], [[(0, 127, 0, 1)]])]
+    made: list[Callable[[], object]] = [
+        lambda: builder.encoding(utf8),
+        lambda: builder.text("ab"),
+        lambda: builder.chars([(97, 99)]),
+        lambda: builder.many(rng.choice(("seq", "alt", "and", "?")), some()),
+        lambda: builder.negation(pick()),
+        lambda: builder.repeat(pick(), pick(), pick()),
+        lambda: builder.length(pick(), pick(), pick()),
+        lambda: builder.encoded(pick(), pick()),
+        lambda: builder.ref(pick()),
+        lambda: builder.special(rng.choice((256, 257, 258, 10**6, -1))),
+        lambda: builder.permutation(some(), [True], [False], pick(), pick(), pick()),
+        lambda: builder.permutation([1], [True], [False], 2, pick(), pick()),
+        lambda: builder.chars([(pick(), pick()), (0xD000, 0xE000)]),
+        lambda: builder.encoding([([(0, 9)], [[(pick(), 300, 0, 1)]])]),
+        lambda: builder.text("\ud800"),
+    ]
+    for call in [*made[:3], *rng.choices(made[1:], k=10)]:
+        with suppress(ValueError, IndexError, TypeError):
+            call()
+
+
 def test_random_nodes_at_the_border() -> None:
     """The core's own builder takes numbers from Python: wrong ones are refused there."""
     native = native_vocabulary(vocabulary())
-    utf8 = [([(0, 127)], [[(0, 127, 0, 1)]])]
     for seed in range(400):
         rng = random.Random(SEED + seed)
         builder = _core.Builder()
-        pick = lambda rng=rng: rng.choice((-1, 0, 1, 2, 3, 5, 9, 2**31 - 1, 2**30))  # noqa: E731
-        some = lambda rng=rng, pick=pick: [pick() for _ in range(rng.randint(0, 3))]  # noqa: E731
-        made = [lambda: builder.encoding(utf8), lambda: builder.text("ab"), lambda: builder.chars([(97, 99)])]
-        made += [
-            lambda: builder.many(rng.choice(("seq", "alt", "and", "?")), some()),
-            lambda: builder.negation(pick()),
-            lambda: builder.repeat(pick(), pick(), pick()),
-            lambda: builder.length(pick(), pick(), pick()),
-            lambda: builder.encoded(pick(), pick()),
-            lambda: builder.ref(pick()),
-            lambda: builder.special(rng.choice((256, 257, 258, 10**6, -1))),
-            lambda: builder.permutation(some(), [True], [False], pick(), pick(), pick()),
-            lambda: builder.permutation([1], [True], [False], 2, pick(), pick()),
-            lambda: builder.chars([(pick(), pick()), (0xD000, 0xE000)]),
-            lambda: builder.encoding([([(0, 9)], [[(pick(), 300, 0, 1)]])]),
-            lambda: builder.text("\ud800"),
-        ]
-        for call in [*made[:3], *rng.choices(made[1:], k=10)]:
-            try:
-                call()
-            except (ValueError, IndexError, TypeError):
-                continue
+        build(builder, rng)
         for _ in range(3):
             rules = [rng.randrange(0, 8) for _ in range(rng.randint(1, 4))]
+            names = [str(number) for number in rules]
             try:
-                compiled = builder.compile(native, rules, [str(n) for n in rules], rng.randrange(-1, 4), 5000, 1.0, 1 << 16)
+                compiled = builder.compile(native, rules, names, rng.randrange(-1, 4), 5000, 1.0, 1 << 16)
             except (GuidedError, ValueError, IndexError):
                 continue
             matcher = _core.Matcher(compiled)
@@ -260,7 +279,14 @@ def test_wrong_arguments() -> None:
 
 
 def test_broken_vocabularies() -> None:
-    for tokens, ends, size in (([b"a"], [5], 1), ([b"a"], [-1], 1), ([b"a"], [], 0), ([b"a"], [], 2**31), (["a"], [], 1), ([3], [], 1)):
+    for tokens, ends, size in (
+        ([b"a"], [5], 1),
+        ([b"a"], [-1], 1),
+        ([b"a"], [], 0),
+        ([b"a"], [], 2**31),
+        (["a"], [], 1),
+        ([3], [], 1),
+    ):
         with pytest.raises((TypeError, ValueError, IndexError, RuntimeError)):
             _core.TokenVocabulary(tokens, ends, size, 1000)
     with pytest.raises(TypeError):

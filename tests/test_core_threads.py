@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -42,7 +43,10 @@ def test_one_grammar(name: str) -> None:
     expected = [alone(name, seed) for seed in range(THREADS)]
     native_vocabulary(vocabulary()).clear_cache()
     grammar = SPECS[name](GrammarCompiler(vocabulary()))
-    assert at_once([lambda seed=seed: journey(GrammarMatcher(grammar), seed, STEPS) for seed in range(THREADS)]) == expected
+    assert (
+        at_once([lambda seed=seed: journey(GrammarMatcher(grammar), seed, STEPS) for seed in range(THREADS)])
+        == expected
+    )
 
 
 @pytest.mark.parametrize("memory", [128 << 20, 1 << 15])
@@ -73,8 +77,8 @@ def test_compiling_and_measuring_meanwhile() -> None:
                 assert grammar.native.bytes > 0 and grammar.native.states > 0 and grammar.native.rebuilds == 0
             native_vocabulary(vocabulary()).clear_cache()
 
-    names = list(SPECS)
-    at_once([(lambda n=names[i % len(names)], s=i: follow(n, s)) if i % 4 else measure for i in range(3 * THREADS)])
+    names = cycle(SPECS)
+    at_once([(lambda n=next(names), s=i: follow(n, s)) if i % 4 else measure for i in range(3 * THREADS)])  # noqa: B008
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
@@ -86,7 +90,7 @@ def test_batches(threads: int) -> None:
         native_vocabulary(vocabulary()).clear_cache()
         compiler = GrammarCompiler(vocabulary())
         out = []
-        for name, make in SPECS.items():
+        for make in SPECS.values():
             grammar = make(compiler)
             for seed in range(4):
                 matcher = GrammarMatcher(grammar)

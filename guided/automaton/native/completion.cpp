@@ -385,10 +385,10 @@ bool CompletionFinder::exact_distance(int32_t state, int64_t& out) {
 int64_t CompletionFinder::distance(int32_t state) {
   int64_t exact;
   const TokenVocabulary& v = masks_.vocabulary();
-  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && !too_large_) {
+  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && !grammar_.too_large) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
-    if (exact_.empty() && v.byte_complete) too_large_ = !exact_distance(arena_.initial(), exact);
-    if (!too_large_ && exact_distance(state, exact)) return exact;
+    if (exact_.empty() && v.byte_complete) grammar_.too_large = !exact_distance(arena_.initial(), exact);
+    if (!grammar_.too_large && exact_distance(state, exact)) return exact;
   }
   return completion(state).total;
 }

@@ -62,7 +62,6 @@ class CompletionFinder {
   std::vector<std::vector<int32_t>> text_;
   std::vector<uint8_t> text_known_;
   std::unordered_map<int32_t, int64_t> exact_;
-  bool too_large_ = false;  // the token graph, for exact distances
   size_t held_ = 0;  // bytes of all completions that were tried, for the limit on memory
 };
 

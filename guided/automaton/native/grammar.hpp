@@ -5,6 +5,7 @@
 // token tables can be shared between all grammars of a vocabulary that contain the same rule.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ struct Grammar {
   std::vector<std::string> names;  // IR rule names, for explanations
   int32_t start = 0;
   bool nullable = false, recursive = false;
+  // Found out while matching: the token graph is too large for exact distances (see completion.hpp).
+  mutable std::atomic<bool> too_large{false};
   bool single = false;  // one plain rule without calls: every state is one position
 
   int32_t step(int32_t pos, uint8_t byte) const {

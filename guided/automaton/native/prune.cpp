@@ -10,6 +10,14 @@ namespace guided {
 
 namespace {
 
+// Whether a permutation can go on after a member: its separator can be written.
+bool goes_on(const LoweredRule& rule, const Dfa& dfa) {
+  for (const auto& list : dfa.edges)
+    for (const Edge& e : list)
+      if (is_effect(e.lo) && rule.effects[e.lo - kEffect].op == Effect::More) return true;
+  return false;
+}
+
 // The automaton without calls of unproductive rules, trimmed; empty where the rule generates nothing.
 Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
   Dfa out = rule.dfa;
@@ -36,6 +44,7 @@ Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& product
     available += there[i];
     unbounded |= there[i] && rule.repeatable[i];
   }
+  if (!goes_on(rule, out) && std::max(needed, rule.min) > 1) return {};
   if ((rule.max >= 0 && needed > rule.max) || (!unbounded && available < rule.min)) return {};
   return out;
 }
@@ -71,6 +80,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     LoweredRule& rule = rules[r];
     rule.dfa = productive[r] ? productive_part(rule, productive) : Dfa{};
     if (rule.kind != RuleKind::Set || rule.dfa.empty()) continue;
+    if (!goes_on(rule, rule.dfa)) rule.max = 1;
     // Members that can't be written no longer count as available.
     std::vector<uint8_t> there(rule.required.size(), 0);
     for (const auto& list : rule.dfa.edges)
