@@ -88,6 +88,9 @@ def test_no_command_and_version():
         (["sample", "--regex", "a", "--n", "0"], "0 is less than 1"),
         (["generate", "x", "--temperature", "nan"], "not between 0 and inf"),
         (["generate", "x", "--top-p", "0"], "not between"),
+        (["generate", "x", "--seed", str(2**64)], "is more than"),
+        (["check", "--regex", "\udcff"], "guided check: "),
+        (["check", "--choice", "\udcff"], "lone surrogate"),
         (["generate", "x", "--regex", "(a"], "SpecError"),
         (["generate", "x", "--raw", "--system", "y"], "--raw sends none"),
         (["explain", "--regex", "a", "--vocabulary", "nothing"], "neither a file nor a known model"),
@@ -118,6 +121,10 @@ def test_files_that_are_no_text(tmp_path):
     path.write_bytes(b'{"type": "\xff"}')
     assert "byte 0xff at offset 10" in run("check", "--schema", str(path))[2]
     assert run("check", "--schema", str(tmp_path))[0] == 2
+    (tmp_path / "directory.gguf").mkdir()
+    assert "directory.gguf" in run("explain", "--regex", "a", "--vocabulary", str(tmp_path / "directory.gguf"))[2]
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    assert "VocabularyError" in run("explain", "--regex", "a", "--vocabulary", str(tmp_path / "broken.gguf"))[2]
     assert run("check", "--schema", "a\0b")[0] == 2
 
 
@@ -198,6 +205,15 @@ def test_patterns():
     assert run("check", "--pattern", "UPPER+ : SPACE LOWER+ NEWLINE", "--text", "AB: c\n")[0] == 0
     assert run("check", "--pattern", "UPPER+ : SPACE LOWER+ NEWLINE", "--text", ": c\n")[0] == 1
     assert run("check", "--pattern", "++ +", "--text", "+++")[0] == 0
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"type": "null"}')))
+    assert run("check", "--schema", "-", "--text", "null")[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}")))
+    code, _, err = run("check", "--schema", "-", "--instance", "-")
+    assert code == 2
+    assert "only once" in err
 
 
 # ---- sample
@@ -365,7 +381,7 @@ def test_a_device_that_is_not_there():
 def test_the_module_runs_and_survives_a_closed_pipe():
     command = [sys.executable, "-m", "guided"]
     done = subprocess.run([*command, "check", "--regex", "é", "--text", "é"], capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr
     assert "'é'".encode() in done.stdout
     endless = [*command, "sample", "--regex", "a{200}", "--n", "100000"]
     with subprocess.Popen(endless, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 __all__ = ["at_least", "real"]
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """An integer of at least `least`."""
+def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An integer from `least` to `most`."""
 
     def read(text: str) -> int:
         try:
@@ -19,6 +19,8 @@ def at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
         if number < least:
             raise argparse.ArgumentTypeError(f"{number} is less than {least}")
+        if most is not None and number > most:
+            raise argparse.ArgumentTypeError(f"{number} is more than {most}")
         return number
 
     return read

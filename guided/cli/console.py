@@ -32,8 +32,14 @@ class InputError(GuidedError):
 
 def read_text(name: str) -> str:
     """The text of a file; "-" is standard input. A byte order mark is kept: the readers say what they think of it."""
+    if name == "-" and sys.stdin.closed:
+        raise InputError("- stands for standard input twice, which can be read only once")
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            with sys.stdin.buffer as stream:
+                data = stream.read()
+        else:
+            data = Path(name).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot read {name}: {reason}") from None

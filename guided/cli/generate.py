@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--temperature", type=real(0), default=0.0, metavar="T", help="0: the most likely token (0)")
     sampling.add_argument("--top-k", type=at_least(1), metavar="K", help="only the K most likely")
     sampling.add_argument("--top-p", type=real(1e-9, 1), metavar="P", help="only the likeliest with this probability")
-    sampling.add_argument("--seed", type=at_least(0), metavar="N", help="the same answer again (none: a fresh one)")
+    sampling.add_argument(
+        "--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same answer again (none: a fresh one)"
+    )
     sampling.add_argument("--n", type=at_least(1), default=1, metavar="N", help="how many answers (1)")
     output = parser.add_argument_group("output")
     output.add_argument(

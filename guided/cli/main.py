@@ -38,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
-    except GuidedError as error:
+    except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing into it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except (GuidedError, OSError) as error:
         if arguments.json:
             print_json({"error": error_fields(error)})
         else:
@@ -47,9 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing into it again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
     return code
 
 
