@@ -25,7 +25,9 @@ def _caret(text: str, span: tuple[int, int]) -> str:
     prefix = "..." if left > line_start else ""
     suffix = "..." if right < line_end else ""
     shown = "".join(c if c.isprintable() else "\ufffd" for c in text[left:right])
-    return f"    {prefix}{shown}{suffix}\n    {' ' * (len(prefix) + start - left)}{'^' * min(width, right - start or 1)}"
+    return (
+        f"    {prefix}{shown}{suffix}\n    {' ' * (len(prefix) + start - left)}{'^' * min(width, right - start or 1)}"
+    )
 
 
 class SpecError(GuidedError):
@@ -95,7 +97,9 @@ class LimitExceeded(GuidedError):
 
     def __init__(self, limit: str, given: float, allowed: float) -> None:
         self.limit, self.given, self.allowed = limit, given, allowed
-        super().__init__(f"limit {limit!r} exceeded: {given:g} > {allowed:g}; raise guided.Limits({limit}=...) to allow it")
+        super().__init__(
+            f"limit {limit!r} exceeded: {given:g} > {allowed:g}; raise guided.Limits({limit}=...) to allow it"
+        )
 
 
 class VocabularyError(GuidedError):

@@ -80,7 +80,13 @@ _INTEGER = {"type": "integer"}
 
 
 def _object(properties: dict[str, Any], **others: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False, **others}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+        **others,
+    }
 
 
 _PERSON = _object({"name": _STRING, "age": {"type": "integer", "minimum": 0, "maximum": 130}, "email": _STRING})
@@ -114,8 +120,8 @@ _SCHEMAS: list[Any] = [
     {"type": "array", "items": _PERSON, "minItems": 1}, {"type": "array", "prefixItems": [_STRING, _INTEGER], "items": False},
     {"type": "array", "prefixItems": [_STRING, {"type": "boolean"}], "minItems": 2}, {"items": {"type": "array", "items": _STRING}},
     {"type": "object", "additionalProperties": _INTEGER}, {"type": "object", "additionalProperties": _INTEGER, "minProperties": 2},
-    {"type": "object", "properties": {c: _INTEGER for c in "abcdef"}, "additionalProperties": False},
-    {"type": "object", "properties": {c: _STRING for c in "abcd"}, "required": ["b", "d"]},
+    {"type": "object", "properties": dict.fromkeys("abcdef", _INTEGER), "additionalProperties": False},
+    {"type": "object", "properties": dict.fromkeys("abcd", _STRING), "required": ["b", "d"]},
     {"type": "object", "properties": {"a": {}, "b": _STRING}, "maxProperties": 3}, {"type": "object", "required": ["x", "y"]},
     _object({"user": _PERSON, "tags": {"type": "array", "items": _STRING, "maxItems": 5}, "meta": {"type": "object"}}),
     _object({"kind": {"enum": ["a", "b"]}, "n": {"anyOf": [_INTEGER, _STRING, {"type": "null"}]}}),
@@ -127,7 +133,7 @@ _SCHEMAS: list[Any] = [
 _OPTIONS: list[tuple[Any, dict[str, Any]]] = [
     (_PERSON, {"whitespace": "compact"}), (_PERSON, {"whitespace": "single_space"}), (_PERSON, {"indent": 2}),
     (_PERSON, {"property_order": "any"}), (_PERSON, {"property_order": "any", "whitespace": "compact"}),
-    ({"type": "object", "properties": {c: _INTEGER for c in "abcdef"}, "required": ["b"]}, {"property_order": "any"}),
+    ({"type": "object", "properties": dict.fromkeys("abcdef", _INTEGER), "required": ["b"]}, {"property_order": "any"}),
     ({"const": {"x": 1, "y": [2], "z": "3"}}, {"property_order": "any"}),
     ({}, {"whitespace": "single_space", "numbers": "plain"}), (_TREE, {"whitespace": "compact", "numbers": "plain"}),
     ({"type": "number"}, {"numbers": "plain", "max_digits": 6}), ({"type": "string"}, {"max_string": 48}),
@@ -171,7 +177,9 @@ _COMMA = Text(", ")
 _HEX = Encoding(
     "hex",
     (
-        Form(((0x20, 0x7E),), tuple((Span(0x30, 0x39, 0, step), Span(0x61, 0x66, 10 * step, step)) for step in (16, 1))),
+        Form(
+            ((0x20, 0x7E),), tuple((Span(0x30, 0x39, 0, step), Span(0x61, 0x66, 10 * step, step)) for step in (16, 1))
+        ),
         *UTF8.forms[1:],
     ),
 )
@@ -249,7 +257,9 @@ _WITH_CONTROL = [
     _with_control("control token", lambda s: {"start": _seq(Text("<"), s, _DIGITS, s)}),
     _with_control("control token or text", lambda s: {"start": Repeat(_alt(s, Chars(charset([(97, 99)]))), 0, 9)}),
     _with_control("control tokens in recursion", lambda s: {"start": _alt(_LETTERS, _seq(s, _S, s))}),
-    _with_control("control token first in a permutation", lambda s: {"start": Permutation((Member(s), *_members("a")), _COMMA)}),
+    _with_control(
+        "control token first in a permutation", lambda s: {"start": Permutation((Member(s), *_members("a")), _COMMA)}
+    ),
 ]
 
 SPECIFICATIONS: tuple[Specification, ...] = (

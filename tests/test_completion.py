@@ -29,11 +29,11 @@ def test_space_before_a_member_that_was_written_is_no_way_forward():
 
 
 SEPARATORS: list[Node] = [
-    Seq((SPACE, COMMA, SPACE)), Seq((COMMA, SPACE)), Seq((SPACE, COMMA)), COMMA, Repeat(Alt((COMMA, Text(" "))), 1, None),
+    Seq((SPACE, COMMA, SPACE)), Seq((COMMA, SPACE)), Seq((SPACE, COMMA)), COMMA, Repeat(Alt((COMMA, Text(" "))), 1, None),  # noqa: E501
     Seq((COMMA, Repeat(Text(" "), 0, 40))), Chars(((32, 32), (44, 44))),
 ]  # fmt: skip
 ITEMS: list[Node] = [
-    Text("a"), Text("b" * 7), Text("ca"), Seq((Text("cb"), Repeat(Text("a"), 0, None))), Seq((Text("cc"), SPACE, Text("b"))),
+    Text("a"), Text("b" * 7), Text("ca"), Seq((Text("cb"), Repeat(Text("a"), 0, None))), Seq((Text("cc"), SPACE, Text("b"))),  # noqa: E501
     Seq((Text("aab"), Repeat(Text("c"), 3, 50))),
 ]  # fmt: skip
 

@@ -18,6 +18,7 @@ from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitm
 from guided.vocabulary import Vocabulary
 from tests.oracles import ALPHABETS, SPECIALS, DrawnVocabulary, grammars, regular_nodes, vocabularies
 
+
 @pytest.fixture(autouse=True, scope="module")
 def small_searches() -> Iterator[None]:
     """The reference gives up early: a few large examples are not worth the time of many small ones."""
@@ -87,7 +88,9 @@ def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, exact: bool) -> No
             ours = matcher.min_tokens_to_finish()
             assert ours == least if exact else ours >= least
             with pytest.raises(BudgetError):
-                matcher.fill_next_token_bitmask(allocate_token_bitmask(1, matcher.grammar.vocabulary.size), max_tokens=ours - 1)
+                matcher.fill_next_token_bitmask(
+                    allocate_token_bitmask(1, matcher.grammar.vocabulary.size), max_tokens=ours - 1
+                )
             for n in (ours, ours + 1, ours + 3):
                 mask = mask_of(matcher, n)
                 assert mask and mask <= expected

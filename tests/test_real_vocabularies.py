@@ -59,7 +59,10 @@ def pairs(everything: bool) -> list[tuple[str, tuple[Specification, ...]]]:
 def both_runs(test):
     """The same test on a share of the pairs, and, marked slow, on all of them."""
     rows = [pytest.param(*row, id=f"{row[0]}-{at % PARTS}") for at, row in enumerate(pairs(False))]
-    rows += [pytest.param(*row, id=f"{row[0]}-all-{at % PARTS}", marks=pytest.mark.slow) for at, row in enumerate(pairs(True))]
+    rows += [
+        pytest.param(*row, id=f"{row[0]}-all-{at % PARTS}", marks=pytest.mark.slow)
+        for at, row in enumerate(pairs(True))
+    ]
     return pytest.mark.parametrize(("name", "specs"), rows)(test)
 
 
@@ -142,7 +145,9 @@ def test_samples_of_masks_are_those_of_the_reference(name: str, specs: tuple[Spe
                 after = reference.accept_token(state, id)
                 assert after is not None, spec.name
                 state = after
-            assert sorted(reference.mask(state).intersection(numbers)) == sorted(set(allowed).intersection(numbers)), spec.name
+            assert sorted(reference.mask(state).intersection(numbers)) == sorted(set(allowed).intersection(numbers)), (
+                spec.name
+            )
             assert reference.accepting(state) == matcher.is_accepting()
         except LimitExceeded:
             given_up += 1
@@ -157,7 +162,9 @@ def tastes(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Of each token, how long it is and how many brackets it opens."""
     vocabulary = compiler_for(name).vocabulary
     texts = [vocabulary.token_bytes(id) or b"" for id in range(vocabulary.size)]
-    return np.array([*map(len, texts)]), np.array([text.count(b"{") + text.count(b"[") + text.count(b"(") for text in texts])
+    return np.array([*map(len, texts)]), np.array(
+        [text.count(b"{") + text.count(b"[") + text.count(b"(") for text in texts]
+    )
 
 
 @both_runs

@@ -181,9 +181,7 @@ class Permutation:
     max: int | None = None
 
 
-Node: TypeAlias = (
-    Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation
-)
+Node: TypeAlias = Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,7 @@ class Grammar:
     rules: Mapping[str, Node]
     start: str = "start"
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Rule name -> the part of the specification that it stands for (a JSON Pointer, a rule's line), for explanations."""
+    """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -7,10 +7,9 @@ shared by all compilers of a vocabulary.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -79,6 +78,10 @@ class GrammarCompiler:
     def __init__(
         self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 64 * 1024 * 1024
     ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(f"vocabulary must be a guided.Vocabulary, not a {type(vocabulary).__name__}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
         self.vocabulary = vocabulary
         self.limits = limits if limits is not None else Limits()
         self.cache_bytes = cache_bytes
@@ -113,8 +116,8 @@ class GrammarCompiler:
             schema = type_to_schema(schema)
         chosen = JsonSchemaOptions(**options)
         known = dict(registry or {})
-        text = schema if isinstance(schema, str) else self._content(schema)
-        key = ("json_schema", text, chosen, self._content(known) if known else "")
+        text = schema if isinstance(schema, str) else _content(schema)
+        key = ("json_schema", text, isinstance(schema, str), chosen, _content(known))
         return self._cached(
             key,
             schema,
@@ -130,6 +133,9 @@ class GrammarCompiler:
             SpecError: a syntax error, with its span.
             UnsupportedError: syntax that is not enforced (back-references), with its span.
         """
+        if not isinstance(pattern, str):
+            hint = "decode it" if isinstance(pattern, bytes) else ""
+            raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint=hint)
         return self._cached(
             ("regex", pattern, dialect, search),
             pattern,
@@ -138,17 +144,31 @@ class GrammarCompiler:
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
-        return self._cached(("choice", tuple(choices)), list(choices), lambda: choice_to_grammar(list(choices)))
+        if not isinstance(choices, Iterable):
+            raise SpecError(
+                f"a choice is a list of strings, not a {type(choices).__name__}", hint="write ['yes', 'no']"
+            )
+        given = choices if isinstance(choices, str | bytes) else tuple(choices)
+        return self._cached(("choice", given), given, lambda: choice_to_grammar(given, limits=self.limits))
 
     def compile_pattern(
         self,
         pattern: Sequence[tuple[str, str]],
-        char_classes: Mapping[str, str] | None = None,
+        char_classes: Mapping[str, Iterable[str]] | None = None,
     ) -> CompiledGrammar:
         """Compile (class or literal, "1" or "+") pairs, see `guided.spec.pattern`."""
-        classes = None if char_classes is None else tuple(sorted((k, str(v)) for k, v in char_classes.items()))
-        key = ("pattern", tuple(tuple(part) for part in pattern), classes)
-        return self._cached(key, list(pattern), lambda: pattern_to_grammar(list(pattern), char_classes))
+        if not isinstance(pattern, Iterable):
+            raise SpecError(
+                f"a pattern is a list of pairs, not a {type(pattern).__name__}", hint='write [("UPPER", "+")]'
+            )
+        classes = None
+        if char_classes is not None:
+            if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
+                raise SpecError("char_classes is a mapping from names to characters", hint='write {"VOWEL": "aeiou"}')
+            classes = {name: tuple(chars) for name, chars in char_classes.items()}
+        given = [tuple(part) if isinstance(part, list) else part for part in pattern]
+        key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
+        return self._cached(key, given, lambda: pattern_to_grammar(given, classes))
 
     def compile_type(self, tp: Any, **options: Any) -> CompiledGrammar:
         """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ..."""
@@ -168,34 +188,36 @@ class GrammarCompiler:
             end_tokens=self.vocabulary.eos_token_ids,
         )
 
-    def _content(self, value: object) -> str:
-        """JSON text that stands for the value in the cache; the front end judges the value itself."""
-        try:
-            return json.dumps(value, default=repr)
-        except RecursionError:
-            raise LimitExceeded("depth", self.limits.depth + 1, self.limits.depth) from None
-        except (ValueError, TypeError) as error:
-            raise SpecError(f"the schema is not JSON: {error}", hint="JSON has no cycles and only string keys") from None
-
     def _cached(self, key: tuple[object, ...], source: object, read: Callable[[], Grammar]) -> CompiledGrammar:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
+        keep = _is_hashable(key)
         with self._cache_lock:
-            found = self._cache.get(key)
+            found = self._cache.get(key) if keep else None
             if found is not None:
                 self._cache.move_to_end(key)
                 self._weigh(key)
                 return found
         grammar = read()
-        compiled = CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar, str(key[0]), source)
+        try:
+            native = self._to_native(grammar)
+        except SpecError as error:  # nothing is generated: the core knows no text
+            if error.text or not isinstance(source, str):
+                raise
+            raise SpecError(error.message, text=source, span=(0, len(source)), hint=error.hint) from None
+        compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source)
+        if keep:
+            self._keep(key, compiled)
+        return compiled
+
+    def _keep(self, key: object, compiled: CompiledGrammar) -> None:
         with self._cache_lock:
             self._cache[key] = compiled
             self._weigh(key)
             while self._cache and self._weight > self.cache_bytes:
                 dropped, _ = self._cache.popitem(last=False)
                 self._weight -= self._weights.pop(dropped)
-        return compiled
 
     def _weigh(self, key: object) -> None:
         """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
@@ -207,3 +229,19 @@ class GrammarCompiler:
 
 def _single(node: Any) -> Grammar:
     return node if isinstance(node, Grammar) else Grammar({"start": node})
+
+
+def _content(value: object) -> object:
+    """What stands for a value in the cache: equal only for equal values of equal types. Unhashable: it is not kept."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
+        return []
+
+
+def _is_hashable(key: object) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True

@@ -61,9 +61,11 @@ class GrammarMatcher(_core.Matcher):
         if isinstance(grammar, GrammarMatcher):
             super().__init__(grammar)
             self.grammar: CompiledGrammar = grammar.grammar
-        else:
+        elif isinstance(grammar, CompiledGrammar):
             super().__init__(grammar.native)
             self.grammar = grammar
+        else:
+            raise TypeError(f"a matcher is made from a CompiledGrammar, not from a {type(grammar).__name__}")
 
     def __repr__(self) -> str:
         return f"GrammarMatcher({self.grammar!r}, steps={self.steps})"
@@ -74,7 +76,7 @@ class GrammarMatcher(_core.Matcher):
 
     def accept_string(self, text: str | bytes) -> bool:
         """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged."""
-        return self._accept_bytes(text.encode() if isinstance(text, str) else bytes(text))
+        return self._accept_bytes(_bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as the tokenizer itself would write them.
@@ -112,7 +114,9 @@ class GrammarMatcher(_core.Matcher):
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
-        except VocabularyError:  # a tokenizer whose encoding is not known: nothing is forced, the masks hold all the same
+        except (
+            VocabularyError
+        ):  # a tokenizer whose encoding is not known: nothing is forced, the masks hold all the same
             return [], False
         if closed:
             return ids, True
@@ -136,7 +140,7 @@ class GrammarMatcher(_core.Matcher):
             special = token if spelled is None else None
             data = spelled or b""
         else:
-            data = token.encode() if isinstance(token, str) else bytes(token)
+            data = _bytes_of(token)
         read, expected = self._probe(data)
         if special is not None:
             accepted = self.validate_tokens([special]) == 1
@@ -176,6 +180,15 @@ def _reason(
     if accepted:
         return f"allowed; then {wanted} may follow{where}" if data else f"expected {wanted}{where}"
     return f"{data!r} dies at byte {read} ({data[read : read + 1]!r}): expected {wanted}{where}"
+
+
+def _bytes_of(text: str | bytes) -> bytes:
+    """Text as UTF-8. Lone surrogates become bytes that no grammar accepts."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, bytes | bytearray | memoryview):
+        return bytes(text)
+    raise TypeError(f"text is a str or bytes, not a {type(text).__name__}")
 
 
 def _show(expected: bytes) -> str:
