@@ -168,7 +168,8 @@ class _Types:
         if _is_pydantic(tp):
             from pydantic import TypeAdapter
 
-            return TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
+            described: dict[str, Any] = TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
+            return described
         if issubclass(tp, enum.Enum):
             return _values(tuple(tp), tp)
         if dataclasses.is_dataclass(tp):
