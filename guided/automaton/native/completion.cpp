@@ -10,7 +10,7 @@ constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kMaxText = 1 << 22;
 constexpr size_t kSymbolBytes = 12, kLeastMemory = size_t{16} << 20;  // of a symbol kept; what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
-constexpr size_t kMaxExact = 4000;       // states of the token graph that are searched
+constexpr size_t kMaxExact = 20000;      // states of the token graph that are searched
 // Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
