@@ -1,4 +1,4 @@
-"""Hypothesis profiles: the default is quick and the same each time; GUIDED_EXAMPLES=n draws n fresh examples of each."""
+"""Hypothesis profiles: the default is quick and always the same; GUIDED_EXAMPLES=n draws n fresh examples of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-settings.register_profile("default", deadline=None, suppress_health_check=QUIET, max_examples=100, derandomize=True)
+settings.register_profile("default", deadline=None, suppress_health_check=QUIET, max_examples=100)
 settings.register_profile(
     "long",
     deadline=None,
