@@ -6,8 +6,11 @@ Shared nodes (the same object) are sent once. Iterative: any nesting that `Limit
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from functools import lru_cache
+from typing import get_args
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, VocabularyError
@@ -53,11 +56,13 @@ def compile_native(
         end_tokens: the ids that end an output; a grammar cannot name them.
 
     Raises:
-        SpecError: an empty language, or a reference to a rule that does not exist.
+        SpecError: an empty language, a malformed node, or a reference to a rule that does not exist.
         VocabularyError: a control token that the vocabulary lacks, or a language that its tokens cannot write.
         UnsupportedError: a combination of nodes that the core does not take, with the reason.
         LimitExceeded: states, nodes or seconds.
     """
+    if not isinstance(grammar, Grammar):
+        raise SpecError(f"a grammar is a guided.grammar.Grammar, not a {type(grammar).__name__}")
     return _Sender(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
 
 
@@ -82,7 +87,9 @@ class _Sender:
     def compile(self, vocabulary: _core.TokenVocabulary) -> _core.Compiled:
         if self.grammar.start not in self.rule_number:
             raise SpecError(f"the start rule {self.grammar.start!r} is not defined")
-        rules = [self._send(node) for node in self.grammar.rules.values()]
+        if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
+            raise SpecError(f"the rule name {unnamed[0]!r} is not a string")
+        rules = [self._send(name, node) for name, node in self.grammar.rules.items()]
         return self.builder.compile(
             vocabulary,
             rules,
@@ -93,24 +100,27 @@ class _Sender:
             self.limits.memory,
         )
 
-    def _send(self, root: Node) -> int:
+    def _send(self, rule: str, root: Node) -> int:
         """The number of `root`, after its descendants have been sent (depth first, no recursion)."""
         number, stack = self.by_object, [root]
-        while stack:
-            node = stack[-1]
-            if id(node) not in number:
-                waiting = [child for child in _children(node) if id(child) not in number]
-                if waiting:
-                    stack += waiting
-                    continue
-                self.sent += 1
-                if self.sent > self.limits.nodes:
-                    raise LimitExceeded("nodes", self.sent, self.limits.nodes)
-                number[id(node)] = self._add(node)
-            stack.pop()
+        try:
+            while stack:
+                node = stack[-1]
+                if id(node) not in number:
+                    waiting = [child for child in _children(node) if id(child) not in number]
+                    if waiting:
+                        stack += waiting
+                        continue
+                    self.sent += 1
+                    if self.sent > self.limits.nodes:
+                        raise LimitExceeded("nodes", self.sent, self.limits.nodes)
+                    number[id(node)] = self._add(node, rule)
+                stack.pop()
+        except (AttributeError, TypeError, ValueError) as error:  # the core's own checks of what it is given
+            raise _malformed(rule, stack[-1], error) from error
         return number[id(root)]
 
-    def _add(self, node: Node) -> int:
+    def _add(self, node: Node, rule: str) -> int:
         """Hand over a node whose children have been sent; the commonest kinds first."""
         build, number = self.builder, self.by_object
         match node:
@@ -122,7 +132,9 @@ class _Sender:
                 return build.many("alt", [number[id(item)] for item in items])
             case Ref(name):
                 if name not in self.rule_number:
-                    raise SpecError(f"the rule {name!r} is not defined")
+                    close = difflib.get_close_matches(str(name), self.rule_number, n=1)
+                    hint = f"did you mean {close[0]!r}?" if close else ""
+                    raise SpecError(f"rule {rule!r} refers to {name!r}, which is not defined", hint=hint)
                 return build.ref(self.rule_number[name])
             case Repeat(item, low, high):
                 return build.repeat(number[id(item)], *self._bounds(low, high))
@@ -146,15 +158,19 @@ class _Sender:
                     number[id(separator)],
                     *self._bounds(low, high),
                 )
-        raise TypeError(f"not a grammar node: {node!r}")
+        raise TypeError("not a node")
 
     def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
         """Counts as the core takes them: no upper bound is -1, and one past every possible output is no bound."""
+        if low < 0 or (high is not None and high < 0):
+            raise ValueError("a count is at least 0")
         if low > _LARGEST_COUNT:
             raise LimitExceeded("states", low, _LARGEST_COUNT)
         return low, -1 if high is None or high > _LARGEST_COUNT else high
 
     def _special(self, token: int | str) -> int:
+        if not isinstance(token, int | str):
+            raise TypeError("not a token")
         ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
         if not ids:
             known = ", ".join(sorted(self.special_ids)[:8]) or "none"
@@ -187,7 +203,26 @@ class _Sender:
 @lru_cache(maxsize=1024)
 def _sorted_ranges(ranges: Ranges) -> Ranges:
     """Ranges as the core takes them: those made by `charset` are so already, others are put in order."""
+    for low, high in ranges:
+        if not 0 <= low <= high <= 0x10FFFF:
+            raise ValueError(f"{low} to {high} is no range within 0 to {0x10FFFF}")
     return charset(ranges)
+
+
+def _malformed(rule: str, node: object, error: Exception) -> SpecError:
+    """The error for a node with fields that make no sense; nodes below it are not shown."""
+    kind = type(node)
+    if not isinstance(node, get_args(Node)):
+        return SpecError(f"rule {rule!r}: {node!r:.60} is no node of guided.grammar")
+    values = {field.name: getattr(node, field.name) for field in fields(node)}
+    plain = [f"{name}={value!r:.60}" for name, value in values.items() if _is_plain(value)]
+    reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
+    meaning = (kind.__doc__ or "").partition("\n")[0]
+    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(plain)}){reason}", hint=meaning)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | bytes | int | float)
 
 
 def _children(node: Node) -> tuple[Node, ...]:

@@ -199,7 +199,8 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
     nb::gil_scoped_release release;
     return m.fill(at, -1);
   }
-  int64_t n = nb::cast<int64_t>(max_tokens);
+  int64_t n = 0;
+  if (!nb::try_cast<int64_t>(max_tokens, n)) throw nb::type_error("max_tokens must be an integer or None");
   nb::gil_scoped_release release;
   return m.fill(at, std::max<int64_t>(n, 0));
 }
