@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 __all__ = ["Limits"]
 
+_LARGEST = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -26,3 +28,12 @@ class Limits:
     states: int = 500_000
     memory: int = 128 * 1024 * 1024
     seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name in ("spec_length", "depth", "nodes", "states", "memory"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+                raise ValueError(f"Limits({name}={value!r}): an integer from 0 to 2**62 is needed")
+        seconds = self.seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise ValueError(f"Limits(seconds={seconds!r}): a number of at least 0 is needed")

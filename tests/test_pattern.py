@@ -88,7 +88,7 @@ def test_language_against_re(elements, texts):
         ([("a", "*")], None, "element 0: the quantifier '*' is unknown", "/0/1", 'write "1" or "+"'),
         ([("\ud800", "1")], {"X": "a"}, "element 0: '\\ud800' is neither a class nor one character", "/0/0",
          "the classes are X; write a text character by character"),
-        ([("X", "1")], {"X": ""}, "class 'X' has no characters", "", ""),
+        ([("X", "1")], {"X": ""}, "class 'X' has no characters", "", "give at least one; a lone surrogate is none"),
         ([("X", "1")], {"X": ["ab"]}, "class 'X': 'ab' is not one character", "",
          "give a string or a set of characters"),
     ],

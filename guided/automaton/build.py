@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import get_args
 
 from guided.automaton import _core
-from guided.errors import LimitExceeded, SpecError, VocabularyError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.grammar.ir import (
     UTF8,
     Alt,
@@ -39,6 +39,14 @@ from guided.limits import Limits
 __all__ = ["compile_native"]
 
 _LARGEST_COUNT = 2**30
+_INSTEAD = {
+    "Encoded inside": "put Encoded outside of the operation, around its result",
+    "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
+    "left recursion": "write the recursion on the right, or without the count",
+    "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
+    "may be empty": "write a member without the empty text, and required=False to let it be left out",
+}
+"""Words of the core's refusals -> what to write instead."""
 
 
 def compile_native(
@@ -62,7 +70,15 @@ def compile_native(
         LimitExceeded: states, nodes or seconds.
     """
     if not isinstance(grammar, Grammar):
-        raise SpecError(f"a grammar is a guided.grammar.Grammar, not a {type(grammar).__name__}")
+        raise SpecError(
+            f"a grammar is a guided.grammar.Grammar, not a {type(grammar).__name__}",
+            hint='write Grammar({"start": node}); text and schemas have compile functions of their own',
+        )
+    if not isinstance(grammar.rules, Mapping):
+        raise SpecError(
+            f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
+            hint='write Grammar({"start": node})',
+        )
     return _Sender(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
 
 
@@ -86,19 +102,21 @@ class _Sender:
 
     def compile(self, vocabulary: _core.TokenVocabulary) -> _core.Compiled:
         if self.grammar.start not in self.rule_number:
-            raise SpecError(f"the start rule {self.grammar.start!r} is not defined")
+            raise SpecError(
+                f"the start rule {self.grammar.start!r} is not defined", hint=self._instead(self.grammar.start)
+            )
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
-            raise SpecError(f"the rule name {unnamed[0]!r} is not a string")
+            raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._send(name, node) for name, node in self.grammar.rules.items()]
-        return self.builder.compile(
-            vocabulary,
-            rules,
-            list(self.grammar.rules),
-            self.rule_number[self.grammar.start],
-            self.limits.states,
-            self.limits.seconds,
-            self.limits.memory,
-        )
+        start, names, limits = self.rule_number[self.grammar.start], list(self.grammar.rules), self.limits
+        try:
+            return self.builder.compile(vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory)
+        except SpecError as error:
+            error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
+            raise
+        except UnsupportedError as error:
+            error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
+            raise
 
     def _send(self, rule: str, root: Node) -> int:
         """The number of `root`, after its descendants have been sent (depth first, no recursion)."""
@@ -132,9 +150,7 @@ class _Sender:
                 return build.many("alt", [number[id(item)] for item in items])
             case Ref(name):
                 if name not in self.rule_number:
-                    close = difflib.get_close_matches(str(name), self.rule_number, n=1)
-                    hint = f"did you mean {close[0]!r}?" if close else ""
-                    raise SpecError(f"rule {rule!r} refers to {name!r}, which is not defined", hint=hint)
+                    raise SpecError(f"rule {rule!r} refers to {name!r}, which is not defined", hint=self._instead(name))
                 return build.ref(self.rule_number[name])
             case Repeat(item, low, high):
                 return build.repeat(number[id(item)], *self._bounds(low, high))
@@ -159,6 +175,10 @@ class _Sender:
                     *self._bounds(low, high),
                 )
         raise TypeError("not a node")
+
+    def _instead(self, name: object) -> str:
+        close = difflib.get_close_matches(str(name), map(str, self.rule_number), n=1)
+        return f"did you mean {close[0]!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
 
     def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
         """Counts as the core takes them: no upper bound is -1, and one past every possible output is no bound."""
@@ -203,7 +223,10 @@ class _Sender:
 @lru_cache(maxsize=1024)
 def _sorted_ranges(ranges: Ranges) -> Ranges:
     """Ranges as the core takes them: those made by `charset` are so already, others are put in order."""
-    for low, high in ranges:
+    for pair in ranges:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"{pair!r:.60} is not a pair of code points")
+        low, high = pair
         if not 0 <= low <= high <= 0x10FFFF:
             raise ValueError(f"{low} to {high} is no range within 0 to {0x10FFFF}")
     return charset(ranges)
@@ -213,12 +236,17 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
     """The error for a node with fields that make no sense; nodes below it are not shown."""
     kind = type(node)
     if not isinstance(node, get_args(Node)):
-        return SpecError(f"rule {rule!r}: {node!r:.60} is no node of guided.grammar")
+        hint = (
+            f"write Text({node!r:.60})"
+            if isinstance(node, str)
+            else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
+        )
+        return SpecError(f"rule {rule!r}: {node!r:.60} is no node of guided.grammar", hint=hint)
     values = {field.name: getattr(node, field.name) for field in fields(node)}
-    plain = [f"{name}={value!r:.60}" for name, value in values.items() if _is_plain(value)]
+    shown = [f"{name}={value!r:.60}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
     meaning = (kind.__doc__ or "").partition("\n")[0]
-    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(plain)}){reason}", hint=meaning)
+    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(shown)}){reason}", hint=meaning)
 
 
 def _is_plain(value: object) -> bool:

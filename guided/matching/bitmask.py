@@ -20,6 +20,8 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
     Returns:
         int32 (batch_size, ceil(vocab_size / 32)), C-contiguous.
     """
+    if not (isinstance(batch_size, int | np.integer) and isinstance(vocab_size, int | np.integer)):
+        raise TypeError(f"batch_size and vocab_size are integers, got {batch_size!r} and {vocab_size!r}")
     if batch_size < 1 or vocab_size < 1:
         raise ValueError(f"batch_size and vocab_size must be positive, got {batch_size} and {vocab_size}")
     return np.full((batch_size, (vocab_size + 31) // 32), -1, dtype=np.int32)
@@ -27,6 +29,8 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
 
 def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
     """The ids that a row allows, ascending."""
+    if getattr(bitmask, "dtype", None) != np.int32:
+        raise TypeError(f"a token bitmask is an int32 array, not {getattr(bitmask, 'dtype', type(bitmask).__name__)}")
     bits = np.unpackbits(bitmask[row].astype("<i4", copy=False).view(np.uint8), bitorder="little")
     return [int(i) for i in np.flatnonzero(bits)]
 
@@ -51,6 +55,11 @@ def fill_batch(
     Raises:
         BudgetError: a row's shortest completion does not fit. Other rows may have been filled.
     """
+    for name, value in (("max_tokens", max_tokens), ("threads", threads)):
+        if value is not None and not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be an integer or None, not {value!r:.60}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
     where = list(range(len(matchers))) if rows is None else list(rows)
     if len(set(where)) != len(where):
         raise ValueError("rows: the same row is named twice")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,12 @@ from guided.vocabulary import Vocabulary
 __all__ = ["CompiledGrammar", "GrammarCompiler", "native_vocabulary"]
 
 _TABLE_BYTES: Final = 256 * 1024 * 1024
+_WHY_EMPTY: Final = {
+    "regex": "its parts contradict each other: look at lookarounds, empty sets and lone surrogates",
+    "json_schema": "its keywords exclude each other",
+    "choice": "give a string that text can hold",
+    "pattern": "give a class with characters",
+}
 _natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
 _natives_lock = threading.Lock()
 
@@ -84,6 +91,8 @@ class GrammarCompiler:
             raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
         self.vocabulary = vocabulary
         self.limits = limits if limits is not None else Limits()
+        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
+            raise ValueError(f"cache_bytes must be an integer of at least 0, not {cache_bytes!r:.60}")
         self.cache_bytes = cache_bytes
         self._native = native_vocabulary(vocabulary)
         self._special_ids: dict[str, list[int]] = {}
@@ -114,8 +123,8 @@ class GrammarCompiler:
         """
         if isinstance(schema, type):
             schema = type_to_schema(schema)
-        chosen = JsonSchemaOptions(**options)
-        known = dict(registry or {})
+        chosen = _options(options)
+        known = _checked_registry(registry)
         text = schema if isinstance(schema, str) else _content(schema)
         key = ("json_schema", text, isinstance(schema, str), chosen, _content(known))
         return self._cached(
@@ -134,8 +143,10 @@ class GrammarCompiler:
             UnsupportedError: syntax that is not enforced (back-references), with its span.
         """
         if not isinstance(pattern, str):
-            hint = "decode it" if isinstance(pattern, bytes) else ""
+            hint = "decode it" if isinstance(pattern, bytes) else "write it as text, such as r'[a-z]+'"
             raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint=hint)
+        if not isinstance(search, bool):
+            raise TypeError(f"search must be True or False, not {search!r:.60}")
         return self._cached(
             ("regex", pattern, dialect, search),
             pattern,
@@ -203,9 +214,8 @@ class GrammarCompiler:
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
-            if error.text or not isinstance(source, str):
-                raise
-            raise SpecError(error.message, text=source, span=(0, len(source)), hint=error.hint) from None
+            shown = source if isinstance(source, str) else ""
+            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
         compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source)
         if keep:
             self._keep(key, compiled)
@@ -225,6 +235,28 @@ class GrammarCompiler:
         weight = native.bytes + 600 * native.positions
         self._weight += weight - self._weights.get(key, 0)
         self._weights[key] = weight
+
+
+def _options(options: Mapping[str, Any]) -> JsonSchemaOptions:
+    known = JsonSchemaOptions.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else f" (the options are {', '.join(known)})"
+            raise TypeError(f"there is no option {name!r}{meant}")
+    return JsonSchemaOptions(**options)
+
+
+def _checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
+    if registry is None:
+        return {}
+    hint = 'write {"https://example.org/part": {...}}'
+    if not isinstance(registry, Mapping):
+        raise SpecError(f"registry is a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
+    for uri in registry:
+        if not isinstance(uri, str):
+            raise SpecError(f"registry: the URI {uri!r:.60} is not a string", hint=hint)
+    return dict(registry)
 
 
 def _single(node: Any) -> Grammar:

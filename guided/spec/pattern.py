@@ -63,6 +63,8 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
 
 
 def _given(name: str, chars: Iterable[str]) -> Ranges:
+    if not isinstance(name, str):
+        raise SpecError(f"the class name {name!r} is not a string", hint='write {"VOWEL": "aeiou"}')
     points = []
     for char in chars:
         if not isinstance(char, str) or len(char) != 1:
@@ -72,7 +74,7 @@ def _given(name: str, chars: Iterable[str]) -> Ranges:
         points.append((ord(char), ord(char)))
     ranges = charset(points)
     if not ranges:
-        raise SpecError(f"class {name!r} has no characters")
+        raise SpecError(f"class {name!r} has no characters", hint="give at least one; a lone surrogate is none")
     return ranges
 
 

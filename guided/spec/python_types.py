@@ -81,8 +81,7 @@ class _Types:
             return {"type": "object" if tp in _DICTS else "array", **unique}
         if isinstance(tp, type):
             return self._class(tp, depth + 1)
-        hint = "pass the type itself, not its name" if isinstance(tp, str) else ""
-        raise UnsupportedError(f"{_name(tp)} has no JSON Schema", hint=hint)
+        raise UnsupportedError(f"{_name(tp)} has no JSON Schema", hint=_hint_for(tp))
 
     # --- generics
 
@@ -110,7 +109,7 @@ class _Types:
             return {"type": "object", "additionalProperties": self.schema(args[1], depth)}
         if _is_pydantic(origin):
             return self._class(tp, depth)
-        raise UnsupportedError(f"{_name(tp)} has no JSON Schema")
+        raise UnsupportedError(f"{_name(tp)} has no JSON Schema", hint=_hint_for(tp))
 
     def _tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         if not args:
@@ -207,17 +206,34 @@ def _is_pydantic(tp: Any) -> bool:
 def _hints(tp: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(tp, include_extras=True)
-    except NameError as error:
-        raise SpecError(f"{_name(tp)}: an annotation cannot be resolved: {error}") from None
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        hint = "annotations given as text are looked up in the module of the class"
+        raise SpecError(f"{_name(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None
 
 
 def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
+    if not values:
+        raise SpecError(f"{_name(tp)} has no members, so no value satisfies it")
     plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
     for value in plain:
         if value is not None and not isinstance(value, str | int | float):
-            raise UnsupportedError(f"{_name(tp)}: the value {value!r} is not a JSON scalar")
+            raise UnsupportedError(
+                f"{_name(tp)}: the value {value!r} is not a JSON scalar",
+                hint="use strings, numbers, True, False and None",
+            )
     return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
 
 
 def _name(tp: Any) -> str:
     return getattr(tp, "__name__", None) or str(tp)
+
+
+def _hint_for(tp: Any) -> str:
+    """What to pass instead of something that is no type."""
+    if isinstance(tp, str):
+        return "pass the type itself, not its name"
+    if isinstance(tp, collections.abc.Mapping):
+        return "a schema goes to compile_json_schema"
+    if isinstance(tp, typing.TypeVar):
+        return "put a type in the place of the type variable"
+    return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

@@ -11,6 +11,7 @@ may be shared between threads. Encoding tables are built when text is first enco
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import index
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -73,11 +74,11 @@ class Vocabulary:
         size: int | None = None,
     ) -> None:
         self.eos_token_ids = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
-        names = dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
+        names = _checked_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
         self.tokens = _cleaned(tokens, self.eos_token_ids.union(names))
         least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
-        self.size = least if size is None else size
+        self.size = least if size is None else _checked_size(size)
         if not least <= self.size <= MAX_SIZE:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
@@ -89,7 +90,11 @@ class Vocabulary:
 
     def token_bytes(self, id: int) -> bytes | None:
         """The bytes of a token, None where it has none. VocabularyError where `id` is not below `size`."""
-        if not 0 <= id < self.size:
+        try:
+            inside = 0 <= index(id) < self.size
+        except TypeError:
+            raise TypeError(f"a token id is an integer, not {id!r:.60}") from None
+        if not inside:
             raise VocabularyError(f"{id} is not a token id of this vocabulary (0 to {self.size - 1})")
         return self.tokens[id] if id < len(self.tokens) else None
 
@@ -103,6 +108,8 @@ class Vocabulary:
         Raises:
             VocabularyError: bytes that no token spells, or a tokenizer whose encoding cannot be followed exactly.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"the text to encode is a str, not a {type(text).__name__}")
         if self._encoder is None:
             self._encoder = self._factory()
         try:
@@ -198,6 +205,8 @@ class Vocabulary:
     @classmethod
     def from_characters(cls, text: str, *, size: int | None = None) -> Self:
         """One id for each distinct character of `text`, in the order of code points, and one end id after them."""
+        if not isinstance(text, str):
+            raise TypeError(f"the characters are a str, not a {type(text).__name__}")
         chars = sorted(set(text))
         try:
             tokens = [char.encode("utf-8") for char in chars]
@@ -226,6 +235,8 @@ def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tup
     """The tokens as a tuple, None for ids without text."""
     if isinstance(tokens, (str, bytes)):
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
+    if not isinstance(tokens, Iterable) or isinstance(tokens, Mapping):
+        raise VocabularyError(f"tokens is a sequence of bytes, one for each id, not a {type(tokens).__name__}")
     out = list(tokens)
     if len(out) > MAX_SIZE:
         raise VocabularyError(f"{len(out)} tokens are more than {MAX_SIZE}")
@@ -237,3 +248,19 @@ def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tup
         if number < len(out):
             out[number] = None
     return tuple(token or None for token in out)
+
+
+def _checked_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
+    if not isinstance(special_tokens, Mapping):
+        raise VocabularyError(f"special_tokens is a mapping from ids to names, not a {type(special_tokens).__name__}")
+    for number, name in special_tokens.items():
+        if isinstance(number, str) or not isinstance(name, str):
+            raise VocabularyError(f"special_tokens maps ids to names, so not {number!r:.60} to {name!r:.60}")
+    return dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
+
+
+def _checked_size(size: int) -> int:
+    try:
+        return index(size)
+    except TypeError:
+        raise VocabularyError(f"size is an integer, not {size!r:.60}") from None

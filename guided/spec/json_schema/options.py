@@ -73,6 +73,9 @@ class JsonSchemaOptions:
             cap = getattr(self, name)
             if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < least):
                 raise SpecError(f"option {name}={cap!r} is not an integer of at least {least}")
+        for name, what in (("surrounding_whitespace", bool), ("additional_properties", bool | None)):
+            if not isinstance(getattr(self, name), what):
+                raise SpecError(f"option {name}={getattr(self, name)!r} is not True or False")
         if not isinstance(self.whitespace, str):
             raise SpecError(f"option whitespace={self.whitespace!r} is not a string")
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):

@@ -178,7 +178,11 @@ class Library:
         )
 
     def _load(self, schema: object, uri: str) -> Document:
-        root = read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
+        try:
+            root = read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
+        except SpecError as error:
+            error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
+            raise
         declared = self._options.draft is not None or (isinstance(root, dict) and "$schema" in root)
         document = Document(root, self._draft(root, uri), declared, uri + "#" if uri else "")
         self._index(document, uri)

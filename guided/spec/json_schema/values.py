@@ -153,7 +153,9 @@ def read_json(text: str, limits: Limits) -> Json:
         )
     except json.JSONDecodeError as error:
         raise SpecError(
-            f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}", text=text, span=(error.pos, error.pos + 1)
+            f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            text=text,
+            span=(error.pos, min(error.pos + 1, len(text))),
         ) from None
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
@@ -183,13 +185,15 @@ def normalise(value: object, limits: Limits) -> Json:
             target[key] = members = dict.fromkeys(item)
             for name, child in item.items():
                 if not isinstance(name, str):
-                    raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path))
+                    hint = "the keys of a JSON object are strings"
+                    raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path), hint=hint)
                 work.append((child, members, name, (path, name), depth + 1))
         elif isinstance(item, list | tuple):
             target[key] = items = [None] * len(item)
             work.extend((child, items, at, (path, at), depth + 1) for at, child in enumerate(item))
         else:
-            raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path))
+            hint = "decode it" if isinstance(item, bytes) else "JSON has dict, list, str, int, float, bool and None"
+            raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path), hint=hint)
     root: Json = result[0]
     return root
 
