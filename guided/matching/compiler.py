@@ -159,7 +159,7 @@ class GrammarCompiler:
             raise SpecError(
                 f"a choice is a list of strings, not a {type(choices).__name__}", hint="write ['yes', 'no']"
             )
-        given = choices if isinstance(choices, str | bytes) else tuple(choices)
+        given = choices if isinstance(choices, str | bytes | Mapping) else tuple(choices)
         return self._cached(("choice", given), given, lambda: choice_to_grammar(given, limits=self.limits))
 
     def compile_pattern(
