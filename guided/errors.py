@@ -98,8 +98,14 @@ class LimitExceeded(GuidedError):
     def __init__(self, limit: str, given: float, allowed: float) -> None:
         self.limit, self.given, self.allowed = limit, given, allowed
         super().__init__(
-            f"limit {limit!r} exceeded: {given:g} > {allowed:g}; raise guided.Limits({limit}=...) to allow it"
+            f"limit {limit!r} exceeded: {_exact(given)} > {_exact(allowed)}; "
+            f"raise guided.Limits({limit}=...) to allow it"
         )
+
+
+def _exact(number: float) -> str:
+    """A count in full, a time in short."""
+    return str(int(number)) if number == int(number) else f"{number:.3g}"
 
 
 class VocabularyError(GuidedError):

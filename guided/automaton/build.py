@@ -38,7 +38,7 @@ from guided.limits import Limits
 
 __all__ = ["compile_native"]
 
-_LARGEST_COUNT = 2**30
+_LARGEST_COUNT = 2**30 - 1
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
