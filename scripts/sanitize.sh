@@ -47,6 +47,8 @@ printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # nu
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are
 # randomised widely: setarch -R turns that off.
+# Instrumented frames are several times as large: so is the stack.
+ulimit -s 65536 2>/dev/null || ulimit -s "$(ulimit -H -s)"
 status=0
 env PYTHONPATH="$shadow" PYTHONMALLOC=malloc PYTHONFAULTHANDLER=1 OPENBLAS_NUM_THREADS=1 LD_PRELOAD="$preload" \
   ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=$reports" \

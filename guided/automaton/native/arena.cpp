@@ -199,6 +199,34 @@ bool Arena::may_end(const Rule& rule, int32_t reg) const {
 }
 
 // ---- closure
+bool ThreadSet::add(const Thread& t) {
+  if (items_.size() < kFew) {
+    if (std::find(items_.begin(), items_.end(), t) != items_.end()) return false;
+    items_.push_back(t);
+    if (items_.size() == kFew) index_all();
+    return true;
+  }
+  Slot& slot = find(t);
+  if (slot.stamp == stamp_) return false;
+  slot = {stamp_, static_cast<uint32_t>(items_.size())};
+  items_.push_back(t);
+  if (items_.size() * 2 > slots_.size()) index_all();
+  return true;
+}
+
+ThreadSet::Slot& ThreadSet::find(const Thread& t) {
+  size_t mask = slots_.size() - 1, at = hash_threads(&t, 1, false) & mask;
+  while (slots_[at].stamp == stamp_ && !(items_[slots_[at].index] == t)) at = (at + 1) & mask;
+  return slots_[at];
+}
+
+void ThreadSet::index_all() {
+  size_t size = std::max<size_t>(256, slots_.size());
+  while (size < items_.size() * 4) size *= 2;
+  if (size > slots_.size()) slots_.assign(size, {});
+  for (size_t i = 0; i < items_.size(); ++i) find(items_[i]) = {stamp_, static_cast<uint32_t>(i)};
+}
+
 int32_t Arena::merge(int32_t a, int32_t b, int depth) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
@@ -244,22 +272,7 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
   const Grammar& g = *grammar_;
   work_.assign(kernel.begin(), kernel.end());
   closed_.clear();
-  // Threads met so far: linear search while few, a hash set when many.
-  std::vector<Thread> met;
-  struct ThreadHash {
-    size_t operator()(const Thread& t) const { return hash_threads(&t, 1, false); }
-  };
-  std::unordered_map<Thread, char, ThreadHash> many;
-  auto first_time = [&](const Thread& t) {
-    if (many.empty()) {
-      if (std::find(met.begin(), met.end(), t) != met.end()) return false;
-      met.push_back(t);
-      if (met.size() > 24)
-        for (const Thread& m : met) many.emplace(m, 0);
-      return true;
-    }
-    return many.emplace(t, 0).second;
-  };
+  met_.clear();
   while (!work_.empty()) {
     Thread t = work_.back();
     work_.pop_back();
@@ -267,9 +280,9 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
       closed_.push_back(t);
       continue;
     }
-    if (!first_time(t)) continue;
-    if (many.size() > kMaxThreads)
-      throw LimitFailure("states", static_cast<double>(many.size()), static_cast<double>(kMaxThreads));
+    if (!met_.add(t)) continue;
+    if (met_.size() > kMaxThreads)
+      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads));
     const Position& p = g.positions[t.pos];
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;

@@ -59,6 +59,31 @@ struct SeenSet {  // the register of a permutation's frame
   bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
 };
 
+// Some threads, each once; emptied at no cost. Searched from end to end while few, by hash when many.
+class ThreadSet {
+ public:
+  bool add(const Thread& t);
+  size_t size() const { return items_.size(); }
+  void clear() {
+    items_.clear();
+    if (++stamp_ == 0) {
+      slots_.clear();
+      stamp_ = 1;
+    }
+  }
+
+ private:
+  static constexpr size_t kFew = 24;
+  struct Slot {
+    uint32_t stamp = 0, index = 0;
+  };
+  Slot& find(const Thread& t);
+  void index_all();
+  std::vector<Thread> items_;
+  std::vector<Slot> slots_;  // a power of two; a slot with another stamp is free
+  uint32_t stamp_ = 1;
+};
+
 class Arena {
  public:
   Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit);
@@ -133,6 +158,7 @@ class Arena {
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
   std::vector<int32_t> initial_registers_;
   std::vector<Thread> work_, closed_, kernel_;
+  ThreadSet met_;
 };
 
 }  // namespace guided

@@ -10,7 +10,6 @@ constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kMaxText = 1 << 22;
 constexpr size_t kSymbolBytes = 12, kLeastMemory = size_t{16} << 20;  // of a symbol kept; what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
-constexpr size_t kMaxExact = 20000;      // states of the token graph that are searched
 // Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
@@ -321,74 +320,13 @@ std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
   return out;
 }
 
-// ---- exact distances on the token graph
-bool CompletionFinder::exact_distance(int32_t state, int64_t& out) {
-  auto it = exact_.find(state);
-  if (it != exact_.end()) {
-    out = it->second;
-    return out >= 0;
-  }
-  std::vector<int32_t> order{state};
-  std::unordered_map<int32_t, int32_t> index{{state, 0}};
-  std::vector<std::vector<int32_t>> before(1);
-  std::vector<std::pair<int64_t, int32_t>> sources;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order.size() > kMaxExact) {
-      exact_[state] = -1;
-      return false;
-    }
-    if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
-    auto link = [&](int32_t after) {
-      auto known = exact_.find(after);
-      if (known != exact_.end() && known->second >= 0) {
-        sources.push_back({known->second + 1, static_cast<int32_t>(i)});
-        return;
-      }
-      auto [at, fresh] = index.try_emplace(after, static_cast<int32_t>(order.size()));
-      if (fresh) {
-        order.push_back(after);
-        before.emplace_back();
-      }
-      before[at->second].push_back(static_cast<int32_t>(i));
-    };
-    int32_t from = order[i];
-    masks_.each_token(from, [&](int32_t, int32_t after) { link(after); });
-    const Config& c = arena_.config(from);
-    for (int32_t k = 0; k < c.count; ++k)
-      if (c.threads[k].pos != kExit) {
-        const Position& p = grammar_.positions[c.threads[k].pos];
-        for (int32_t e = p.token_lo; e < p.token_hi; ++e) link(arena_.step_token(from, grammar_.tokens[e].token));
-      }
-  }
-  std::vector<int64_t> distance(order.size(), kFar);
-  std::sort(sources.begin(), sources.end());
-  std::deque<std::pair<int64_t, int32_t>> queue;  // unit steps from sources at several levels
-  size_t next = 0;
-  while (next < sources.size() || !queue.empty()) {
-    std::pair<int64_t, int32_t> top;
-    if (queue.empty() || (next < sources.size() && sources[next].first <= queue.front().first))
-      top = sources[next++];
-    else {
-      top = queue.front();
-      queue.pop_front();
-    }
-    if (distance[top.second] <= top.first) continue;
-    distance[top.second] = top.first;
-    for (int32_t p : before[top.second])
-      if (distance[p] > top.first + 1) queue.push_back({top.first + 1, p});
-  }
-  for (size_t i = 0; i < order.size(); ++i) exact_[order[i]] = distance[i];
-  out = distance[0];
-  return true;
-}
-
 int64_t CompletionFinder::distance(int32_t state) {
-  int64_t exact;
   const TokenVocabulary& v = masks_.vocabulary();
   if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && !grammar_.too_large) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
-    if (exact_.empty() && v.byte_complete) grammar_.too_large = !exact_distance(arena_.initial(), exact);
-    if (!grammar_.too_large && exact_distance(state, exact)) return exact;
+    if (exact_.empty() && v.byte_complete) grammar_.too_large = !exact_.find(arena_.initial());
+    if (!grammar_.too_large)
+      if (auto exact = exact_.find(state)) return *exact;
   }
   return completion(state).total;
 }

@@ -9,13 +9,13 @@
 // a thread whose completion is what is left of it, spelled in one token less. So a state with bound b always
 // allows a token that leads to a state with bound at most b - 1.
 //
-// Where the vocabulary is small and the language regular with few states, the least number itself is computed, breadth
-// first over the graph of states and tokens; the budgeted mask is then the largest one.
+// Where the vocabulary is small and the language regular with few states, the least number itself is known
+// (token_distance.hpp); the budgeted mask is then the largest one.
 // Cost: O(length of the frame's rest * longest match) once per configuration, kept; lists of k mandatory items are
 // chained, one link per item. Nothing of this is touched by the plain mask.
 #pragma once
 
-#include "masks.hpp"
+#include "token_distance.hpp"
 
 namespace guided {
 
@@ -29,7 +29,7 @@ struct Completion {
 class CompletionFinder {
  public:
   explicit CompletionFinder(MaskBuilder& masks)
-      : masks_(masks), arena_(masks.arena()), grammar_(masks.arena().grammar()) {}
+      : masks_(masks), arena_(masks.arena()), grammar_(masks.arena().grammar()), exact_(masks) {}
   // Tokens to an accepting state, the end token not counted. With the arena's lock held.
   int64_t distance(int32_t state);
   // The most that distance() can be after one allowed token; INT64_MAX where that is not known cheaply.
@@ -53,7 +53,6 @@ class CompletionFinder {
   const std::vector<int32_t>& rule_text(int32_t rule);
   void spell(Completion& c);
   int64_t cost_at(const Completion* c, size_t offset);
-  bool exact_distance(int32_t state, int64_t& out);
 
   MaskBuilder& masks_;
   Arena& arena_;
@@ -61,7 +60,7 @@ class CompletionFinder {
   std::vector<int64_t> cost_, rule_cost_;  // in bytes, by position and by rule
   std::vector<std::vector<int32_t>> text_;
   std::vector<uint8_t> text_known_;
-  std::unordered_map<int32_t, int64_t> exact_;
+  TokenDistances exact_;
   size_t held_ = 0;  // bytes of all completions that were tried, for the limit on memory
 };
 

@@ -8,7 +8,7 @@
 
 namespace guided {
 
-constexpr int kMaxDepth = 4000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
+constexpr int kMaxDepth = 2000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
 
 enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation };
 

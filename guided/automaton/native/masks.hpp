@@ -1,71 +1,23 @@
 // Token masks of states.
 //
-// A *token table* answers, for one thread (position, register) under an unknown caller, which tokens stay inside its
-// frame, and for those that leave it what remains of them after the exit, as a small trie. Tables are keyed by the
-// rule's content, so every grammar of a vocabulary that contains a JSON string shares one. They depend on the caller
-// only by the set of bytes that may follow (remainders that start with another byte are not kept).
+// Token tables (token_table.hpp) are keyed by the rule's content, so every grammar of a vocabulary that contains a JSON
+// string shares one.
 //
 // The mask of a state is the union over its threads of the table's tokens and of a walk of its remainders from the
 // state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
 // and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
 //
-// Counters: in a rule whose guards look at nothing but the count, a table is built once with the bounds off, each token
-// labelled with how far it counts; a lookup asks only for the labels that fit (Labels). Tokens that leave and remain are
-// labelled the same way.
-//
-// Cost: a table is one walk of the vocabulary's trie along the rule's automaton (1-2 ms for a JSON string over 128,000
-// tokens, 10-50 us for usual positions); a recipe one look-up per thread and a walk of the remainders, about 1 us.
+// Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
-#include "arena.hpp"
-#include "vocabulary.hpp"
+#include "token_table.hpp"
 
 namespace guided {
-
-// Some token ids, as a bitmask where there are many.
-struct TokenSet {
-  std::vector<uint32_t> dense;   // words of a mask row, or empty
-  std::vector<int32_t> sparse;   // sorted ids, where not dense
-  size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
-};
-TokenSet make_token_set(std::vector<int32_t> ids, int32_t words);
-TokenSet make_token_set(std::vector<uint32_t> bits);  // from a mask row
-inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
-
-// What a token does to a counter's frame that it enters at count c: it may stay inside with the count at c + stay
-// (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for each `leave`.
-struct Label {
-  int32_t stay = -1;
-  std::vector<int32_t> leave;
-  bool operator<(const Label& o) const { return stay != o.stay ? stay < o.stay : leave < o.leave; }
-};
-
-struct Remainder {  // payload of the remainder trie
-  int32_t token;
-  int32_t count;  // how far the frame had counted at the exit (relative tables; else 0)
-};
-
-struct TokenTable {
-  bool relative = false;
-  bool overflow = false;  // too many remainders: walk the vocabulary instead
-  TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
-  std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
-  int32_t furthest = 0;   // largest count in any label or remainder
-  TokenTrie remainders;
-  std::vector<Remainder> entries;
-  std::atomic<int64_t> most_left{-1};  // most tokens to finish the frame after a token that stays (see completion.hpp)
-  size_t bytes() const;
-  // The tokens allowed with `room` counts left before the upper bound (-1: no bound) and `missing` to the lower one.
-  const TokenSet& allowed(int64_t room, int64_t missing, int32_t words);
-
- private:
-  std::mutex mutex_;
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<TokenSet>> near_bounds_;
-};
 
 struct MaskRecipe {
   std::vector<const uint32_t*> dense;
@@ -96,75 +48,16 @@ class MaskBuilder {
   Arena& arena() { return arena_; }
 
  private:
-  friend class TableWalk;
-  std::shared_ptr<TokenTable> build(const Thread& thread, const ByteSet& follow);
+  // The tokens of a relative table that a thread's bounds allow.
+  const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
   std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
   std::map<std::vector<uint64_t>, int32_t> follows_;
+  std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
 };
-
-// ---- walking
-
-// A breadth-first walk of the trie along the automaton. Nodes are numbered breadth first, so memory is read in order;
-// most neighbours are met in one state, whose row is looked up once. visit(node number, state, depth) is called for
-// every node that is reached, and says whether to go on below it.
-template <class Visit>
-void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
-  struct Item {
-    int32_t node, state;
-  };
-  thread_local std::vector<Item> spare;  // walks may nest; the inner one finds no spare
-  std::vector<Item> queue = std::move(spare);
-  queue.assign(1, {0, state});
-  size_t level_end = 1;
-  int32_t depth = 0, row_of = -1;
-  const std::atomic<int32_t>* row = nullptr;
-  const Config* config = nullptr;
-  for (size_t head = 0; head < queue.size(); ++head) {
-    if (head == level_end) {
-      ++depth;
-      level_end = queue.size();
-    }
-    const Item item = queue[head];
-    if (!visit(item.node, item.state, depth) || trie.nodes()[item.node].children == 0) continue;
-    if (item.state != row_of || !row) {
-      row_of = item.state;
-      config = &arena.config(item.state);
-      row = config->row.load(std::memory_order_relaxed);
-    }
-    trie.children(item.node, config->bytes, [&](int32_t c) {
-      uint8_t byte = trie.nodes()[c].byte;
-      int32_t next = row ? row[byte].load(std::memory_order_relaxed) - 2 : kUnknown;
-      if (next == kUnknown) {
-        next = arena.step(item.state, byte);
-        row = config->row.load(std::memory_order_relaxed);
-      }
-      if (next != kDead) queue.push_back({c, next});
-    });
-  }
-  if (queue.capacity() <= (1u << 20)) spare = std::move(queue);
-}
-
-template <class Visit>
-void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
-  walk_nodes(arena, trie, state, [&](int32_t n, int32_t after, int32_t) {
-    const TokenTrie::Node& node = trie.nodes()[n];
-    if (node.payload_hi > node.payload_lo) visit(node, after);
-    return true;
-  });
-}
-
-// Whether a whole token may end in this state (see Position::boundary).
-inline bool at_boundary(const Arena& arena, int32_t state) {
-  const Grammar& g = arena.grammar();
-  if (!g.single) return true;
-  for (const Thread& t : arena.config(state))
-    if (t.pos == kExit || g.positions[t.pos].boundary) return true;
-  return false;
-}
 
 template <class Visit>
 void MaskBuilder::each_token(int32_t state, Visit&& visit) {

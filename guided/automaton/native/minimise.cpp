@@ -28,19 +28,28 @@ void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::
 // Partition refinement of the states of one automaton (see the head of symbolic_automaton.hpp).
 class Refinement {
  public:
-  Refinement(const Dfa& dfa, Meter& meter) : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(n_), cls_(n_, 0) {
+  Refinement(const Dfa& dfa, Meter& meter)
+      : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(n_), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
     for (int32_t s = 0; s < n_; ++s)
       for (const Edge& e : dfa.edges[s])
         if (before_[e.to].empty() || before_[e.to].back() != s) before_[e.to].push_back(s);
-    members_.resize(1);
-    dirty_.resize(1);
-    queued_.assign(n_, 1);
-    for (int32_t s = 0; s < n_; ++s) {
-      members_[0].push_back(s);
-      dirty_[0].push_back(s);
-      where_.push_back(s);
+    settle_finite();
+    int32_t rest = classes();
+    members_.emplace_back();
+    dirty_.emplace_back();
+    for (int32_t s = 0; s < n_; ++s)
+      if (cls_[s] < 0) {
+        cls_[s] = rest;
+        where_[s] = static_cast<int32_t>(members_[rest].size());
+        members_[rest].push_back(s);
+      }
+    if (members_[rest].empty()) {
+      members_.pop_back();
+      return;
     }
-    pending_.push_back(0);
+    dirty_[rest] = members_[rest];
+    for (int32_t s : dirty_[rest]) queued_[s] = 1;
+    pending_.push_back(rest);
   }
 
   const std::vector<int32_t>& run() {
@@ -49,6 +58,7 @@ class Refinement {
       pending_.pop_back();
       std::vector<int32_t> look = std::move(dirty_[c]);
       dirty_[c].clear();
+      std::erase_if(look, [&](int32_t s) { return cls_[s] != c; });  // moved on, and waiting under its new class
       for (int32_t s : look) queued_[s] = 0;
       if (members_[c].size() > 1) split(c, look);
     }
@@ -57,6 +67,29 @@ class Refinement {
   int32_t classes() const { return static_cast<int32_t>(members_.size()); }
 
  private:
+  // States from which no cycle is reached: from the last ones backwards, equal behaviour is an equal class at once
+  // (Revuz 1992). They write finitely many texts, all others infinitely many, so none of them is met again.
+  void settle_finite() {
+    std::vector<int32_t> waiting(n_, 0), ready, key;
+    for (int32_t s = 0; s < n_; ++s)
+      for (int32_t p : before_[s]) ++waiting[p];
+    for (int32_t s = 0; s < n_; ++s)
+      if (!waiting[s]) ready.push_back(s);
+    std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> known;
+    while (!ready.empty()) {
+      int32_t s = ready.back();
+      ready.pop_back();
+      signature(dfa_, s, cls_, key);
+      meter_.work(static_cast<int64_t>(key.size()));
+      auto [at, fresh] = known.try_emplace(key, classes());
+      if (fresh) members_.emplace_back();
+      cls_[s] = at->second;
+      for (int32_t p : before_[s])
+        if (!--waiting[p]) ready.push_back(p);
+    }
+    dirty_.resize(members_.size());
+  }
+
   void place(int32_t c, int32_t s, int32_t index) {
     auto& m = members_[c];
     int32_t other = m[index];
@@ -108,8 +141,7 @@ class Refinement {
     for (size_t i = 0; i < group.size(); ++i) {
       cls_[group[i]] = fresh;
       where_[group[i]] = static_cast<int32_t>(i);
-      // An entry that waits under the old class is found there again under the new one.
-      if (queued_[group[i]]) requeue(c, group[i]);
+      if (queued_[group[i]]) enqueue(group[i]);
     }
     for (int32_t s : group)
       for (int32_t p : before_[s])
@@ -119,10 +151,6 @@ class Refinement {
         }
   }
 
-  void requeue(int32_t old_class, int32_t s) {
-    std::erase(dirty_[old_class], s);
-    enqueue(s);
-  }
   void enqueue(int32_t s) {
     if (dirty_[cls_[s]].empty()) pending_.push_back(cls_[s]);
     dirty_[cls_[s]].push_back(s);

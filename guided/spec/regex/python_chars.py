@@ -14,11 +14,11 @@ Cost: one pass over the assigned planes for each class (some milliseconds), then
 from __future__ import annotations
 
 import re
-import sys
-from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
+
+import numpy as np
 
 from guided.grammar.ir import Ranges, charset, complement
 
@@ -41,7 +41,7 @@ def category(letter: str, ascii_only: bool) -> Ranges:
     if ascii_only:
         return _ASCII[letter]
     spans = (match.span() for match in re.finditer(rf"\{letter}+", _assigned()))
-    return charset((_code(start), _code(end - 1)) for start, end in spans)
+    return tuple((_code(start), _code(end - 1)) for start, end in spans)
 
 
 _LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15 and 16 are for private use
@@ -50,8 +50,9 @@ _LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15
 @cache
 def _assigned() -> str:
     """Every character that any of this could be about, in order."""
-    codes = [*range(0xD800), *([0] * 0x800), *range(0xE000, _LOW), *range(_HIGH, _HIGH + 0x1000)]
-    return array("I", codes).tobytes().decode("utf-32-le" if sys.byteorder == "little" else "utf-32-be")
+    codes = np.concatenate((np.arange(_LOW, dtype="<u4"), np.arange(_HIGH, _HIGH + 0x1000, dtype="<u4")))
+    codes[0xD800:0xE000] = 0
+    return codes.tobytes().decode("utf-32-le")
 
 
 def _code(index: int) -> int:
