@@ -51,7 +51,10 @@ def test_renewed_workspaces_answer_alike(name: str) -> None:
 @pytest.mark.parametrize("name", SPECS)
 def test_every_earlier_step_survives_a_renewal(name: str) -> None:
     """Masks and distances of all steps, seen again by rollback and by forks made before and after renewals."""
-    grammar = SPECS[name](GrammarCompiler(vocabulary(), limits=Limits(memory=100_000)))
+    first = GrammarMatcher(SPECS[name](GrammarCompiler(vocabulary())))
+    first.min_tokens_to_finish()
+    limits = Limits(memory=first.bytes + 8_000)  # room for the search for the least number, and little else
+    grammar = SPECS[name](GrammarCompiler(vocabulary(), limits=limits))
     matcher, rng = GrammarMatcher(grammar), random.Random(3)
     seen: list[tuple[tuple[int, ...], int]] = []
     forks: list[GrammarMatcher] = []
@@ -64,6 +67,7 @@ def test_every_earlier_step_survives_a_renewal(name: str) -> None:
         assert matcher.accept_token(rng.choice(ids))
     for _ in range(40):  # other sequences fill the workspace
         journey(GrammarMatcher(grammar), rng.randrange(1 << 30), 20)
+    assert grammar.native.rebuilds > 0
     for step, fork in enumerate(forks):
         assert (mask_of(fork), fork.min_tokens_to_finish()) == seen[step]
     matcher.fork().rollback(matcher.steps)

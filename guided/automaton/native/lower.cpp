@@ -120,6 +120,7 @@ class Lowerer {
     return regular_[id] = std::move(out);
   }
   Dfa regular_fresh(int32_t id, int depth) {
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
     const IrNode& n = ir_.nodes[id];
     if (n.kind == Kind::And) {
       if (n.items.empty()) return complement({}, meter_);
@@ -161,8 +162,14 @@ class Lowerer {
   }
 
   // How large a copy of the node is; decides between writing a repetition out and counting it.
-  int64_t weight(int32_t id, int depth = 0) const {
+  int64_t weight(int32_t id, int depth = 0) {
     if (depth > 64) return kUnrollWeight + 1;
+    auto& known = weights_[in_flat_];
+    if (auto it = known.find(id); it != known.end()) return it->second;
+    int64_t w = weight_fresh(id, depth);
+    return known[id] = w;
+  }
+  int64_t weight_fresh(int32_t id, int depth) {
     const IrNode& n = ir_.nodes[id];
     int64_t w = 0;
     switch (n.kind) {
@@ -193,7 +200,7 @@ class Lowerer {
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
     if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
     meter_.work(1);
-    meter_.states(static_cast<int64_t>(nfa.edges.size()) / 4);
+    meter_.states(nfa.size / 8);
     const IrNode& n = ir_.nodes[id];
     if (Nullability::contradicts(n)) return;
     Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
@@ -416,6 +423,7 @@ class Lowerer {
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;
   int operand_depth_ = 0;
+  std::unordered_map<int32_t, int64_t> weights_[2];  // by node; inside an operand, outside
   int32_t current_origin_ = -1;
 };
 

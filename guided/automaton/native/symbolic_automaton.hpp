@@ -41,13 +41,21 @@ struct Nfa {
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<int32_t>> moves;
   int32_t start = 0, final = 0;
+  int64_t size = 0;  // states, edges and moves
   int32_t add() {
+    ++size;
     edges.emplace_back();
     moves.emplace_back();
     return static_cast<int32_t>(edges.size()) - 1;
   }
-  void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) { edges[from].push_back({lo, hi, to}); }
-  void move(int32_t from, int32_t to) { moves[from].push_back(to); }
+  void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) {
+    ++size;
+    edges[from].push_back({lo, hi, to});
+  }
+  void move(int32_t from, int32_t to) {
+    ++size;
+    moves[from].push_back(to);
+  }
   // A copy of `dfa` between two states of this automaton.
   void splice(const Dfa& dfa, int32_t from, int32_t to);
 };
