@@ -246,8 +246,6 @@ void spell(const Form& form, size_t digit, int64_t sum, const ByteSet& live, std
       if (live.has(static_cast<uint8_t>(b))) spell(form, digit + 1, sum + s.value + (b - s.low) * s.step, live, out);
 }
 
-}  // namespace
-
 std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
   std::vector<Range> all;
   for (const Form& form : encoding.forms) {
@@ -266,6 +264,31 @@ std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live
       out.push_back(r);
   }
   return out;
+}
+
+}  // namespace
+
+LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const ByteSet& live) {
+  for (const Encoding& e : encodings) live_.push_back(live_characters(e, live));
+}
+
+Dfa LiveAlphabet::restricted(Dfa dfa) const {
+  for (auto& list : dfa.edges) {
+    std::vector<Edge> kept;
+    for (const Edge& e : list) {
+      if (!is_text(e.lo)) {
+        kept.push_back(e);
+        continue;
+      }
+      Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
+      for (const Range& r : live_[encoding]) {
+        Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
+        if (lo <= hi) kept.push_back({lo, hi, e.to});
+      }
+    }
+    list = std::move(kept);
+  }
+  return dfa;
 }
 
 Dfa encode(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter) {

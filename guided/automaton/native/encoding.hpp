@@ -30,8 +30,16 @@ struct Encoding {
   std::vector<Form> forms;
 };
 
-// The code points that some form of `encoding` spells in live bytes only.
-std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live);
+// The code points that some form of each encoding spells in live bytes only.
+class LiveAlphabet {
+ public:
+  LiveAlphabet(const std::vector<Encoding>& encodings, const ByteSet& live);
+  // `dfa` without the characters that cannot be written.
+  Dfa restricted(Dfa dfa) const;
+
+ private:
+  std::vector<std::vector<Range>> live_;  // by encoding
+};
 
 Dfa encode(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter);
 

@@ -6,19 +6,16 @@
 #include "length_window.hpp"
 #include "nullability.hpp"
 #include "rules.hpp"
+#include "unroll_weight.hpp"
 
 namespace guided {
 
 namespace {
 
-constexpr int64_t kUnrollWeight = 24;  // counted repetition up to this weight is written out, beyond it is a register
-
 class Lowerer {
  public:
   Lowerer(const IrGrammar& ir, const LowerOptions& options, Meter& meter)
-      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter) {
-    for (const Encoding& e : ir.encodings) live_.push_back(live_characters(e, options.live));
-  }
+      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter), live_(ir.encodings, options.live), weight_(ir) {}
 
   LoweredGrammar run() {
     LoweredGrammar out;
@@ -90,26 +87,8 @@ class Lowerer {
     return static_cast<int32_t>(rules_.size()) - 1;
   }
 
-  Dfa restrict_to_live(Dfa dfa) const {
-    for (auto& list : dfa.edges) {
-      std::vector<Edge> kept;
-      for (const Edge& e : list) {
-        if (!is_text(e.lo)) {
-          kept.push_back(e);
-          continue;
-        }
-        Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
-        for (const Range& r : live_[encoding]) {
-          Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
-          if (lo <= hi) kept.push_back({lo, hi, e.to});
-        }
-      }
-      list = std::move(kept);
-    }
-    return dfa;
-  }
   Dfa finish(const Nfa& nfa) {
-    return without_empty(minimise(restrict_to_live(determinise(nfa, meter_)), meter_));
+    return without_empty(minimise(live_.restricted(determinise(nfa, meter_)), meter_));
   }
 
   // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
@@ -151,51 +130,6 @@ class Lowerer {
     return minimise(determinise(nfa, meter_), meter_);
   }
 
-  static Dfa relabelled(Dfa dfa, int32_t encoding) {
-    Symbol base = static_cast<Symbol>(encoding) << kEncodingShift;
-    for (auto& list : dfa.edges)
-      for (Edge& e : list) {
-        e.lo += base;
-        e.hi += base;
-      }
-    return dfa;
-  }
-
-  // How large a copy of the node is; decides between writing a repetition out and counting it.
-  int64_t weight(int32_t id, int depth = 0) {
-    if (depth > 64) return kUnrollWeight + 1;
-    auto& known = weights_[in_flat_];
-    if (auto it = known.find(id); it != known.end()) return it->second;
-    int64_t w = weight_fresh(id, depth);
-    return known[id] = w;
-  }
-  int64_t weight_fresh(int32_t id, int depth) {
-    const IrNode& n = ir_.nodes[id];
-    int64_t w = 0;
-    switch (n.kind) {
-      case Kind::Chars:
-        return n.ranges.empty() || n.ranges.back().hi < 128 ? 1 : 4 + static_cast<int64_t>(n.ranges.size()) / 8;
-      case Kind::Text:
-        return static_cast<int64_t>(n.text.size());
-      case Kind::Ref:
-      case Kind::Special:
-        return in_flat_ ? kUnrollWeight + 1 : 1;
-      case Kind::Repeat: {
-        int64_t copies = std::max<int64_t>(1, n.max < 0 ? n.min + 1 : n.max);
-        return std::min(kUnrollWeight + 1, copies) * std::min(kUnrollWeight + 1, weight(n.items[0], depth + 1));
-      }
-      case Kind::Seq:
-      case Kind::Alt:
-        for (int32_t c : n.items) {
-          w += weight(c, depth + 1);
-          if (w > kUnrollWeight) return w;
-        }
-        return w;
-      default:
-        return kUnrollWeight + 1;
-    }
-  }
-
   // ---- Thompson's construction between two states
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
     if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
@@ -234,12 +168,12 @@ class Lowerer {
       case Kind::Repeat:
         build_repeat(nfa, n, enc, from, to, depth);
         return;
-      case Kind::And:
       case Kind::Not:
         nfa.splice(relabelled(regular(id, depth), enc), from, to);
         return;
+      case Kind::And:
       case Kind::Length:
-        build_length(nfa, id, enc, from, to, depth);
+        build_window(nfa, id, enc, from, to, depth);
         return;
       case Kind::Encoded:
         if (enc != 0 || operand_depth_ > 0)
@@ -282,7 +216,7 @@ class Lowerer {
       return;
     }
     int64_t copies = n.max < 0 ? n.min : n.max;
-    bool small = copies <= 1 || in_flat_ || copies * weight(item) <= kUnrollWeight;
+    bool small = copies <= 1 || in_flat_ || copies * weight_.of(item) <= UnrollWeight::kMost;
     if (!small) {
       if (n.min == 0 || nullable_.node(item)) nfa.move(from, to);
       Symbol call = kCall + static_cast<Symbol>(counter(n, enc, depth));
@@ -346,28 +280,64 @@ class Lowerer {
     return counters_[key] = synthetic(std::move(rule));
   }
 
-  void build_length(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
+  // A language and, apart from it, the window on its number of characters (max -1: none above): a window on one operand
+  // of And is one on all of it.
+  struct Windowed {
+    Dfa dfa;
+    int64_t min = 0, max = -1;
+    void within(int64_t low, int64_t high) {
+      min = std::max(min, low);
+      if (high >= 0) max = max < 0 ? high : std::min(max, high);
+    }
+  };
+  Windowed windowed(int32_t id, int depth) {
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
     const IrNode& n = ir_.nodes[id];
+    Windowed out;
+    if (Nullability::contradicts(n)) return out;
+    if (n.kind == Kind::Length) {
+      out = windowed(n.items[0], depth + 1);
+      out.within(n.min, n.max);
+    } else if (n.kind == Kind::And && !n.items.empty()) {
+      out = windowed(n.items[0], depth + 1);
+      for (size_t i = 1; i < n.items.size(); ++i) {
+        Windowed other = windowed(n.items[i], depth + 1);
+        out.dfa = intersect(out.dfa, other.dfa, meter_);
+        out.within(other.min, other.max);
+      }
+      out.dfa = minimise(out.dfa, meter_);
+    } else if (n.kind == Kind::Repeat && ir_.nodes[n.items[0]].kind == Kind::Chars) {
+      out.dfa.add(true);
+      for (const Range& r : ir_.nodes[n.items[0]].ranges) out.dfa.edges[0].push_back({r.lo, r.hi, 0});
+      out.within(n.min, n.max);
+    } else {
+      out.dfa = regular(id, depth);
+    }
+    return out;
+  }
+
+  void build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
     if (in_flat_) {
       nfa.splice(relabelled(regular(id, depth), enc), from, to);
       return;
     }
-    Dfa dfa = minimise(restrict_to_live(relabelled(regular(n.items[0], depth + 1), enc)), meter_);
-    if (dfa.empty()) return;
-    Window window = count_window(dfa, n.min, n.max, meter_);
+    Windowed language = windowed(id, depth);
+    Dfa dfa = minimise(live_.restricted(relabelled(std::move(language.dfa), enc)), meter_);
+    if (dfa.empty() || (language.max >= 0 && language.min > language.max)) return;
+    Window window = count_window(dfa, language.min, language.max, meter_);
     if (window.kind == Window::Everything) {
       nfa.splice(dfa, from, to);
     } else if (window.kind == Window::Written) {
       nfa.splice(window.dfa, from, to);
     } else {
-      if (n.min == 0 && dfa.accept[0]) nfa.move(from, to);
-      std::vector<int64_t> key{n.items[0], enc, n.min, n.max, 1};
+      if (language.min == 0 && dfa.accept[0]) nfa.move(from, to);
+      std::vector<int64_t> key{id, enc, 0, 0, 1};
       auto [it, fresh] = counters_.try_emplace(key, -1);
       if (fresh) {
         LoweredRule rule;
         rule.kind = RuleKind::Counter;
-        rule.min = std::max<int64_t>(n.min, 1);
-        rule.max = n.max;
+        rule.min = std::max<int64_t>(language.min, 1);
+        rule.max = language.max;
         rule.effects = std::move(window.effects);
         rule.dfa = minimise(window.dfa, meter_);
         it->second = synthetic(std::move(rule));
@@ -415,7 +385,8 @@ class Lowerer {
   Meter& meter_;
   Nullability nullable_;
   std::vector<uint8_t> open_rules_;
-  std::vector<std::vector<Range>> live_;
+  LiveAlphabet live_;
+  UnrollWeight weight_;
   std::vector<LoweredRule> rules_;
   std::vector<Pending> pending_;
   std::map<std::pair<int32_t, int32_t>, int32_t> instances_;
@@ -423,7 +394,6 @@ class Lowerer {
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;
   int operand_depth_ = 0;
-  std::unordered_map<int32_t, int64_t> weights_[2];  // by node; inside an operand, outside
   int32_t current_origin_ = -1;
 };
 

@@ -239,6 +239,16 @@ Dfa complement(const Dfa& dfa, Meter& meter) {
   return trim(out);
 }
 
+Dfa relabelled(Dfa dfa, int32_t encoding) {
+  Symbol base = static_cast<Symbol>(encoding) << kEncodingShift;
+  for (auto& list : dfa.edges)
+    for (Edge& e : list) {
+      e.lo += base;
+      e.hi += base;
+    }
+  return dfa;
+}
+
 Dfa without_empty(const Dfa& dfa) {
   if (dfa.empty() || !dfa.accept[0]) return dfa;
   bool entered = false;

@@ -66,6 +66,8 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
 // Drops states from which no accepting state is reached, and those that cannot be reached. Empty if nothing is left.
 Dfa trim(const Dfa& dfa);
+// An automaton over characters of encoding 0, over those of another one.
+Dfa relabelled(Dfa dfa, int32_t encoding);
 // The same language without the empty string.
 Dfa without_empty(const Dfa& dfa);
 // Merges neighbouring edges with equal targets; expects sorted edges.
