@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from guided.grammar import Alt, Chars, Grammar, Ref, Repeat, Seq, Text
-from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 
 LETTERS = Vocabulary([bytes([byte]) for byte in range(97, 123)], eos_token_ids=[26])
+BYTES = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
 
 def test_a_rule_that_uses_a_counter_of_another_rule_is_not_kept():
@@ -16,3 +21,21 @@ def test_a_rule_that_uses_a_counter_of_another_rule_is_not_kept():
     compiler.compile_grammar(Grammar(rules))
     matcher = GrammarMatcher(compiler.compile_grammar(Grammar({"start": rules["B"]})))
     assert matcher.accept_string("b" + "z" * 1000) and matcher.is_accepting() and not matcher.accept_string("z")
+
+
+@pytest.mark.parametrize(
+    "compile",
+    [
+        lambda c, n: c.compile_regex(rf"\w{{1,{n}}}"),
+        lambda c, n: c.compile_regex(rf".{{0,{n}}}"),
+        lambda c, n: c.compile_regex(rf"(?:ab|c){{{n // 2},{n}}}"),
+        lambda c, n: c.compile_regex(rf"(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{{8,{n}}}"),
+        lambda c, n: c.compile_regex(rf"(?:(?!END)[^x]){{0,{n}}}"),
+        lambda c, n: c.compile_json_schema({"type": "array", "items": {"type": "integer"}, "maxItems": n}),
+        lambda c, n: c.compile_json_schema({"type": "string", "maxLength": n}),
+    ],
+)
+def test_counts_are_not_written_out(compile: Callable[[GrammarCompiler, int], CompiledGrammar]):
+    """The automaton of a count of ten thousand is that of a count of one hundred."""
+    small, large = (compile(GrammarCompiler(BYTES), n).native.positions for n in (100, 10_000))
+    assert small == large < 3_000

@@ -116,7 +116,10 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   std::vector<Interval> rests(dfa.size());
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
   if (a[0] >= min && (max < 0 || (b[0] != kInfinite && b[0] <= max))) return {Window::Everything, {}, {}};
-  if (!solves_equation(dfa, rests)) return {Window::Written, minimise(unrolled_window(dfa, min, max, meter), meter), {}};
+  // Under an upper bound alone the shortest rest decides, under a lower bound alone the longest.
+  const bool above = max >= 0, below = a[0] < min;
+  if (above && below && !solves_equation(dfa, rests))
+    return {Window::Written, minimise(unrolled_window(dfa, min, max, meter), meter), {}};
   if ((max >= 0 && a[0] > max) || (b[0] != kInfinite && b[0] < min)) return {Window::Written, {}, {}};
 
   Window out{Window::Counted, {}, {}};
@@ -125,8 +128,7 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   for (int32_t s = 0; s < dfa.size(); ++s) {
     std::map<int32_t, std::vector<Edge>> by_effect;
     for (const Edge& e : dfa.edges[s]) {
-      // Without an upper bound only the longest rest matters, without a finite longest rest only the shortest.
-      std::pair<int64_t, int64_t> key{max < 0 ? 0 : rests[e.to].a, rests[e.to].b};
+      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kInfinite};
       auto [it, fresh] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
       if (fresh) out.effects.push_back({Effect::Inc, key.first, key.second});
       by_effect[it->second].push_back(e);
