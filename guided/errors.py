@@ -93,13 +93,14 @@ class LimitExceeded(GuidedError):
         limit: the field of `Limits`.
         given: what the input asked for (for time and memory: what had been used).
         allowed: the bound.
+        fixed: whether it is a bound of the core itself, which no field of `Limits` raises.
     """
 
-    def __init__(self, limit: str, given: float, allowed: float) -> None:
-        self.limit, self.given, self.allowed = limit, given, allowed
+    def __init__(self, limit: str, given: float, allowed: float, fixed: bool = False) -> None:
+        self.limit, self.given, self.allowed, self.fixed = limit, given, allowed, fixed
         super().__init__(
             f"limit {limit!r} exceeded: {_exact(given)} > {_exact(allowed)}; "
-            f"raise guided.Limits({limit}=...) to allow it"
+            + ("a fixed bound of the core" if fixed else f"raise guided.Limits({limit}=...) to allow it")
         )
 
 

@@ -313,6 +313,7 @@ ARGUMENTS = [
     (lambda: matcher().explain(999), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)"),
     (lambda: matcher().explain(1.5), TypeError, "text is a str or bytes, not a float"),
     (lambda: matcher().rollback(1), ValueError, "rollback(1): only 0 steps were taken"),
+    (lambda: matcher().rollback(-1), ValueError, "rollback(-1): a number of steps is at least 0"),
     (fill(np.zeros((1, 8), np.int32)), ValueError, "bitmask has 8 words a row, the vocabulary needs 9"),
     (fill(bitmask(), 1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),

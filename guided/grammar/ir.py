@@ -141,8 +141,8 @@ class Encoding:
 class Encoded:
     """The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8.
 
-    An encoding is of bytes, `And`, `Not` and `Length` speak of code points: `Encoded` stands around them, never inside them
-    nor inside another `Encoded` (refused).
+    An encoding is of bytes, `And`, `Not` and `Length` speak of code points: `Encoded` stands around them, never
+    inside them nor inside another `Encoded` (refused).
     """
 
     item: Node

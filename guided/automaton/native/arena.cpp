@@ -48,7 +48,7 @@ Config& Arena::add_slot() {
   const int32_t id = size();
   uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
   int top = 31 - __builtin_clz(x);
-  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9);
+  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, true);
   auto& chunk = chunks_[top - kFirstChunk];
   if (!chunk.load(std::memory_order_relaxed)) {
     chunk.store(new Config[size_t{1} << top], std::memory_order_release);
@@ -282,7 +282,7 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
     }
     if (!met_.add(t)) continue;
     if (met_.size() > kMaxThreads)
-      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads));
+      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);
     const Position& p = g.positions[t.pos];
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;

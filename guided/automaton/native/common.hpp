@@ -40,8 +40,13 @@ struct Range {
 struct LimitFailure : std::runtime_error {
   std::string limit;
   double given, allowed;
-  LimitFailure(std::string name, double g, double a)
-      : std::runtime_error("limit " + name + " exceeded"), limit(std::move(name)), given(g), allowed(a) {}
+  bool fixed;  // a bound of the core itself, which no setting raises
+  LimitFailure(std::string name, double g, double a, bool is_fixed = false)
+      : std::runtime_error("limit " + name + " exceeded"),
+        limit(std::move(name)),
+        given(g),
+        allowed(a),
+        fixed(is_fixed) {}
 };
 struct EmptyLanguage : std::runtime_error {
   using std::runtime_error::runtime_error;

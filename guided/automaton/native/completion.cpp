@@ -177,7 +177,7 @@ const std::vector<int32_t>& CompletionFinder::rule_text(int32_t root) {
         out.insert(out.end(), text_[call.rule].begin(), text_[call.rule].end());
         at.pos = call.after;
       }
-      if (out.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.size()), kMaxText);
+      if (out.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.size()), kMaxText, true);
     }
     if (complete) {
       text_[r] = std::move(out);
@@ -217,7 +217,8 @@ void CompletionFinder::rest_of_frame(const Thread& thread, Completion& out) {
       at.reg = arena_.apply(rule, e.effect, at.reg, at.ret == kFree);
       at.pos = e.to;
     }
-    if (out.symbols.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.symbols.size()), kMaxText);
+    if (out.symbols.size() > kMaxText) 
+      throw LimitFailure("states", static_cast<double>(out.symbols.size()), kMaxText, true);
   }
 }
 
@@ -292,7 +293,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
         if (candidate.next >= 0 && !arena_.config(candidate.next).completion.load(std::memory_order_relaxed))
           need.push_back(candidate.next);
       if (!need.empty()) {
-        if (stack.size() > (1u << 21)) throw LimitFailure("states", static_cast<double>(stack.size()), 1 << 21);
+        if (stack.size() > (1u << 21)) throw LimitFailure("states", static_cast<double>(stack.size()), 1 << 21, true);
         for (int32_t x : need) stack.push_back({x, {}, false});
         continue;
       }

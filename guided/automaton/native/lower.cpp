@@ -99,7 +99,7 @@ class Lowerer {
     return regular_[id] = std::move(out);
   }
   Dfa regular_fresh(int32_t id, int depth) {
-    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
     const IrNode& n = ir_.nodes[id];
     if (n.kind == Kind::And) {
       if (n.items.empty()) return complement({}, meter_);
@@ -132,7 +132,7 @@ class Lowerer {
 
   // ---- Thompson's construction between two states
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
-    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
     meter_.work(1);
     meter_.states(nfa.size / 8);
     const IrNode& n = ir_.nodes[id];
@@ -291,7 +291,7 @@ class Lowerer {
     }
   };
   Windowed windowed(int32_t id, int depth) {
-    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth);
+    if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
     const IrNode& n = ir_.nodes[id];
     Windowed out;
     if (Nullability::contradicts(n)) return out;

@@ -127,7 +127,8 @@ size_t Matcher::validate(const std::vector<int64_t>& ids) {
 }
 
 void Matcher::rollback(int64_t n) {
-  if (n < 0 || n > steps())
+  if (n < 0) throw std::invalid_argument("rollback(" + std::to_string(n) + "): a number of steps is at least 0");
+  if (n > steps())
     throw std::invalid_argument("rollback(" + std::to_string(n) + "): only " + std::to_string(steps()) + " steps were taken");
   size_t left = static_cast<size_t>(n);
   if (left == 0) return;
