@@ -252,6 +252,8 @@ void translate(const std::exception_ptr& p, void*) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  // A grammar in a global outlives the interpreter; that is no fault of its owner.
+  nb::set_leak_warnings(false);
   // Bitmasks are never converted: a copy of the wrong type or layout would be filled and thrown away.
   nb::register_exception_translator(translate);
 
