@@ -57,3 +57,33 @@ def test_budgets_of_permutations(data: st.DataObject) -> None:
         if matcher.is_terminated():
             return
     raise AssertionError("not complete")
+
+
+def test_budgets_over_large_vocabularies_in_which_bytes_are_no_tokens():
+    """The text of fewest bytes has no spelling in tokens: the least number comes from the tokens themselves."""
+    tokens = [b"a" * n for n in range(1, 300)] + [b"xa", b"b", b"c"]
+    grammar = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)])).compile_regex("[ab]{0,20000}(x|cc)")
+    matcher = GrammarMatcher(grammar)
+    assert matcher.min_tokens_to_finish() == 3
+    bitmask = allocate_token_bitmask(1, len(tokens) + 1)
+    matcher.fill_next_token_bitmask(bitmask, max_tokens=3)
+    assert allowed_tokens(bitmask) == [301]
+
+
+@pytest.mark.parametrize("members", [30, 60])
+def test_the_rest_of_a_frame_is_kept_once(members: int):
+    """Memory of budgets at every byte grows with the text, not with its square."""
+    schema = {
+        "type": "object",
+        "properties": {f"member{i}": {"type": "boolean"} for i in range(members)},
+        "required": [f"member{i}" for i in range(members)],
+        "additionalProperties": False,
+    }
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [b"\0" * 4200], eos_token_ids=[257])
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_json_schema(schema, whitespace="compact"))
+    text = "{" + ",".join(f'"member{i}":true' for i in range(members)) + "}"
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    for byte in text.encode():
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=10_000)
+        assert matcher.accept_token(byte)
+    assert matcher.is_accepting() and matcher.bytes < 12_000 * len(text)

@@ -352,3 +352,16 @@ def check_near(matcher: GrammarMatcher, spelled: str, counts: list[int]) -> None
             refused = set(range(vocabulary().size)) - set(mask)
             assert not any(matcher.accept_token(token) for token in refused)
             assert matcher.accept_token(rng.choice(mask))
+
+
+@needs_proc
+def test_forks_and_rollbacks_in_turn_leave_nothing() -> None:
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary()).compile_regex("a*"))
+    after = []
+    for _ in range(2):
+        for _ in range(60_000):
+            assert matcher.accept_string("a")
+            matcher.fork()
+            matcher.rollback(1)
+        after.append(resident())
+    assert matcher.steps == 0 and after[1] - after[0] < 2_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import event, given
@@ -12,11 +13,26 @@ from hypothesis import strategies as st
 from guided.automaton import reference, reference_language, reference_regular
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import BudgetError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.grammar import Grammar, Node
+from guided.grammar import (
+    EPSILON,
+    Alt,
+    Encoded,
+    Encoding,
+    Form,
+    Grammar,
+    Member,
+    Node,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Span,
+    Text,
+)
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
-from tests.oracles import ALPHABETS, SPECIALS, DrawnVocabulary, grammars, regular_nodes, vocabularies
+from tests.oracles import ALPHABETS, SPECIALS, DrawnVocabulary, grammars, nodes, regular_nodes, vocabularies
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -132,3 +148,47 @@ def test_recursive_grammars_over_byte_complete_vocabularies(data: st.DataObject)
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
     drawn = data.draw(vocabularies(alphabet, complete=True))
     walk(grammar, drawn, data.draw(st.integers(0, 2**32)), exact=False)
+
+
+@given(st.data())
+def test_control_tokens_over_any_vocabulary(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    node = data.draw(nodes(alphabet, (), specials=tuple(SPECIALS), permutations=False))
+    walk(Grammar({"start": node}), data.draw(vocabularies(alphabet)), data.draw(st.integers(0, 2**32)), exact=True)
+
+
+@given(st.data())
+def test_bounds_where_distances_are_not_searched(data: st.DataObject) -> None:
+    """A token too long to be written makes the vocabulary a large one: budgets rest on shortest completions."""
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    drawn = data.draw(vocabularies(alphabet, complete=True))
+    drawn = replace(drawn, tokens=(*drawn.tokens, b"\0" * 4200, *(bytes([0]),)))
+    walk(grammar, drawn, data.draw(st.integers(0, 2**32)), exact=False)
+
+
+def test_a_token_across_frames_that_were_merged() -> None:
+    """Inside R it is not known yet whether "yz" or "qqq" follows; "syz" ends one of them in one token."""
+    rules = {
+        "start": Seq((Text("c"), Alt((Ref("A"), Ref("B"))))),
+        "A": Seq((Ref("R"), Text("yz"))),
+        "B": Seq((Ref("R"), Text("qqq"))),
+        "R": Alt((Text("rs"), Seq((Text("("), Ref("R"), Text(")"))))),
+    }
+    tokens = (*(bytes([byte]) for byte in b"crsyzq()"), b"cr", b"syz", b"qqq", None)
+    walk(Grammar(rules), DrawnVocabulary(tokens, (11,)), 1, exact=True)
+
+
+def test_encodings_whose_digits_do_not_spell_all_of_their_ranges() -> None:
+    half = Encoding("half", (Form(((0x61, 0x7A),), ((Span(0x61, 0x6D, 0x61, 1),),)),))
+    cases = [Alt((Seq((Text("q"), Ref("x"))), Text("2"))), Permutation((Member(Ref("x")), Member(Text("2"))), EPSILON)]
+    for case in [*cases, Alt((Repeat(Encoded(Text("z"), half), 1, 50), Text("2")))]:
+        rules = {"start": Seq((Text("1"), case)), "x": Encoded(Text("z"), half)}
+        tokens = (*(bytes([byte]) for byte in b"12qz!" + bytes(range(0x61, 0x6E))), None)
+        walk(Grammar(rules), DrawnVocabulary(tokens, (len(tokens) - 1,)), 1, exact=False)
+
+
+def test_no_member_at_most_and_one_required() -> None:
+    empty = Permutation((Member(Text("x"), required=True),), EPSILON, 0, 0)
+    grammar = Grammar({"start": Alt((Text("c"), Seq((Text("a"), empty, Text("b")))))})
+    walk(grammar, DrawnVocabulary((b"a", b"b", b"c", b"x", None), (4,)), 1, exact=True)

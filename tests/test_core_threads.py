@@ -123,3 +123,23 @@ def test_failures_in_batches() -> None:
         fill_batch(matchers, bitmask, max_tokens=1, threads=THREADS)
     fill_batch(matchers, bitmask, threads=1000)
     assert (bitmask == bitmask[0]).all()
+
+
+def test_one_matcher_on_two_threads_is_refused() -> None:
+    """Calls at once end in an error or in an answer, and leave the matcher whole."""
+    matcher = GrammarMatcher(SPECS["tree"](GrammarCompiler(vocabulary(), limits=Limits(memory=1 << 15))))
+    refused: list[RuntimeError] = []
+
+    def use(seed: int) -> None:
+        for _ in range(40):
+            try:
+                journey(matcher, seed, 5)
+            except RuntimeError as error:
+                refused.append(error)
+            except (AssertionError, ValueError):
+                pass  # another thread moved on in between
+
+    at_once([lambda seed=seed: use(seed) for seed in range(THREADS)])
+    assert all("another thread is using this matcher" in str(error) for error in refused)
+    matcher.reset()
+    assert matcher.min_tokens_to_finish() > 0 and matcher.steps == 0

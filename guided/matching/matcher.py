@@ -142,8 +142,8 @@ class GrammarMatcher(_core.Matcher):
         else:
             data = _bytes_of(token)
         read, expected = self._probe(data)
-        if special is not None:
-            accepted = self.validate_tokens([special]) == 1
+        if isinstance(token, int):
+            accepted = self.validate_tokens([token]) == 1
         else:
             accepted = read == len(data) and not (self.is_terminated() and data)
         origins = self.grammar.grammar.origins
@@ -179,6 +179,8 @@ def _reason(
         return f"the control token {name} is not named by the grammar here: expected {wanted}{where}"
     if accepted:
         return f"allowed; then {wanted} may follow{where}" if data else f"expected {wanted}{where}"
+    if read == len(data):
+        return f"after {data!r} no whole token of the vocabulary leads on: expected {wanted}{where}"
     return f"{data!r} dies at byte {read} ({data[read : read + 1]!r}): expected {wanted}{where}"
 
 

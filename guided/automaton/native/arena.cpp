@@ -32,10 +32,17 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
   const Rule& start = grammar_->rules[grammar_->start];
   if (start.size > 0) kernel.push_back({start.start, initial_register(grammar_->start), kBottom});
   if (grammar_->nullable) kernel.push_back({kExit, 0, kBottom});
-  initial_ = close(kernel);
+  try {
+    initial_ = close(kernel);
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
-Arena::~Arena() {
+Arena::~Arena() { release(); }
+
+void Arena::release() {
   for (int32_t i = 0; i < size(); ++i) {
     delete slot(i)->mask.load(std::memory_order_relaxed);
     delete slot(i)->completion.load(std::memory_order_relaxed);
@@ -147,22 +154,23 @@ int32_t Arena::initial_register(int32_t rule) {
   return reg;
 }
 
-bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member) const {
-  if (!rule.repeatable[member] && set.has(member)) return false;
-  if (rule.repeatable[member] == 2) return false;
-  int64_t needed = 0, available = 0;  // still to come after this member
-  bool unbounded = false;
-  for (size_t i = 0; i < rule.required.size(); ++i) {
-    if (rule.repeatable[i] == 2) continue;
-    if (rule.required[i] && i != member && !set.has(i)) ++needed;
-    if (rule.repeatable[i])
-      unbounded = true;
-    else if (i != member && !set.has(i))
-      ++available;
+// What a set leaves to be written.
+Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
+  Left out;
+  for (size_t w = 0; w < set.bits.size(); ++w) {
+    out.needed += __builtin_popcountll(rule.required_bits[w] & ~set.bits[w]);
+    out.available += __builtin_popcountll(rule.once_bits[w] & ~set.bits[w]);
   }
-  int64_t count = set.count + 1;
-  if (rule.max >= 0 && count + needed > rule.max) return false;
-  return unbounded || count + available >= rule.min;
+  return out;
+}
+
+bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
+  const bool seen = set.has(member);
+  if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
+  if (rule.required[member] && !seen) --left.needed;
+  if (!rule.repeatable[member]) --left.available;
+  if (rule.max >= 0 && set.count + 1 + left.needed > rule.max) return false;
+  return rule.unbounded || set.count + 1 + left.available >= rule.min;
 }
 
 int32_t Arena::apply(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
@@ -176,26 +184,23 @@ int32_t Arena::apply(const Rule& rule, const Effect& effect, int32_t reg, bool f
   }
   if (effect.op == Effect::Put) {
     size_t member = static_cast<size_t>(effect.a);
-    if (!can_put(rule, seen_[reg], member)) return -1;
+    if (!can_put(rule, seen_[reg], member, left(rule, seen_[reg]))) return -1;
     SeenSet set = seen_[reg];
     set.bits[member / 64] |= uint64_t{1} << (member % 64);
     ++set.count;
     if (rule.max < 0) set.count = std::min(set.count, rule.min);
     return intern_seen(set);
   }
+  const Left rest = left(rule, seen_[reg]);
   for (size_t i = 0; i < rule.required.size(); ++i)
-    if (can_put(rule, seen_[reg], i)) return reg;
+    if (can_put(rule, seen_[reg], i, rest)) return reg;
   return -1;
 }
 
 bool Arena::may_end(const Rule& rule, int32_t reg) const {
   if (rule.kind == RuleKind::Plain) return true;
   if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
-  const SeenSet& set = seen_[reg];
-  if (set.count < rule.min) return false;
-  for (size_t i = 0; i < rule.required.size(); ++i)
-    if (rule.required[i] && !set.has(i)) return false;
-  return true;
+  return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;
 }
 
 // ---- closure

@@ -139,7 +139,12 @@ class Arena {
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
   int32_t intern_seen(const SeenSet& set);
-  bool can_put(const Rule& rule, const SeenSet& set, size_t member) const;
+  void release();
+  struct Left {
+    int64_t needed = 0, available = 0;  // members that must, and that may once, still be written
+  };
+  static Left left(const Rule& rule, const SeenSet& set);
+  static bool can_put(const Rule& rule, const SeenSet& set, size_t member, Left left);
 
   std::shared_ptr<const Grammar> grammar_;
   std::mutex mutex_;

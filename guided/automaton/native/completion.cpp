@@ -7,8 +7,9 @@ namespace guided {
 
 namespace {
 constexpr int64_t kFar = INT64_MAX / 8;
-constexpr size_t kMaxText = 1 << 22;
-constexpr size_t kSymbolBytes = 12, kLeastMemory = size_t{16} << 20;  // of a symbol kept; what is always granted
+constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts are cut, so that they share their ends
+constexpr size_t kLongest = 256;           // symbols of one piece at most
+constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
 // Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
@@ -76,16 +77,14 @@ int64_t CompletionFinder::whole_cost(const Rule& rule) const {
 
 void CompletionFinder::prepare() {
   if (!cost_.empty()) return;
-  cost_.assign(grammar_.positions.size(), kFar);
   rule_cost_.assign(grammar_.rules.size(), kFar);
-  text_.resize(grammar_.rules.size());
-  text_known_.assign(grammar_.rules.size(), 0);
   std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
   for (const Position& p : grammar_.positions)
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(p.rule);
   std::deque<int32_t> work;
   std::vector<uint8_t> queued(grammar_.rules.size(), 1);
   for (size_t r = 0; r < grammar_.rules.size(); ++r) work.push_back(static_cast<int32_t>(r));
+  cost_.assign(grammar_.positions.size(), kFar);
   while (!work.empty()) {
     int32_t r = work.front();
     work.pop_front();
@@ -106,21 +105,26 @@ void CompletionFinder::prepare() {
 }
 
 // The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
-CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
+CompletionFinder::Choice CompletionFinder::choose(const Thread& at) {
   const Position& p = grammar_.positions[at.pos];
   const Rule& rule = grammar_.rules[p.rule];
   bool free = at.ret == kFree;
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
   Choice best;
   best.cost = kFar + 1;
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-    const EffectEdge& e = grammar_.effects[i];
-    int64_t cost = cost_[e.to];
-    if (e.effect.op == Effect::Put) {  // what is required and missing comes first
-      size_t member = static_cast<size_t>(e.effect.a);
-      if (!rule.required[member] || arena_.seen(at.reg).has(member)) cost = plus(cost, kFar / 2);
+  // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
+  auto comes_first = [&](const Effect& e) {
+    auto member = static_cast<size_t>(e.a);
+    return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
+  };
+  for (bool first : {true, false}) {
+    if (p.effect_lo == p.effect_hi || best.kind == Choice::Operate) break;
+    for (int32_t i : cheapest_effects(at.pos)) {
+      const EffectEdge& e = grammar_.effects[i];
+      if (comes_first(e.effect) != first || arena_.apply(rule, e.effect, at.reg, free) < 0) continue;
+      best = {Choice::Operate, i, cost_[e.to]};
+      break;
     }
-    if (cost < best.cost && arena_.apply(rule, e.effect, at.reg, free) >= 0) best = {Choice::Operate, i, cost};
   }
   // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
   // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
@@ -143,189 +147,185 @@ CompletionFinder::Choice CompletionFinder::choose(const Thread& at) const {
   return best;
 }
 
-const std::vector<int32_t>& CompletionFinder::rule_text(int32_t root) {
-  std::vector<int32_t> stack{root};
-  while (!stack.empty()) {
-    int32_t r = stack.back();
-    if (text_known_[r]) {
-      stack.pop_back();
-      continue;
-    }
-    std::vector<int32_t> out;
-    Thread at{grammar_.rules[r].start, arena_.initial_register(r), kTop};
-    bool complete = true;
-    while (complete) {
-      Choice c = choose(at);
-      if (c.kind == Choice::End) break;
-      if (c.kind == Choice::Byte) {
-        out.push_back(c.index);
-        at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
-      } else if (c.kind == Choice::Token) {
-        out.push_back(256 + grammar_.tokens[c.index].token);
-        at.pos = grammar_.tokens[c.index].to;
-      } else if (c.kind == Choice::Operate) {
-        const EffectEdge& e = grammar_.effects[c.index];
-        at.reg = arena_.apply(grammar_.rules[r], e.effect, at.reg, false);
-        at.pos = e.to;
-      } else {
-        const CallEdge& call = grammar_.calls[c.index];
-        if (!text_known_[call.rule]) {
-          stack.push_back(call.rule);
-          complete = false;
-          break;
-        }
-        out.insert(out.end(), text_[call.rule].begin(), text_[call.rule].end());
-        at.pos = call.after;
-      }
-      if (out.size() > kMaxText) throw LimitFailure("states", static_cast<double>(out.size()), kMaxText, true);
-    }
-    if (complete) {
-      text_[r] = std::move(out);
-      text_known_[r] = 1;
-      stack.pop_back();
-    }
+const std::vector<int32_t>& CompletionFinder::cheapest_effects(int32_t pos) {
+  std::vector<int32_t>& order = effects_[pos];
+  const Position& p = grammar_.positions[pos];
+  if (order.empty()) {
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
+    });
   }
-  return text_[root];
+  return order;
 }
 
-void CompletionFinder::rest_of_frame(const Thread& thread, Completion& out) {
-  Thread at = thread;
-  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+// The tree's path from a thread up to the next link.
+void CompletionFinder::follow(Thread at, Completion& out) {
+  auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {
+    const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+    const bool begun = !out.symbols.empty();
+    if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
     Choice c = choose(at);
-    if (c.kind == Choice::End) {
-      out.next = at.ret;
-      return;
-    }
-    if (c.kind == Choice::Byte) {
-      out.symbols.push_back(c.index);
-      at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
-    } else if (c.kind == Choice::Token) {
-      out.symbols.push_back(256 + grammar_.tokens[c.index].token);
-      at.pos = grammar_.tokens[c.index].to;
-    } else if (c.kind == Choice::Call) {
-      const CallEdge& call = grammar_.calls[c.index];
-      const auto& text = rule_text(call.rule);
-      out.symbols.insert(out.symbols.end(), text.begin(), text.end());
-      at.pos = call.after;
-    } else {
-      if (!out.symbols.empty()) {  // one link per iteration, shared by all states that pass here
-        out.next = arena_.intern({at}, false);
+    switch (c.kind) {
+      case Choice::End:
+        out.next = at.ret;
         return;
+      case Choice::Byte:
+        out.symbols.push_back(c.index);
+        at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
+        break;
+      case Choice::Token:
+        out.symbols.push_back(256 + grammar_.tokens[c.index].token);
+        at.pos = grammar_.tokens[c.index].to;
+        break;
+      case Choice::Call: {
+        if (begun) return link();
+        const CallEdge& call = grammar_.calls[c.index];
+        int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+        at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret};
+        break;
       }
-      const EffectEdge& e = grammar_.effects[c.index];
-      at.reg = arena_.apply(rule, e.effect, at.reg, at.ret == kFree);
-      at.pos = e.to;
+      case Choice::Operate: {
+        if (begun) return link();
+        const EffectEdge& e = grammar_.effects[c.index];
+        at.reg = arena_.apply(rule, e.effect, at.reg, at.ret == kFree);
+        at.pos = e.to;
+        break;
+      }
     }
-    if (out.symbols.size() > kMaxText) 
-      throw LimitFailure("states", static_cast<double>(out.symbols.size()), kMaxText, true);
   }
 }
 
 // ---- spelling in tokens
-int64_t CompletionFinder::cost_at(const Completion* c, size_t offset) {
-  while (c && offset >= c->symbols.size()) {
-    offset -= c->symbols.size();
-    if (c->next < 0) return 0;
-    const Completion* next = arena_.config(c->next).completion.load(std::memory_order_relaxed);
-    if (offset == 0) return next->total;
-    c = next;
+const Completion& CompletionFinder::known(int32_t config) const {
+  return *arena_.config(config).completion.load(std::memory_order_relaxed);
+}
+
+// The fewest tokens, this one included, where a token stands at `node` of the trie when `config` is entered.
+int64_t CompletionFinder::across(int32_t node, int32_t config) {
+  const TokenTrie& trie = masks_.vocabulary().trie;
+  int64_t best = kFar;
+  crossing_.assign(1, {node, config});
+  entered_.clear();
+  for (size_t i = 0; i < crossing_.size(); ++i) {  // each (node, configuration) once
+    auto [at, entered] = crossing_[i];
+    auto enter = [&](int32_t n, int32_t c) {
+      if (entered_.insert(uint64_t{static_cast<uint32_t>(n)} << 32 | static_cast<uint32_t>(c)).second)
+        crossing_.push_back({n, c});
+    };
+    const Completion& c = known(entered);
+    for (int32_t one : c.either) enter(at, one);
+    if (!c.either.empty()) continue;
+    for (size_t k = 0; at >= 0 && k < c.symbols.size(); ++k) {
+      at = c.symbols[k] < 256 ? trie.child(at, static_cast<uint8_t>(c.symbols[k])) : -1;
+      if (at >= 0 && ends_token(at)) best = std::min(best, plus(1, cost_after(c, k + 1)));
+    }
+    if (at >= 0 && c.next >= 0 && trie.nodes()[at].children > 0) enter(at, c.next);
   }
-  return c->cost[offset];
+  return best;
+}
+
+bool CompletionFinder::ends_token(int32_t node) const {
+  const TokenTrie::Node& found = masks_.vocabulary().trie.nodes()[node];
+  return found.payload_hi > found.payload_lo;
+}
+
+int64_t CompletionFinder::cost_after(const Completion& c, size_t i) const {
+  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : known(c.next).total;
 }
 
 void CompletionFinder::spell(Completion& c) {
   const TokenTrie& trie = masks_.vocabulary().trie;
-  size_t n = c.symbols.size();
+  const size_t n = c.symbols.size();
   c.cost.assign(n, kFar);
   for (size_t i = n; i-- > 0;) {
     if (c.symbols[i] >= 256) {
-      c.cost[i] = plus(1, cost_at(&c, i + 1));
+      c.cost[i] = plus(1, cost_after(c, i + 1));
       continue;
     }
     int32_t node = 0;
-    const Completion* piece = &c;
-    size_t at = i;
-    for (size_t used = 1;; ++used) {
-      while (piece && at >= piece->symbols.size()) {
-        at -= piece->symbols.size();
-        piece = piece->next < 0 ? nullptr : arena_.config(piece->next).completion.load(std::memory_order_relaxed);
-      }
-      if (!piece || piece->symbols[at] >= 256) break;
-      node = trie.child(node, static_cast<uint8_t>(piece->symbols[at]));
-      if (node < 0) break;
-      ++at;
-      const TokenTrie::Node& found = trie.nodes()[node];
-      if (found.payload_hi > found.payload_lo) c.cost[i] = std::min(c.cost[i], plus(1, cost_at(&c, i + used)));
+    for (size_t k = i; node >= 0 && k < n; ++k) {
+      node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
+      if (node >= 0 && ends_token(node)) c.cost[i] = std::min(c.cost[i], plus(1, cost_after(c, k + 1)));
     }
+    if (node >= 0 && c.next >= 0 && trie.nodes()[node].children > 0)
+      c.cost[i] = std::min(c.cost[i], across(node, c.next));
   }
-  c.total = n ? c.cost[0] : cost_at(&c, 0);
+  c.total = cost_after(c, 0);
 }
 
 const Completion& CompletionFinder::completion(int32_t id) {
   prepare();
   struct Task {
     int32_t config;
-    std::vector<Completion> candidates;
-    bool expanded = false;
+    std::unique_ptr<Completion> made;
   };
-  std::deque<Task> stack;
-  stack.push_back({id, {}, false});
+  std::vector<Task> stack;
+  stack.push_back({id, nullptr});
+  size_t held = 0;
+  const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
   while (!stack.empty()) {
     Task& task = stack.back();
-    if (arena_.config(task.config).completion.load(std::memory_order_relaxed)) {
+    Config& config = arena_.config(task.config);
+    if (config.completion.load(std::memory_order_relaxed)) {
       stack.pop_back();
       continue;
     }
-    if (!task.expanded) {
-      task.expanded = true;
-      const Config& c = arena_.config(task.config);
-      for (int32_t i = 0; i < c.count; ++i) {
-        Completion candidate;
-        if (c.threads[i].pos != kExit) rest_of_frame(c.threads[i], candidate);
-        held_ += candidate.symbols.size() * kSymbolBytes;
-        const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
-        if (held_ > allowed) throw LimitFailure("memory", static_cast<double>(held_), static_cast<double>(allowed));
-        task.candidates.push_back(std::move(candidate));
-      }
-      std::vector<int32_t> need;
-      for (const Completion& candidate : task.candidates)
-        if (candidate.next >= 0 && !arena_.config(candidate.next).completion.load(std::memory_order_relaxed))
-          need.push_back(candidate.next);
-      if (!need.empty()) {
-        if (stack.size() > (1u << 21)) throw LimitFailure("states", static_cast<double>(stack.size()), 1 << 21, true);
-        for (int32_t x : need) stack.push_back({x, {}, false});
-        continue;
-      }
+    if (!task.made) {
+      task.made = std::make_unique<Completion>();
+      Completion& c = *task.made;
+      const int32_t alone = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
+      if (alone != task.config)
+        for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
+      else if (config.threads[0].pos != kExit)
+        follow(config.threads[0], c);
+      held += c.bytes();
+      if (held > allowed)
+        throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed), allowed == kLeastMemory);
+      std::vector<int32_t> need = c.either;
+      if (c.next >= 0) need.push_back(c.next);
+      for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
+        if (!arena_.config(x).completion.load(std::memory_order_relaxed)) stack.push_back({x, nullptr});
+      continue;
     }
-    Completion* best = nullptr;
-    for (Completion& candidate : task.candidates) {
-      spell(candidate);
-      if (!best || candidate.total < best->total) best = &candidate;
+    Completion& c = *task.made;
+    if (config.count > 0 && c.either.empty()) {
+      spell(c);
+    } else {
+      c.total = kFar;
+      for (int32_t one : c.either) c.total = std::min(c.total, known(one).total);
     }
-    auto* kept = new Completion(best ? std::move(*best) : Completion{{}, {}, -1, kFar});
-    arena_.charge(sizeof(Completion) + kept->symbols.size() * kSymbolBytes);
-    arena_.config(task.config).completion.store(kept, std::memory_order_release);
+    arena_.charge(c.bytes());
+    config.completion.store(task.made.release(), std::memory_order_release);
     stack.pop_back();
   }
-  return *arena_.config(id).completion.load(std::memory_order_relaxed);
+  return known(id);
 }
 
 std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
   std::vector<int32_t> out;
-  const Completion* c = &completion(state);
-  while (c && out.size() < limit) {
-    for (size_t i = 0; i < c->symbols.size() && out.size() < limit; ++i) out.push_back(c->symbols[i]);
-    c = c->next < 0 ? nullptr : &completion(c->next);
+  int32_t at = state;
+  while (at >= 0 && out.size() < limit) {
+    const Completion& c = completion(at);
+    at = c.next;
+    for (int32_t one : c.either)
+      if (known(one).total == c.total) at = one;
+    for (size_t i = 0; i < c.symbols.size() && out.size() < limit; ++i) out.push_back(c.symbols[i]);
   }
   return out;
 }
 
 int64_t CompletionFinder::distance(int32_t state) {
-  const TokenVocabulary& v = masks_.vocabulary();
-  if (!grammar_.recursive && (v.trie.nodes().size() <= kSmallTrie || !v.byte_complete) && !grammar_.too_large) {
+  if (!grammar_.token_distance.empty()) {
+    int64_t least = kFar;
+    for (const Thread& t : arena_.config(state))
+      least = std::min<int64_t>(least, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
+    return least;
+  }
+  if (!grammar_.recursive && masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
-    if (exact_.empty() && v.byte_complete) grammar_.too_large = !exact_.find(arena_.initial());
+    if (exact_.empty()) grammar_.too_large = !exact_.find(arena_.initial());
     if (!grammar_.too_large)
       if (auto exact = exact_.find(state)) return *exact;
   }

@@ -1,29 +1,35 @@
 // Shortest completions, in tokens.
 //
-// For every configuration one concrete completion is kept: the cheapest of its threads' own, which is the rest of the
-// thread's frame (along a shortest-path tree over the rules' automata, Knuth's generalisation of Dijkstra 1977)
-// followed by the completion of its return configuration; and the fewest tokens that spell it (dynamic programming
-// over the trie, tokens may cross frames). The sum is a sound upper bound of the least number of tokens.
+// For every thread one text is kept: along a shortest-path tree over the rules' automata (Knuth's generalisation of
+// Dijkstra 1977), cut into pieces that are linked: a piece ends at calls, effects and the frame's end, and the
+// configuration that comes next is entered. A configuration of several threads stands for the texts of each. So the
+// texts of a state form a tree, and its distance is the fewest tokens that spell any of them: dynamic programming over
+// the trie, where a token that crosses from a piece into a configuration goes on along each of its texts. A sound upper
+// bound of the least number of tokens.
 //
-// No certificate needs to be carried. Trees are suffix-closed: after the first token of a best spelling, the state holds
-// a thread whose completion is what is left of it, spelled in one token less. So a state with bound b always
-// allows a token that leads to a state with bound at most b - 1.
+// No certificate needs to be carried: after the first token of a best spelling the state holds a thread that is on the
+// same path, under a return configuration whose texts hold all that followed on it (merging only unites
+// configurations). So a state with bound b always allows a token that leads to a state with bound at most b - 1.
 //
 // Where the vocabulary is small and the language regular with few states, the least number itself is known
-// (token_distance.hpp); the budgeted mask is then the largest one.
-// Cost: O(length of the frame's rest * longest match) once per configuration, kept; lists of k mandatory items are
-// chained, one link per item. Nothing of this is touched by the plain mask.
+// (token_distance.hpp), and where some byte is no token by itself, too (token_graph.hpp); the budgeted mask is then the
+// largest one.
+// Cost: O(length of the piece * longest match) once per thread, kept. Nothing of this is touched by the plain mask.
 #pragma once
+
+#include <unordered_set>
 
 #include "token_distance.hpp"
 
 namespace guided {
 
 struct Completion {
-  std::vector<int32_t> symbols;  // bytes, or 256 + token; the rest of the frame
+  std::vector<int32_t> symbols;  // of a lone thread: bytes, or 256 + token; the piece up to the next link
   std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
-  int32_t next = -1;             // the configuration whose completion follows; -1: none
+  int32_t next = -1;             // the configuration that comes then; -1: none
+  std::vector<int32_t> either;   // of several threads: the configurations of each alone
   int64_t total = 0;
+  size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
 };
 
 class CompletionFinder {
@@ -48,20 +54,23 @@ class CompletionFinder {
   void relax(int32_t rule);
   int64_t call_cost(int32_t call) const;
   int64_t whole_cost(const Rule& rule) const;
-  Choice choose(const Thread& at) const;
-  void rest_of_frame(const Thread& thread, Completion& out);
-  const std::vector<int32_t>& rule_text(int32_t rule);
+  Choice choose(const Thread& at);
+  const std::vector<int32_t>& cheapest_effects(int32_t pos);
+  void follow(Thread at, Completion& out);
+  const Completion& known(int32_t config) const;
+  int64_t across(int32_t node, int32_t config);
+  bool ends_token(int32_t node) const;
+  int64_t cost_after(const Completion& c, size_t i) const;
   void spell(Completion& c);
-  int64_t cost_at(const Completion* c, size_t offset);
 
   MaskBuilder& masks_;
   Arena& arena_;
   const Grammar& grammar_;
   std::vector<int64_t> cost_, rule_cost_;  // in bytes, by position and by rule
-  std::vector<std::vector<int32_t>> text_;
-  std::vector<uint8_t> text_known_;
+  std::unordered_map<int32_t, std::vector<int32_t>> effects_;   // of a position, the cheapest first
+  std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
+  std::unordered_set<uint64_t> entered_;
   TokenDistances exact_;
-  size_t held_ = 0;  // bytes of all completions that were tried, for the limit on memory
 };
 
 }  // namespace guided

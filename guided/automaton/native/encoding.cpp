@@ -230,39 +230,48 @@ class Encoder {
   std::unordered_map<int32_t, std::vector<int32_t>> first_;
 };
 
-void spell(const Form& form, size_t digit, int64_t sum, const ByteSet& live, std::vector<Range>& out) {
-  bool all_live = true;
-  for (size_t i = digit; i < form.digits.size(); ++i)
-    for (const DigitSpan& s : form.digits[i])
-      for (int b = s.low; b <= s.high; ++b) all_live &= live.has(static_cast<uint8_t>(b));
-  if (all_live || digit == form.digits.size()) {
-    // Positional digits whose bytes are all there cover everything up to the largest sum.
-    int64_t most = digit == 0 ? kMaxCodePoint : form.rest[digit - 1];
-    out.push_back({static_cast<Symbol>(sum), static_cast<Symbol>(sum + most)});
-    return;
-  }
-  for (const DigitSpan& s : form.digits[digit])
-    for (int b = s.low; b <= s.high; ++b)
-      if (live.has(static_cast<uint8_t>(b))) spell(form, digit + 1, sum + s.value + (b - s.low) * s.step, live, out);
-}
-
-std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
-  std::vector<Range> all;
-  for (const Form& form : encoding.forms) {
-    std::vector<Range> spelled;
-    spell(form, 0, 0, live, spelled);
-    for (const Range& s : spelled)
-      for (const Range& r : form.ranges)
-        if (std::max(s.lo, r.lo) <= std::min(s.hi, r.hi)) all.push_back({std::max(s.lo, r.lo), std::min(s.hi, r.hi)});
-  }
-  std::sort(all.begin(), all.end(), [](const Range& x, const Range& y) { return x.lo < y.lo; });
-  std::vector<Range> out;
-  for (const Range& r : all) {
+// Sorted, with neighbours joined.
+std::vector<Piece> joined(std::vector<Piece> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Piece& x, const Piece& y) { return x.lo < y.lo; });
+  std::vector<Piece> out;
+  for (const Piece& r : ranges) {
     if (!out.empty() && r.lo <= out.back().hi + 1)
       out.back().hi = std::max(out.back().hi, r.hi);
     else
       out.push_back(r);
   }
+  return out;
+}
+
+// The sums that live digits spell, from the last digit forwards.
+std::vector<Piece> live_sums(const Form& form, const ByteSet& live) {
+  std::vector<Piece> sums{{0, 0, 0}};
+  for (size_t digit = form.digits.size(); digit-- > 0;) {
+    std::vector<Piece> values, more;
+    for (const DigitSpan& s : form.digits[digit])
+      for (int b = s.low; b <= s.high; ++b)
+        if (live.has(static_cast<uint8_t>(b))) {
+          int64_t value = s.value + (b - s.low) * s.step;
+          values.push_back({value, value, 0});
+        }
+    values = joined(std::move(values));
+    for (const Piece& v : values)  // a run of values, a run of sums: a run
+      for (const Piece& s : sums) more.push_back({v.lo + s.lo, v.hi + s.hi, 0});
+    sums = joined(std::move(more));
+  }
+  return sums;
+}
+
+std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
+  std::vector<Piece> all;
+  for (const Form& form : encoding.forms)
+    for (const Piece& s : live_sums(form, live))
+      for (const Range& r : form.ranges) {
+        int64_t lo = std::max<int64_t>(s.lo, r.lo), hi = std::min<int64_t>(s.hi, r.hi);
+        if (lo <= hi) all.push_back({lo, hi, 0});
+      }
+  std::vector<Range> out;
+  for (const Piece& r : joined(std::move(all))) out.push_back({static_cast<Symbol>(r.lo), static_cast<Symbol>(r.hi)});
   return out;
 }
 

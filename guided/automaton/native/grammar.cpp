@@ -128,6 +128,14 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     }
     rule.required = from.required;
     rule.repeatable = from.repeatable;
+    rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
+    rule.once_bits = rule.required_bits;
+    for (size_t i = 0; i < rule.required.size(); ++i) {
+      if (rule.repeatable[i] == kAbsent) continue;
+      if (rule.required[i]) rule.required_bits[i / 64] |= uint64_t{1} << (i % 64);
+      if (!rule.repeatable[i]) rule.once_bits[i / 64] |= uint64_t{1} << (i % 64);
+      rule.unbounded |= rule.repeatable[i] != 0;
+    }
     rule.digest = own[r];
     // Byte classes: bytes that no state of the rule tells apart.
     std::vector<uint8_t> cut(257, 0);
@@ -174,7 +182,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     }
     from.dfa = Dfa{};
   }
-  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.tokens.empty();
+  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty();
   return out;
 }
 

@@ -42,7 +42,9 @@ struct Rule {
   int32_t start = 0, base = 0, size = 0, origin = -1;
   bool relative = false;  // a counter whose guards look at nothing but the count: tables hold for every count
   int64_t reach = 0;      // the largest finite rest that a guard adds to the count
-  std::vector<uint8_t> required, repeatable;
+  std::vector<uint8_t> required, repeatable;       // by member of a permutation
+  std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
+  bool unbounded = false;                          // some member may be written any number of times
   std::vector<uint8_t> byte_class;  // 256
   Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`
 };
@@ -60,6 +62,7 @@ struct Grammar {
   // Found out while matching: the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
   bool single = false;  // one plain rule without calls: every state is one position
+  std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty where not known (token_graph.hpp)
 
   int32_t step(int32_t pos, uint8_t byte) const {
     const Position& p = positions[pos];

@@ -26,9 +26,12 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
   if (rule.relative) return {t.pos, 0, kFree};
   Thread out{t.pos, t.reg, kTop};
   if (rule.kind == RuleKind::Counter) {
-    // No token reaches a bound: every such count is like the least of them.
-    bool far = rule.max < 0 || t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach <= rule.max;
-    if (far && t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
+    // No token reaches a bound, nor looks beyond one: every such count is like the least of them.
+    const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
+    if (rule.max < 0 || seen <= rule.max) {
+      if (t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
+      if (seen < rule.min) out.reg = 0;
+    }
   }
   return out;
 }

@@ -148,6 +148,15 @@ void Matcher::rollback(int64_t n) {
   restore(past_->states[past_length_ - left]);
   past_length_ -= left;
   past_total_ -= left;
+  drop_empty_past();
+}
+
+// Segments of which nothing is left are let go, so that forks and rollbacks in turn leave nothing behind.
+void Matcher::drop_empty_past() {
+  while (past_ && past_length_ == 0) {
+    past_length_ = past_->parent_length;
+    past_ = std::shared_ptr<Segment>(past_->parent);
+  }
 }
 
 void Matcher::reset() {
@@ -364,6 +373,7 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
   };
   size_t count = std::min(static_cast<size_t>(std::max(1, threads)), matchers.size());
   std::vector<std::thread> pool;
+  pool.reserve(count);
   try {
     while (pool.size() + 1 < count) pool.emplace_back(work);
   } catch (const std::system_error&) {  // the system has no more threads: those that there are do the work

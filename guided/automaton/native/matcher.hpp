@@ -97,6 +97,7 @@ class Matcher {
   int32_t advance_token(int32_t state, int32_t id, bool& terminated);
   void push(int32_t state, bool terminated);
   void renew_if_full();
+  void drop_empty_past();
   int32_t coded() const { return terminated_ ? ~state_ : state_; }
   void restore(int32_t code);
   static std::vector<int32_t> next_tokens_locked(const Arena& arena, int32_t state);
@@ -108,6 +109,22 @@ class Matcher {
   std::vector<int32_t> recent_;  // the states before each step, ~state where terminated
   std::shared_ptr<Segment> past_;
   size_t past_length_ = 0, past_total_ = 0;
+  friend class InUse;
+  mutable std::atomic_flag busy_;
+};
+
+// Held during every call from Python: a matcher that two threads use at once is an error, not a race.
+class InUse {
+ public:
+  explicit InUse(const Matcher& matcher) : busy_(matcher.busy_) {
+    if (busy_.test_and_set(std::memory_order_acquire))
+      throw std::runtime_error("another thread is using this matcher: give each thread a fork() of its own");
+  }
+  ~InUse() { busy_.clear(std::memory_order_release); }
+  InUse(const InUse&) = delete;
+
+ private:
+  std::atomic_flag& busy_;
 };
 
 // Fills rows[i] of `mask` (row stride `words`) from matchers[i] on up to `threads` threads.

@@ -3,6 +3,7 @@
 // A least fixpoint over rules: a rule generates something if its automaton accepts along edges whose calls do. A counter
 // must be able to iterate; a permutation must be able to write its required members and enough of the others.
 #include <algorithm>
+#include <deque>
 
 #include "rules.hpp"
 
@@ -59,12 +60,12 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     for (const auto& list : rules[r].dfa.edges)
       for (const Edge& e : list)
         if (is_call(e.lo)) callers[e.lo - kCall].push_back(static_cast<int32_t>(r));
-  std::vector<int32_t> work(n);
-  for (size_t r = 0; r < n; ++r) work[n - 1 - r] = static_cast<int32_t>(r);
+  std::deque<int32_t> work;  // first come, first served: callees settle before their caller is looked at again
+  for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
   std::vector<uint8_t> queued(n, 1);
   while (!work.empty()) {
-    int32_t r = work.back();
-    work.pop_back();
+    int32_t r = work.front();
+    work.pop_front();
     queued[r] = 0;
     if (productive[r]) continue;
     meter.work(rules[r].dfa.size());
@@ -88,7 +89,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
         if (is_effect(e.lo) && rule.effects[e.lo - kEffect].op == Effect::Put)
           there[static_cast<size_t>(rule.effects[e.lo - kEffect].a)] = 1;
     for (size_t i = 0; i < there.size(); ++i)
-      if (!there[i]) rule.repeatable[i] = 2;  // absent
+      if (!there[i]) rule.repeatable[i] = kAbsent;
   }
 }
 

@@ -40,6 +40,8 @@ class RuleCache {
   size_t states_ = 0;
 };
 
+constexpr uint8_t kAbsent = 2;
+
 struct LoweredRule {
   Dfa dfa;
   bool encoded = false;   // the automaton is over bytes already
@@ -48,7 +50,7 @@ struct LoweredRule {
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;
-  std::vector<uint8_t> required, repeatable;  // Set
+  std::vector<uint8_t> required, repeatable;  // Set; repeatable: kAbsent for a member that cannot be written
   int32_t origin = -1;                        // the IR rule it comes from
 };
 
