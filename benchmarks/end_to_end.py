@@ -95,9 +95,13 @@ def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict
         if cpus is not None:
             os.sched_setaffinity(0, cpus)
     warm = {name: results[1:] for name, results in found.items()}
+    neighbours = zip(warm["free"], warm["masked"], strict=True)  # a pair meets the same noise
     return {
         name: {key: median(result[key] for result in results) for key in results[0]} for name, results in warm.items()
-    } | {"dtype": str(engine.model.dtype)}
+    } | {
+        "dtype": str(engine.model.dtype),
+        "masked_to_free": median(free["cpu_per_pass"] / masked["cpu_per_pass"] for free, masked in neighbours),
+    }
 
 
 def _generate(engine: Any, constraint: Any, most: int) -> dict[str, float]:

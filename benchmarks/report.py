@@ -139,7 +139,7 @@ def _slack_goal(data: Results) -> tuple[str, str, bool]:
 
 
 def _end_goals(data: Results) -> list[tuple[str, str, bool]]:
-    ratio = data["free"]["cpu_per_pass"] / data["masked"]["cpu_per_pass"]
+    ratio = data["masked_to_free"]
     faster = data["schema"]["tokens_per_cpu_second"] / data["free"]["tokens_per_cpu_second"]
     return [
         ("constrained at least 98 % of unconstrained per forward pass", f"{100 * ratio:.1f} %", ratio >= 0.98),
