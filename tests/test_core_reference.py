@@ -16,12 +16,14 @@ from guided.errors import BudgetError, LimitExceeded, SpecError, UnsupportedErro
 from guided.grammar import (
     EPSILON,
     Alt,
+    Chars,
     Encoded,
     Encoding,
     Form,
     Grammar,
     Member,
     Node,
+    Not,
     Permutation,
     Ref,
     Repeat,
@@ -197,3 +199,11 @@ def test_no_member_at_most_and_one_required() -> None:
     empty = Permutation((Member(Text("x"), required=True),), EPSILON, 0, 0)
     grammar = Grammar({"start": Alt((Text("c"), Seq((Text("a"), empty, Text("b")))))})
     walk(grammar, DrawnVocabulary((b"a", b"b", b"c", b"x", None), (4,)), 1, exact=True)
+
+
+def test_budgets_near_the_bound_of_a_count() -> None:
+    """Two items of one character or of more than 500: "aaa" begins a long one, whatever three items would be."""
+    long = Not(Repeat(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), 2, 500))
+    for low in range(3):
+        grammar = Grammar({"start": Repeat(long, low, 2)})
+        walk(grammar, DrawnVocabulary((b"aaa", b"a", None), (2,)), 0, exact=False)

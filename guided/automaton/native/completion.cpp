@@ -346,7 +346,9 @@ int64_t CompletionFinder::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Rule& rule = grammar_.rules[p.rule];
-    if (table.overflow || (table.relative && t.reg < rule.min)) {
+    // Relative tables know no bounds: what they say holds where no token comes near one.
+    const bool near = t.reg < rule.min || (rule.max >= 0 && t.reg + table.furthest > rule.max);
+    if (table.overflow || (table.relative && near)) {
       most = INT64_MAX;
       break;
     }
