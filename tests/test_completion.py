@@ -79,7 +79,7 @@ def test_the_rest_of_a_frame_is_kept_once(members: int):
         "required": [f"member{i}" for i in range(members)],
         "additionalProperties": False,
     }
-    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [b"\0" * 4200], eos_token_ids=[257])
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [b"\xff" * 4200], eos_token_ids=[257])
     matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_json_schema(schema, whitespace="compact"))
     text = "{" + ",".join(f'"member{i}":true' for i in range(members)) + "}"
     bitmask = allocate_token_bitmask(1, vocabulary.size)
