@@ -66,15 +66,27 @@ def _number(draw):
     return schema
 
 
+_names = st.sampled_from((*KEYS, "z"))
+
+
 @st.composite
 def _combined(draw, inner):
     """Applicators with siblings."""
     schema = dict(draw(inner)) if draw(st.booleans()) else {}
-    kind = draw(st.sampled_from(["anyOf", "allOf", "$ref", "untyped"]))
+    kind = draw(st.sampled_from(["anyOf", "allOf", "oneOf", "$ref", "untyped", "not", "if", "contains", "dependent"]))
     if kind == "untyped":
         schema.pop("type", None)
     elif kind == "$ref":
         schema["$ref"] = "#/$defs/d"
+    elif kind in ("not", "contains"):
+        schema[kind] = draw(inner)
+    elif kind == "if":
+        schema.update(draw(st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner})))
+    elif kind == "dependent":
+        schema["dependentRequired"] = draw(
+            st.dictionaries(_names, st.lists(_names, unique=True, max_size=2), max_size=2)
+        )
+        schema["dependentSchemas"] = draw(st.dictionaries(_names, inner, max_size=1))
     else:
         schema[kind] = draw(st.lists(inner, min_size=1, max_size=3))
     return schema
@@ -101,8 +113,10 @@ def near(draw, schema, root=None, depth=0):
         return draw(values)
     if "$ref" in schema and draw(st.booleans()):
         return draw(near(root["$defs"]["d"], root, depth + 1))
-    for keyword in ("anyOf", "allOf"):
-        if keyword in schema and draw(st.booleans()):
+    for keyword in ("anyOf", "allOf", "oneOf", "not", "if", "then", "else"):
+        if keyword in schema and isinstance(schema[keyword], dict) and draw(st.integers(0, 3)) == 0:
+            return draw(near(schema[keyword], root, depth + 1))
+        if keyword in schema and isinstance(schema[keyword], list) and draw(st.booleans()):
             return draw(near(draw(st.sampled_from(schema[keyword])), root, depth + 1))
     if "const" in schema:
         return schema["const"]

@@ -7,7 +7,6 @@ import pytest
 from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
 
-_MERGE = "list the alternatives with anyOf, or write the allowed values out"
 _TYPES = "one of null, boolean, number, string, array, object, integer"
 _CLOSE = "name the properties, with additionalProperties: false"
 _PAIR = "write characters above U+FFFF as a pair of escapes"
@@ -103,15 +102,13 @@ ROWS = [
     ('{"$schema": "http://example.com/mine"}', UnsupportedError, "the dialect 'http://example.com/mine' is not known",
      "/$schema", _DRAFTS, '"$schema": "http://example.com/mine"'),
     ('{"$schema": 3}', SpecError, "$schema must be a string", "/$schema", "", '"$schema": 3'),
-    ('{"oneOf": [{"type": "string"}, {"type": "null"}]}', UnsupportedError,
-     "the keyword 'oneOf' is not enforced yet for more than one branch", "/oneOf",
-     "use anyOf where the branches exclude one another", '"oneOf": [{"type": "string"}, {"type": "null"}]'),
-    ('{"properties": {"a/b": {"not": {"type": "null"}}}}', UnsupportedError, "the keyword 'not' is not enforced yet",
-     "/properties/a~1b/not", _MERGE, '"not": {"type": "null"}'),
-    ('{"if": {"type": "string"}, "then": {"minLength": 1}}', UnsupportedError, "the keyword 'if' is not enforced yet",
-     "/if", _MERGE, '"if": {"type": "string"}'),
-    ('{"contains": {"const": 1}}', UnsupportedError, "the keyword 'contains' is not enforced yet", "/contains",
-     "constrain every item with items, or the first with prefixItems", '"contains": {"const": 1}'),
+    ('{"oneOf": []}', SpecError, "oneOf must be a non-empty array of schemas", "/oneOf", "", '"oneOf": []'),
+    ('{"properties": {"a/b": {"not": 3}}}', SpecError, "a schema is an object or a boolean, this is a number",
+     "/properties/a~1b/not", "", '"not": 3'),
+    ('{"not": {}}', SpecError, "no JSON value satisfies the schema: false allows no value", "/not", "", '"not": {}'),
+    ('{"contains": {"const": 1}, "minContains": 2}', UnsupportedError,
+     "counts of contains other than 'at least one' and 'none' are not enforced yet", "/minContains",
+     "bound the number of items with minItems and maxItems", '"minContains": 2'),
     ('{"type": "array", "uniqueItems": true}', UnsupportedError, "the keyword 'uniqueItems' is not enforced yet",
      "/uniqueItems", "bound the number of items with maxItems, and check the result for repetitions",
      '"uniqueItems": true'),
@@ -119,11 +116,11 @@ ROWS = [
      "/propertyNames", _CLOSE, '"propertyNames": {"maxLength": 3}'),
     ('{"patternProperties": {"^a": {}}}', UnsupportedError, "the keyword 'patternProperties' is not enforced yet",
      "/patternProperties", _CLOSE, '"patternProperties": {"^a": {}}'),
-    ('{"dependentRequired": {"a": ["b"]}}', UnsupportedError, "the keyword 'dependentRequired' is not enforced yet",
-     "/dependentRequired", _MERGE, '"dependentRequired": {"a": ["b"]}'),
-    ('{"dependentSchemas": {"a": {"required": ["b"]}}}', UnsupportedError,
-     "the keyword 'dependentSchemas' is not enforced yet", "/dependentSchemas", _MERGE,
-     '"dependentSchemas": {"a": {"required": ["b"]}}'),
+    ('{"dependentRequired": {"a": 3}}', SpecError, "dependentRequired must list names for 'a'", "/dependentRequired/a",
+     "", '"a": 3'),
+    ('{"dependentRequired": 3}', SpecError, "dependentRequired must be an object", "/dependentRequired", "",
+     '"dependentRequired": 3'),
+    ('{"dependentRequired": {"a": [3]}}', SpecError, "3 is not a property name", "/dependentRequired/a/0", "", "3"),
     ('{"unevaluatedProperties": false}', UnsupportedError, "the keyword 'unevaluatedProperties' is not enforced yet",
      "/unevaluatedProperties", "use additionalProperties next to properties", '"unevaluatedProperties": false'),
     ('{"unevaluatedItems": false}', UnsupportedError, "the keyword 'unevaluatedItems' is not enforced yet",

@@ -116,7 +116,7 @@ REPORT = """{
     "b": {"$ref": "#/definitions/d", "minLength": 3},
     "c": {"prefixItems": []}
   },
-  "definitions": {"d": {"type": "string"}, "unused": {"not": {}}}
+  "definitions": {"d": {"type": "string"}, "unused": {"uniqueItems": true}}
 }"""
 
 
@@ -130,11 +130,11 @@ def test_report():
     assert found["/properties/a/format", "ignored"] == "formats are not enforced, as the options ask"
     assert found["/properties/b/minLength", "ignored"] == "draft7 ignores what stands next to $ref"
     assert found["/properties/c/prefixItems", "ignored"] == "not a keyword of draft7"
-    assert found["/definitions/unused/not", "refused"] == "the keyword 'not' is not enforced yet"
+    assert found["/definitions/unused/uniqueItems", "refused"] == "the keyword 'uniqueItems' is not enforced yet"
     assert "written twice" in found["", "note"]
     assert "exponent" in found["/properties/a", "note"]
     assert str(report).endswith("compiles")
-    assert {entry.pointer for entry in report.with_status("refused")} == {"/definitions/unused/not"}
+    assert {entry.pointer for entry in report.with_status("refused")} == {"/definitions/unused/uniqueItems"}
 
 
 @given(schemas())

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, Alt, And, Chars, Not, Repeat, Seq, Text
-from guided.spec.json_schema.numbers import REACH, SCIENTIFIC, Bound, NumberSet, number_constant, number_node
+from guided.spec.json_schema.number_set import Bound, NumberSet
+from guided.spec.json_schema.numbers import REACH, SCIENTIFIC, number_constant, number_node
 from guided.spec.json_schema.values import Decimal10
 
 SPELLING = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")

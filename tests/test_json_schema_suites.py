@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
@@ -44,7 +44,7 @@ def _compile(schema, **options):
     """The grammar; False for an empty language, None where a part is refused."""
     try:
         return _compiler().compile_json_schema(schema, property_order="any", **options)
-    except UnsupportedError:
+    except (UnsupportedError, LimitExceeded):
         return None
     except SpecError as error:
         assert "no JSON value" in error.message or error.text, error

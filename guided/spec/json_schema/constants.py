@@ -7,12 +7,16 @@ patterns: those are intersected with the text. Cost: linear in the values; a dee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import any_order, array_body, declared_order
 from guided.spec.json_schema.expand import Goal, item_goal, member_goal
 from guided.spec.json_schema.numbers import number_constant
+from guided.spec.json_schema.obligations import Blocks
+from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape, Window
 from guided.spec.json_schema.spelling import MINIMAL_STRING, quoted, quoted_text
 from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _DEEP = 8
+_Place = TypeVar("_Place")
 
 
 class Constants:
@@ -90,27 +95,52 @@ class Constants:
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
             return None
-        items = []
-        for at, item in enumerate(value):
-            goal = self._lowering.expander.goal(item_goal(shape, at))
-            node = self._literal(item, goal, level + 1, nested + 1)
+        longest = max((len(part.prefix) for part in shape.arrays), default=0)
+        layout = self._lowering.layout
+        cases: list[Node] = []
+        for chosen in self._choices(range(longest, len(value)), shape.rest_blocks):
+            goals = ((*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value)))
+            items = self._literals(zip(value, goals, strict=True), level, nested)
+            if items is not None:
+                body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
+                cases.append(layout.wrap("[]", body, not items, level))
+        return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
+
+    def _literals(
+        self, values: Iterable[tuple[Json, tuple[Schema, ...]]], level: int, nested: int
+    ) -> list[Node] | None:
+        """The spellings of each value under its schemas; None where one has none."""
+        out = []
+        for value, schemas in values:
+            node = self._literal(value, self._lowering.expander.goal(schemas), level + 1, nested + 1)
             if node is None:
                 return None
-            items.append(node)
-        layout = self._lowering.layout
-        body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
-        return layout.wrap("[]", body, not items, level)
+            out.append(node)
+        return out
+
+    def _choices(self, places: Iterable[_Place], blocks: Blocks) -> Iterator[dict[_Place, tuple[Schema, ...]]]:
+        """Each way to give every block a place, as what the places must satisfy."""
+        every = list(places)
+        for chosen in product(range(len(every)), repeat=len(blocks)):
+            asked: dict[_Place, tuple[Schema, ...]] = {}
+            for at, number in enumerate(chosen):
+                asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
+            yield asked
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None
-        fields = []
-        for name, member in value.items():
-            goal = self._lowering.expander.goal(member_goal(shape, name))
-            node = self._literal(member, goal, level + 1, nested + 1)
-            if node is None:
-                return None
-            fields.append(self._lowering.field(name, node, True))
+        declared = {*shape.properties(), *shape.required}
+        cases: list[Node] = []
+        for chosen in self._choices((name for name in value if name not in declared), shape.extra_blocks):
+            goals = ((*member_goal(shape, name), *chosen.get(name, ())) for name in value)
+            members = self._literals(zip(value.values(), goals, strict=True), level, nested)
+            if members is not None:
+                cases.append(self._members(value, members, level))
+        return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
+
+    def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
+        fields = [self._lowering.field(name, node, True) for name, node in zip(value, members, strict=True)]
         layout = self._lowering.layout
         comma, window = layout.between(level), Window()
         if self._lowering.options.property_order == "any":

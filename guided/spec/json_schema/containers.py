@@ -15,7 +15,7 @@ from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
 from guided.spec.json_schema.spelling import comma_list, optional
 
-__all__ = ["Field", "any_order", "array_body", "declared_order"]
+__all__ = ["Field", "any_order", "array_body", "array_with", "declared_order", "declared_then"]
 
 _LONG = 64
 
@@ -46,14 +46,43 @@ def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
     return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
 
 
-def any_order(fields: Sequence[Field], extra: Node | None, comma: Node, window: Window) -> Node | None:
-    """One member or more in any order, each declared one at most once."""
+def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window) -> Node | None:
+    """All of the prefix, then items of `rest`, among them in any order one of each of `some`."""
+    low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
+    if high is not None and high < low:
+        return None
+    members = (*(Member(item, required=True, repeatable=True) for item in some), Member(rest, repeatable=True))
+    steps = (part for item in prefix for part in (item, comma))
+    return Seq((*steps, Permutation(members, comma, low, high)))
+
+
+def any_order(
+    fields: Sequence[Field], extra: Node | None, comma: Node, window: Window, some: Sequence[Node] = ()
+) -> Node | None:
+    """One member or more in any order, each declared one at most once, each of `some` at least once."""
     members = [Member(field.node, required=field.required) for field in fields]
+    members += [Member(node, required=True, repeatable=True) for node in some]
     if extra is not None:
         members.append(Member(extra, repeatable=True))
     if not members or window.high == 0:
         return None
     return Permutation(tuple(members), comma, max(window.low, 1), window.high)
+
+
+def declared_then(
+    fields: Sequence[Field],
+    extras: Node,
+    comma: Node,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+    spell: Callable[[str], Node],
+) -> Node:
+    """Members in the order of `fields`, then `extras`, which are not empty."""
+    declared = declared_order(fields, None, comma, Window(), None, new_rule, name, spell)
+    if declared is None:
+        return extras
+    before = Seq((declared, comma))
+    return Seq((before if any(field.required for field in fields) else optional(before), extras))
 
 
 def declared_order(

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
 from guided.spec.json_schema.keywords import is_annotation
+from guided.spec.json_schema.obligations import obliged
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
@@ -64,8 +65,8 @@ class Expander:
         found = self._done.get(goal)
         if found is None:
             if len(goal) == 1 and not (reading := self._reader.read(goal[0])).groups and goal[0].value is not False:
-                shape, why = self._narrow(reading.shape)  # the usual case: nothing to combine
-                found = Expansion((shape,), ()) if shape.types else Expansion((), ((goal[0].where, why),))
+                shapes, why = self._finished(reading.shape)  # the usual case: nothing to combine
+                found = Expansion(shapes, () if shapes else ((goal[0].where, why),))
             else:
                 for schema in goal:
                     self._check_acyclic(schema)
@@ -85,10 +86,9 @@ class Expander:
                 raise LimitExceeded("nodes", steps * _STEP, self._limits.nodes)
             shape, groups, met = work.pop()
             if groups is None:
-                shape, why = self._narrow(shape)
-                if shape.types:
-                    shapes.append(shape)
-                else:
+                finished, why = self._finished(shape)
+                shapes += finished
+                if not finished:
                     reasons.append((goal[0].where if goal else "", why))
                 continue
             group, groups = groups
@@ -102,7 +102,13 @@ class Expander:
                     rest = groups
                     for inner in reversed(reading.groups):
                         rest = (inner, rest)
-                    work.append((shape.meet(reading.shape), rest, met | {schema}))
+                    both = shape.meet(reading.shape)
+                    if both is not shape and rest is not None:  # what is empty already need not be multiplied
+                        narrowed, why = self._narrow(both)
+                        if not narrowed.types:
+                            reasons.append((schema.where, why))
+                            continue
+                    work.append((both, rest, met | {schema}))
         return Expansion(tuple(shapes), tuple(reasons))
 
     def _check_acyclic(self, start: Schema) -> None:
@@ -121,6 +127,18 @@ class Expander:
                 stack.append((schema, False))
                 for group in self._reader.read(schema).groups:
                     stack.extend((inner, True) for inner in group)
+
+    def _finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
+        """The shape as a union without `some_items` and `some_members`; and why, where that is empty."""
+        out: list[Shape] = []
+        why = ""
+        for case in obliged(shape, self.is_closed) if shape.some_items or shape.some_members else (shape,):
+            narrowed, problem = self._narrow(case)
+            why = why or problem
+            out += (narrowed,) if narrowed.types else ()
+            if len(out) * _STEP > self._limits.nodes:
+                raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
+        return tuple(out), why
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""

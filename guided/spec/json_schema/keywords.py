@@ -57,7 +57,6 @@ def _on(status: Status, *names: str, since: str = "draft4", until: str = "2020-1
 
 
 _E, _R, _A = Status.ENFORCED, Status.REFUSED, Status.ANNOTATION
-_MERGE = "list the alternatives with anyOf, or write the allowed values out"
 
 KEYWORDS: dict[str, Keyword] = {
     **_on(_E, "type", "enum", "required", "pattern", "$ref", "format", "multipleOf"),
@@ -71,14 +70,12 @@ KEYWORDS: dict[str, Keyword] = {
     "prefixItems": Keyword(_E, Holds.LIST, since="2020-12"),
     "anyOf": Keyword(_E, Holds.LIST),
     "allOf": Keyword(_E, Holds.LIST),
-    "oneOf": Keyword(_R, Holds.LIST, hint="use anyOf where the branches exclude one another"),
-    "not": Keyword(_R, Holds.SCHEMA, hint=_MERGE),
-    "if": Keyword(_R, Holds.SCHEMA, since="draft7", hint=_MERGE),
+    "oneOf": Keyword(_E, Holds.LIST),
+    "not": Keyword(_E, Holds.SCHEMA),
+    "if": Keyword(_E, Holds.SCHEMA, since="draft7"),
     "then": Keyword(_A, Holds.SCHEMA, since="draft7"),
     "else": Keyword(_A, Holds.SCHEMA, since="draft7"),
-    "contains": Keyword(
-        _R, Holds.SCHEMA, since="draft6", hint="constrain every item with items, or the first with prefixItems"
-    ),
+    "contains": Keyword(_E, Holds.SCHEMA, since="draft6"),
     "minContains": Keyword(_A, since="2019-09"),
     "maxContains": Keyword(_A, since="2019-09"),
     "uniqueItems": Keyword(_R, hint="bound the number of items with maxItems, and check the result for repetitions"),
@@ -86,9 +83,9 @@ KEYWORDS: dict[str, Keyword] = {
         _R, Holds.SCHEMA, since="draft6", hint="name the properties, with additionalProperties: false"
     ),
     "patternProperties": Keyword(_R, Holds.MAP, hint="name the properties, with additionalProperties: false"),
-    "dependencies": Keyword(_R, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7", hint=_MERGE),
-    "dependentRequired": Keyword(_R, since="2019-09", hint=_MERGE),
-    "dependentSchemas": Keyword(_R, Holds.MAP, since="2019-09", hint=_MERGE),
+    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7"),
+    "dependentRequired": Keyword(_E, since="2019-09"),
+    "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_R, Holds.SCHEMA, since="2019-09", hint="use items next to prefixItems"),
     "unevaluatedProperties": Keyword(
         _R, Holds.SCHEMA, since="2019-09", hint="use additionalProperties next to properties"

@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Node, Ref, Seq, Text
+from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Member, Node, Permutation, Ref, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema.constants import Constants
-from guided.spec.json_schema.containers import any_order, array_body, declared_order
+from guided.spec.json_schema.containers import any_order, array_body, array_with, declared_order, declared_then
 from guided.spec.json_schema.expand import Expander, Goal, additional_goal, item_goal, member_goal
-from guided.spec.json_schema.numbers import NumberSet, number_node
+from guided.spec.json_schema.number_set import NumberSet
+from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import unproductive
@@ -204,6 +205,11 @@ class Lowering:
                 rest = self.value(goal, level + 1)
         if rest is None and window.low > len(prefix):
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
+        if shape.rest_blocks:
+            goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
+            some = [self.value(goal, level + 1) for goal in goals]
+            body = None if rest is None else array_with(prefix, some, rest, comma, window)
+            return self.layout.wrap("[]", body, False, level)
         return self.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
@@ -215,7 +221,7 @@ class Lowering:
             goal = self.expander.goal(member_goal(shape, name))
             if not any(schema.value is False for schema in goal):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
-        extra = None
+        extra, some = None, []
         if not closed:
             key = quoted(other_than(tuple(names), self.options.max_string), self.encoding)
             key_rule = self.rule(
@@ -223,17 +229,33 @@ class Lowering:
             )
             goal = self.expander.goal(additional_goal(shape))
             extra = Seq((key_rule, self.layout.colon, self.value(goal, level + 1)))
-        may_be_empty = not shape.required and shape.members.low == 0
+            for block in shape.extra_blocks:
+                goal = self.expander.goal((*additional_goal(shape), *block))
+                some.append(Seq((key_rule, self.layout.colon, self.value(goal, level + 1))))
+        may_be_empty = not shape.required and shape.members.low == 0 and not some
         window, cap = shape.members, self.options.max_items
         if extra is None and window.low > len(fields):
             self._reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
         if self.options.property_order == "any":
             most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-            body = any_order(fields, extra, comma, most)
+            body = any_order(fields, extra, comma, most, some)
         else:
             name = f"members {len(self._rules)} of #{where}"
-            body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
+            if some and extra is not None:
+                self._refuse_counted(where, window, cap)
+                others = Permutation((*(Member(one, True, True) for one in some), Member(extra, False, True)), comma)
+                body = declared_then(fields, others, comma, self._chain_rule(where), name, self._spell)
+            else:
+                body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
         return self.layout.wrap("{}", body, may_be_empty, level)
+
+    def _refuse_counted(self, where: str, window: Window, cap: int | None) -> None:
+        if window != Window() or cap is not None:
+            raise UnsupportedError(
+                "a count of members next to a member that must be there under any name needs members in any order",
+                pointer=where,
+                hint="pass property_order='any', or drop minProperties, maxProperties and the option max_items",
+            )
 
     def _chain_rule(self, where: str) -> Callable[[str, Node], None]:
         return lambda name, node: self._add(name, node, where)

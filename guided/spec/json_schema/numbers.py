@@ -23,15 +23,15 @@ Cost: O(REACH * n^2) nodes for bounds of n digits. Does not do `multipleOf`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.sharing import shared
 from guided.spec.json_schema.values import Decimal10
 
-__all__ = ["EVERY_NUMBER", "REACH", "SCIENTIFIC", "Bound", "NumberSet", "number_constant", "number_node"]
+__all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
 
 REACH = 8
 SCIENTIFIC = 16
@@ -39,77 +39,6 @@ SCIENTIFIC = 16
 _FEW_DIGITS = 8  # of integers; the general intersection costs more for few, less for many
 _LONGEST_BOUND = 1_000
 _LARGEST_EXPONENT = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An end of an interval; `strict` excludes the value itself."""
-
-    value: Decimal10
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NumberSet:
-    """The numbers between two bounds (None: none), only the integers if `integral`."""
-
-    low: Bound | None = None
-    high: Bound | None = None
-    integral: bool = False
-
-    def meet(self, other: NumberSet) -> NumberSet:
-        """The numbers in both."""
-        return NumberSet(_tighter(self.low, other.low, True), _tighter(self.high, other.high, False),
-                         self.integral or other.integral)  # fmt: skip
-
-    def __contains__(self, value: Decimal10) -> bool:
-        if self.integral and not value.is_integer:
-            return False
-        if self.low is not None and (value < self.low.value or (self.low.strict and value == self.low.value)):
-            return False
-        return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
-
-    def closed(self) -> NumberSet:
-        """For integers: the same set with bounds that are integers and belong to it."""
-        if not self.integral:
-            return self
-        low = None if self.low is None else Bound(_to_integer(self.low, 1))
-        high = None if self.high is None else Bound(_to_integer(self.high, -1))
-        return NumberSet(low, high, True)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no number is in the set."""
-        exact = self.closed()
-        if exact.low is None or exact.high is None:
-            return False
-        if exact.low.value == exact.high.value:
-            return exact.low.strict or exact.high.strict
-        return exact.high.value < exact.low.value
-
-
-EVERY_NUMBER = NumberSet()
-
-
-def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
-    if a is None or b is None:
-        return a or b
-    if a.value == b.value:
-        return Bound(a.value, a.strict or b.strict)
-    return a if (b.value < a.value) == low else b
-
-
-def _to_integer(bound: Bound, towards: int) -> Decimal10:
-    """The first integer from the bound on, going up (1) or down (-1)."""
-    value = bound.value
-    if value.is_integer:
-        return _add(value, towards) if bound.strict else value
-    whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
-    return whole if value.negative == (towards > 0) else _add(whole, towards)
-
-
-def _add(value: Decimal10, step: int) -> Decimal10:
-    return Decimal10.parse(str(int(value.plain()) + step))
 
 
 # --- pieces of spellings
@@ -372,6 +301,8 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     numbers = numbers.closed()
     if numbers.is_empty:
         return EMPTY
+    if numbers.fractional or numbers.excluded:
+        return _without(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
         whole: Node = _ANY_NUMBER
     else:
@@ -392,6 +323,19 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     run = Repeat(_DIGIT, 1, max_digits)
     exponent = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
     return shared(And((whole, Seq((_SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1))))))
+
+
+# What is taken away must be known in every spelling that remains: one with a small exponent, or none.
+_CERTAIN = Seq((_SIGN, _WHOLE, _FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
+
+
+def _without(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
+    """A set without the integers, or without some numbers; spellings with an exponent beyond REACH are left out."""
+    base = number_node(NumberSet(numbers.low, numbers.high, numbers.integral), plain, max_digits)
+    gone = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
+    if numbers.fractional:
+        gone.append(number_node(NumberSet(integral=True), False))
+    return shared(And((base, _CERTAIN, *(Not(node) for node in gone))))
 
 
 def number_constant(value: Decimal10, plain: bool) -> Node:

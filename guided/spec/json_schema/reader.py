@@ -13,11 +13,13 @@ from functools import lru_cache
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
+from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.keywords import KEYWORDS, Status
-from guided.spec.json_schema.numbers import Bound, NumberSet
+from guided.spec.json_schema.negation import Derived, Negation
+from guided.spec.json_schema.number_set import Bound, NumberSet
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
-from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, SomeItem, Window
 from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
 from guided.spec.regex import parse_regex
 
@@ -40,12 +42,17 @@ class Reader:
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
         self._read: dict[Schema, Reading] = {}
+        self.negation = Negation(self.read, Reading)
+        self._disjoint = Disjoint(self.read)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
         """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
         found = self._read.get(schema)
         if found is None:
-            found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+            if isinstance(schema, Derived):
+                found = schema.make()
+            else:
+                found = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
                 self._read[schema] = found
         return found
@@ -84,11 +91,49 @@ class Reader:
         return [self._branches(schema, "anyOf")]
 
     def _one_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        """Exactly one: each branch without those others that it may overlap."""
         branches = self._branches(schema, "oneOf")
-        if len(branches) > 1:
-            reason = "the keyword 'oneOf' is not enforced yet for more than one branch"
-            raise UnsupportedError(reason, pointer=schema.at("oneOf"), hint=KEYWORDS["oneOf"].hint)
-        return [branches]
+        cases = []
+        for branch in branches:
+            others = [other for other in branches if other is not branch and not self._disjoint(branch, other)]
+            without = ((self.negation.of(other),) for other in others)
+            cases.append(self.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
+        return [tuple(cases)]
+
+    def _not(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        return [(self.negation.of(self.library.child(schema, "not")),)]
+
+    def _if(self, schema: Schema) -> list[tuple[Schema, ...]]:
+        """(if and then) or (not if, and else)."""
+        if not (schema.known("then") or schema.known("else")):
+            return []
+        condition = self.library.child(schema, "if")
+        cases = []
+        for name, holds in (("then", condition), ("else", self.negation.of(condition))):
+            more = ((self.library.child(schema, name),),) if schema.known(name) else ()
+            cases.append(self.negation.derived(schema, ANYTHING, (holds,), *more))
+        return [tuple(cases)]
+
+    def _dependent(self, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+        """For each name: it is absent, or it is there and what depends on it holds."""
+        value = _value(schema, keyword)
+        if not isinstance(value, dict):
+            raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
+        groups: list[tuple[Schema, ...]] = []
+        for name, then in value.items():
+            _check_texts(name, schema.at(keyword))
+            absent = Shape(objects=(ObjectPart({name: self.negation.nothing(schema)}, None),))
+            names: tuple[str, ...] = (name,)
+            more: tuple[tuple[Schema, ...], ...] = ()
+            if isinstance(then, list) and keyword != "dependentSchemas":
+                names = (name, *self._names(then, schema.at(keyword, name)))
+            elif keyword == "dependentRequired":
+                raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
+            else:
+                more = ((self.library.child(schema, keyword, name),),)
+            present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+            groups.append((self.negation.derived(schema, absent), self.negation.derived(schema, present, *more)))
+        return groups
 
     def _branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
         value = _value(schema, keyword)
@@ -137,7 +182,9 @@ class Reader:
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
         if keyword.endswith("Length"):
             return Shape(length=window)
-        return Shape(items=window) if keyword.endswith("Items") else Shape(members=window, speaks_of_objects=True)
+        if keyword.endswith(("Items", "Contains")):
+            return Shape(items=window)
+        return Shape(members=window, speaks_of_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
         value, strict = _value(schema, keyword), keyword.startswith("exclusive")
@@ -210,6 +257,28 @@ class Reader:
         rest = self.library.child(schema, others) if schema.known(others) else None
         return Shape(arrays=(ArrayPart(prefix, rest),)) if prefix or rest is not None else ANYTHING
 
+    def _contains(self, schema: Schema, keyword: str) -> Shape:
+        """`contains` with its counts."""
+        count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
+        inner = self.library.child(schema, "contains")
+        if count == Window(0, None):
+            return ANYTHING
+        if count == Window(1, None):
+            return Shape(some_items=(SomeItem(0, inner),))
+        if count == Window(0, 0):
+            return Shape(arrays=(ArrayPart((), self.negation.of(inner)),))
+        raise UnsupportedError(
+            "counts of contains other than 'at least one' and 'none' are not enforced yet",
+            pointer=schema.at("minContains" if "minContains" in schema.value else "maxContains"),  # type: ignore[operator]
+            hint="bound the number of items with minItems and maxItems",
+        )
+
+    def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
+        if not schema.known(keyword):
+            return default
+        window = self._window(schema, keyword).items
+        return window.low if keyword.startswith("min") else window.high
+
     def _members(self, schema: Schema, keyword: str) -> Shape:
         """`properties` and `additionalProperties` together, on the first of them that stands in the schema."""
         value = schema.value
@@ -233,11 +302,18 @@ class Reader:
             hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
             raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
                             hint=hint)  # fmt: skip
+        return replace(ANYTHING, required=self._names(names, schema.at(keyword)), speaks_of_objects=True)
+
+    def _names(self, names: list[Json], pointer: str) -> tuple[str, ...]:
+        """Names of members, each once."""
+        out: dict[str, None] = {}
         for at, name in enumerate(names):
+            place = f"{pointer}/{at}"
             if not isinstance(name, str):
-                raise SpecError(f"{_show(name)} is not a property name", pointer=schema.at(keyword, at))
-            _check_texts(name, schema.at(keyword, at))
-        return replace(ANYTHING, required=tuple(dict.fromkeys(names)), speaks_of_objects=True)
+                raise SpecError(f"{_show(name)} is not a property name", pointer=place)
+            _check_texts(name, place)
+            out[name] = None
+        return tuple(out)
 
 
 def _value(schema: Schema, keyword: str) -> Json:
@@ -286,12 +362,10 @@ def _check_foreign(schema: Schema, keyword: str) -> None:
 def _has_no_effect(schema: Schema, keyword: str) -> bool:
     """Whether this use of a keyword allows every value."""
     value = _value(schema, keyword)
-    if keyword in ("not", "uniqueItems"):
+    if keyword == "uniqueItems":
         return value is False
-    if keyword in ("patternProperties", "dependencies", "dependentRequired", "dependentSchemas"):
+    if keyword == "patternProperties":
         return value == {}
-    if keyword == "if":
-        return not (schema.known("then") or schema.known("else"))
     return value is True and keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
 
 
@@ -320,6 +394,11 @@ _GROUPS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
     "allOf": Reader._all_of,
     "anyOf": Reader._any_of,
     "oneOf": Reader._one_of,
+    "not": Reader._not,
+    "if": Reader._if,
+    "dependencies": lambda reader, schema: reader._dependent(schema, "dependencies"),
+    "dependentRequired": lambda reader, schema: reader._dependent(schema, "dependentRequired"),
+    "dependentSchemas": lambda reader, schema: reader._dependent(schema, "dependentSchemas"),
 }
 
 _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
@@ -328,6 +407,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "const": Reader._const,
     "pattern": Reader._pattern,
     "format": Reader._format,
+    "contains": Reader._contains,
     "multipleOf": Reader._multiple_of,
     "required": Reader._required,
     **dict.fromkeys(

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from guided.grammar.ir import Node
-from guided.spec.json_schema.numbers import EVERY_NUMBER, NumberSet
+from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.values import Json, canonical
 
-__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ObjectPart", "Shape", "Window"]
+__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ObjectPart", "Shape", "SomeItem", "SomeMember", "Window"]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
@@ -36,6 +36,11 @@ class Window:
     def __contains__(self, count: int) -> bool:
         return self.low <= count and (self.high is None or count <= self.high)
 
+    def complement(self) -> tuple[Window, ...]:
+        """Windows that together hold every count that this one does not."""
+        below = () if self.low == 0 else (Window(0, self.low - 1),)
+        return below if self.high is None else (*below, Window(self.high + 1))
+
     @property
     def is_empty(self) -> bool:
         """Whether no count is in the window."""
@@ -49,15 +54,31 @@ _ANY_COUNT = Window()
 class ArrayPart:
     """Schemas of the first items, and of those after them (None: anything)."""
 
-    prefix: tuple[Schema, ...]
+    prefix: tuple[Schema | None, ...]
     rest: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class SomeItem:
+    """At least one item, none of the first `start`, satisfies `schema`."""
+
+    start: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SomeMember:
+    """At least one member whose name is not in `names` satisfies `schema`."""
+
+    names: frozenset[str]
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPart:
     """Schemas of named members, and of all others (None: the schema does not say)."""
 
-    properties: Mapping[str, Schema]
+    properties: Mapping[str, Schema | None]
     additional: Schema | None
 
 
@@ -76,6 +97,12 @@ class Shape:
     required: tuple[str, ...] = ()
     objects: tuple[ObjectPart, ...] = ()
     speaks_of_objects: bool = False
+    some_items: tuple[SomeItem, ...] = ()
+    some_members: tuple[SomeMember, ...] = ()
+    rest_blocks: tuple[tuple[Schema, ...], ...] = ()
+    extra_blocks: tuple[tuple[Schema, ...], ...] = ()
+    """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
+    part declares, that satisfies all of it."""
 
     def meet(self, other: Shape) -> Shape:
         """The values in both. Members keep the order in which they were first named."""
@@ -93,6 +120,8 @@ class Shape:
             required=tuple(dict.fromkeys(self.required + other.required)),
             objects=self.objects + other.objects,
             speaks_of_objects=self.speaks_of_objects or other.speaks_of_objects,
+            some_items=tuple(dict.fromkeys(self.some_items + other.some_items)),
+            some_members=tuple(dict.fromkeys(self.some_members + other.some_members)),
         )
 
     def properties(self) -> dict[str, None]:

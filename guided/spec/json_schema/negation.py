@@ -1,0 +1,145 @@
+"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that holds where that one does not.
+
+A schema is a conjunction of parts, so its complement is the union of the parts' complements: of a type the other types,
+of a window or an interval the two sides of it, of a pattern its negation, of "every item is in S" "some item is not
+in S", of a union the conjunction of the complements. Each is made when it is read first, and the complement of a
+complement is the schema itself: recursive definitions have complements too. Cost: linear in the parts of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from guided.grammar.ir import Alt, Not, Text
+from guided.spec.json_schema.number_set import NumberSet
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.shape import (
+    ALL_TYPES,
+    ANYTHING,
+    ArrayPart,
+    ObjectPart,
+    Shape,
+    SomeItem,
+    SomeMember,
+    Window,
+)
+from guided.spec.json_schema.values import Decimal10, Json, json_type
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.reader import Reading
+
+__all__ = ["Derived", "Negation"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived(Schema):
+    """A schema made from others: it stands in no document and says what `make` returns."""
+
+    make: Callable[[], Reading]
+
+
+_MADE: dict[str, Json] = {"not": None}
+
+
+class Negation:
+    """Complements for one reader; `read` reads a schema, `reading` makes a `Reading`."""
+
+    def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
+        self._read, self._reading = read, reading
+        self._known: dict[Schema, Schema] = {}
+
+    def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
+        """A schema that asks for a shape, and for one of each group; messages point to `at`."""
+        return Derived(at.document, at.pointer, _MADE, at.base, lambda: self._reading(shape, groups))
+
+    def nothing(self, at: Schema) -> Schema:
+        """A schema for no value."""
+        return Schema(at.document, at.pointer, False, at.base)
+
+    def of(self, schema: Schema) -> Schema:
+        """The complement."""
+        found = self._known.get(schema)
+        if found is None:
+            if isinstance(schema.value, bool):
+                found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
+            else:
+                found = Derived(schema.document, schema.pointer, _MADE, schema.base, lambda: self._complement(schema))
+            self._known[schema], self._known[found] = found, schema
+        return found
+
+    def _complement(self, schema: Schema) -> Reading:
+        reading = self._read(schema)
+        cases = [self.derived(schema, shape) for shape in self._shapes(reading.shape, schema)]
+        if reading.shape.values is not None:
+            cases += self._other_values(reading.shape.values, schema)
+        for group in reading.groups:
+            cases.append(self.derived(schema, ANYTHING, *((self.of(branch),) for branch in group)))
+        return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
+
+    def _shapes(self, shape: Shape, at: Schema) -> Iterator[Shape]:
+        """Shapes that together hold what `shape` does not."""
+        if types := tuple(name for name in ALL_TYPES if name not in shape.types):
+            yield Shape(types=types)
+        yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
+        yield from (Shape(types=("string",), length=window) for window in shape.length.complement())
+        yield from (Shape(types=("string",), patterns=(Not(pattern),)) for pattern in shape.patterns)
+        yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
+        yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
+        for part in shape.arrays:
+            yield from self._array(part)
+        for some in shape.some_items:
+            yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
+        for name in shape.required:
+            yield Shape(types=("object",), objects=(ObjectPart({name: self.nothing(at)}, None),))
+        for part_ in shape.objects:
+            yield from self._object(part_)
+        for some_ in shape.some_members:
+            rest = ObjectPart(dict.fromkeys(sorted(some_.names)), self.of(some_.schema))
+            yield Shape(types=("object",), objects=(rest,))
+
+    def _array(self, part: ArrayPart) -> Iterator[Shape]:
+        for index, item in enumerate(part.prefix):
+            if item is not None and (other := self.of(item)).value is not False:
+                prefix = ((None,) * index) + (other,)
+                yield Shape(types=("array",), items=Window(index + 1), arrays=(ArrayPart(prefix, None),))
+        if part.rest is not None and (other := self.of(part.rest)).value is not False:
+            yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
+
+    def _object(self, part: ObjectPart) -> Iterator[Shape]:
+        for name, member in part.properties.items():
+            if member is not None and (other := self.of(member)).value is not False:
+                yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
+        if part.additional is not None and (other := self.of(part.additional)).value is not False:
+            declared = ObjectPart(dict.fromkeys(part.properties), None)
+            some = SomeMember(frozenset(part.properties), other)
+            yield Shape(types=("object",), objects=(declared,), some_members=(some,))
+
+    def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
+        """What is none of the values, type by type; containers differ in a part of them."""
+        of_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
+        for value in values:
+            of_type[json_type(value)].append(value)
+        if not of_type["null"]:
+            yield self.derived(at, Shape(types=("null",)))
+        if booleans := tuple(value for value in (True, False) if value not in of_type["boolean"]):
+            yield self.derived(at, Shape(values=booleans))
+        numbers = tuple(value for value in of_type["number"] if isinstance(value, Decimal10))
+        yield self.derived(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
+        texts = tuple(Text(value) for value in of_type["string"] if isinstance(value, str))
+        yield self.derived(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
+        for name in ("array", "object"):
+            differs = ((self.of(self._constant(value, at)),) for value in of_type[name])
+            yield self.derived(at, Shape(types=(name,)), *differs)
+
+    def _constant(self, value: Json, at: Schema) -> Schema:
+        """The schema of one value, from its parts."""
+        if isinstance(value, list):
+            part = ArrayPart(tuple(self._constant(item, at) for item in value), None)
+            return self.derived(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
+        if isinstance(value, dict):
+            members = ObjectPart({name: self._constant(member, at) for name, member in value.items()}, None)
+            size = Window(len(value), len(value))
+            return self.derived(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
+        return self.derived(at, Shape(values=(value,)))

@@ -1,0 +1,100 @@
+"""Sets of numbers, as bounds, integrality and exceptions say. Data, `meet` and `complement`; no text, no IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guided.spec.json_schema.values import Decimal10
+
+__all__ = ["EVERY_NUMBER", "Bound", "NumberSet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An end of an interval; `strict` excludes the value itself."""
+
+    value: Decimal10
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """The numbers between two bounds (None: none), without those `excluded`.
+
+    `integral`: only the integers; `fractional`: none of them.
+    """
+
+    low: Bound | None = None
+    high: Bound | None = None
+    integral: bool = False
+    fractional: bool = False
+    excluded: tuple[Decimal10, ...] = ()
+
+    def meet(self, other: NumberSet) -> NumberSet:
+        """The numbers in both."""
+        return NumberSet(
+            _tighter(self.low, other.low, True),
+            _tighter(self.high, other.high, False),
+            self.integral or other.integral,
+            self.fractional or other.fractional,
+            tuple(dict.fromkeys(self.excluded + other.excluded)),
+        )
+
+    def complement(self) -> tuple[NumberSet, ...]:
+        """Sets that together hold every number that this one does not."""
+        out = [NumberSet(high=Bound(self.low.value, not self.low.strict))] if self.low else []
+        out += [NumberSet(low=Bound(self.high.value, not self.high.strict))] if self.high else []
+        out += [NumberSet(fractional=True)] if self.integral else []
+        out += [NumberSet(integral=True)] if self.fractional else []
+        return (*out, *(NumberSet(Bound(value), Bound(value)) for value in self.excluded))
+
+    def __contains__(self, value: Decimal10) -> bool:
+        if value in self.excluded or (self.integral and not value.is_integer) or (self.fractional and value.is_integer):
+            return False
+        if self.low is not None and (value < self.low.value or (self.low.strict and value == self.low.value)):
+            return False
+        return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
+
+    def closed(self) -> NumberSet:
+        """For integers: the same set with bounds that are integers and belong to it."""
+        if not self.integral:
+            return self
+        low = None if self.low is None else Bound(_to_integer(self.low, 1))
+        high = None if self.high is None else Bound(_to_integer(self.high, -1))
+        return NumberSet(low, high, True, self.fractional, self.excluded)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number is in the set, as far as bounds tell."""
+        exact = self.closed()
+        if exact.integral and exact.fractional:
+            return True
+        if exact.low is None or exact.high is None:
+            return False
+        if exact.low.value == exact.high.value:
+            return exact.low.strict or exact.high.strict
+        return exact.high.value < exact.low.value
+
+
+EVERY_NUMBER = NumberSet()
+
+
+def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a.value == b.value:
+        return Bound(a.value, a.strict or b.strict)
+    return a if (b.value < a.value) == low else b
+
+
+def _to_integer(bound: Bound, towards: int) -> Decimal10:
+    """The first integer from the bound on, going up (1) or down (-1)."""
+    value = bound.value
+    if value.is_integer:
+        return _add(value, towards) if bound.strict else value
+    whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
+    return whole if value.negative == (towards > 0) else _add(whole, towards)
+
+
+def _add(value: Decimal10, step: int) -> Decimal10:
+    return Decimal10.parse(str(int(value.plain()) + step))

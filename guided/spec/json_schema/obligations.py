@@ -1,0 +1,76 @@
+"""Obligations: "some item is in S", "some member is in S". In: a shape that holds them. Out: shapes that do not.
+
+Whoever meets an obligation is an item of the prefixes, or a declared member: then that place has one more schema. Or
+it is an item after the prefixes, or a member that no part declares: these are left to the text as *blocks*, each an
+item (member) that must be there and satisfies all of the block; several obligations may be met by one, so the union
+is over the ways to put them into blocks. Cost: the product of the places over the obligations; bounded by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.shape import ArrayPart, ObjectPart, Shape, Window
+
+__all__ = ["Blocks", "obliged"]
+
+Blocks = tuple[tuple[Schema, ...], ...]
+
+
+def obliged(shape: Shape, is_closed: Callable[[Shape], bool]) -> Iterator[Shape]:
+    """The shapes that together are `shape`."""
+    rest = tuple(name for name in shape.types if name not in ("array", "object"))
+    plain = replace(shape, some_items=(), some_members=())
+    others = rest + tuple(
+        name
+        for name, obligations in (("array", shape.some_items), ("object", shape.some_members))
+        if name in shape.types and not obligations
+    )
+    if others:
+        yield replace(plain, types=others)
+    if "array" in shape.types and shape.some_items:
+        yield from _arrays(replace(plain, types=("array",), some_items=shape.some_items))
+    if "object" in shape.types and shape.some_members:
+        yield from _objects(replace(plain, types=("object",), some_members=shape.some_members), is_closed)
+
+
+def _arrays(shape: Shape) -> Iterator[Shape]:
+    if not shape.some_items:
+        yield shape
+        return
+    some, left = shape.some_items[0], replace(shape, some_items=shape.some_items[1:])
+    longest = max((len(part.prefix) for part in shape.arrays), default=0)
+    # Later obligations may begin after items that this one may use: the prefixes are made long enough for all of them.
+    start = max(later.start for later in shape.some_items)
+    if start > longest:
+        yield from _arrays(replace(shape, arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
+        return
+    for at in range(some.start, longest):
+        here = ArrayPart((*(None,) * at, some.schema), None)
+        yield from _arrays(replace(left, items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
+    for blocks in _with(left.rest_blocks, some.schema):
+        yield from _arrays(replace(left, rest_blocks=blocks))
+
+
+def _objects(shape: Shape, is_closed: Callable[[Shape], bool]) -> Iterator[Shape]:
+    if not shape.some_members:
+        yield shape
+        return
+    some, left = shape.some_members[0], replace(shape, some_members=shape.some_members[1:])
+    for name in dict.fromkeys((*shape.properties(), *shape.required)):
+        if name not in some.names:
+            here = ObjectPart({name: some.schema}, None)
+            required = tuple(dict.fromkeys((*left.required, name)))
+            yield from _objects(replace(left, required=required, objects=(*left.objects, here)), is_closed)
+    if not is_closed(shape):
+        for blocks in _with(left.extra_blocks, some.schema):
+            yield from _objects(replace(left, extra_blocks=blocks), is_closed)
+
+
+def _with(blocks: Blocks, schema: Schema) -> Iterator[Blocks]:
+    """One more obligation: in one of the blocks, or in a block of its own."""
+    for at, block in enumerate(blocks):
+        yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])
+    yield (*blocks, (schema,))
