@@ -332,6 +332,39 @@ int64_t CompletionFinder::distance(int32_t state) {
   return completion(state).total;
 }
 
+// The most tokens to the end of the frame after a token that stays in it; INT64_MAX where that is not known cheaply.
+int64_t CompletionFinder::most_inside(const Thread& t, TokenTable& table) {
+  const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
+  // A relative table knows no bounds. Where a token may come near the upper one, any of the threads after it may be the
+  // only one that is left: the farthest of them counts.
+  const bool near = table.relative && rule.max >= 0 && t.reg + table.furthest > rule.max;
+  std::atomic<int64_t>& kept = near ? table.most_left_near_bound : table.most_left;
+  int64_t most = kept.load(std::memory_order_relaxed);
+  if (most >= 0) return most;
+  most = 0;
+  int32_t last = -1;
+  masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t, int32_t after) {
+    if (after == last || most == INT64_MAX) return;
+    last = after;
+    most = std::max(most, near ? farthest(after) : completion(after).total);
+  });
+  kept.store(most, std::memory_order_relaxed);
+  return most;
+}
+
+// The distance of the farthest thread of a state under kFree; INT64_MAX where frames are open inside, whose returns may
+// unite several counts.
+int64_t CompletionFinder::farthest(int32_t state) {
+  int64_t most = 0;
+  const Config& c = arena_.config(state);
+  for (int32_t i = 0; i < c.count; ++i) {
+    if (c.threads[i].pos == kExit) continue;
+    if (c.threads[i].ret != kFree) return INT64_MAX;
+    most = std::max(most, completion(arena_.intern({c.threads[i]}, false)).total);
+  }
+  return most;
+}
+
 int64_t CompletionFinder::reach(int32_t state) {
   Config& c = arena_.config(state);
   int64_t known = c.reach.load(std::memory_order_relaxed);
@@ -346,21 +379,10 @@ int64_t CompletionFinder::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Rule& rule = grammar_.rules[p.rule];
-    // Relative tables know no bounds: what they say holds where no token comes near one.
-    const bool near = t.reg < rule.min || (rule.max >= 0 && t.reg + table.furthest > rule.max);
-    if (table.overflow || (table.relative && near)) {
+    int64_t inside = table.overflow || (table.relative && t.reg < rule.min) ? INT64_MAX : most_inside(t, table);
+    if (inside == INT64_MAX) {
       most = INT64_MAX;
       break;
-    }
-    int64_t inside = table.most_left.load(std::memory_order_relaxed);
-    if (inside < 0) {
-      inside = 0;
-      int32_t last = -1;
-      masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t, int32_t after) {
-        if (after != last) inside = std::max(inside, completion(after).total);
-        last = after;
-      });
-      table.most_left.store(inside, std::memory_order_relaxed);
     }
     most = std::max(most, inside + completion(t.ret).total);
     masks_.each_remainder(t, table, [&](int32_t, int32_t after) { most = std::max(most, distance(after)); });

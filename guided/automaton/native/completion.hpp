@@ -62,6 +62,8 @@ class CompletionFinder {
   bool ends_token(int32_t node) const;
   int64_t cost_after(const Completion& c, size_t i) const;
   void spell(Completion& c);
+  int64_t most_inside(const Thread& thread, TokenTable& table);
+  int64_t farthest(int32_t state);
 
   MaskBuilder& masks_;
   Arena& arena_;

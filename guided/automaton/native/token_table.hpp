@@ -51,7 +51,8 @@ struct TokenTable {
   int32_t furthest = 0;   // largest count in any label or remainder
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  std::atomic<int64_t> most_left{-1};  // most tokens to finish the frame after a token that stays (see completion.hpp)
+  // Most tokens to finish the frame after a token that stays (see completion.hpp).
+  std::atomic<int64_t> most_left{-1}, most_left_near_bound{-1};
   size_t bytes() const;
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
