@@ -27,6 +27,10 @@ def _object(draw, inner):
         schema["required"] = draw(st.lists(st.sampled_from((*KEYS, "z")), unique=True, max_size=2))
     if draw(st.booleans()):
         schema["additionalProperties"] = draw(st.booleans() | inner)
+    if draw(st.integers(0, 3)) == 0:
+        schema["patternProperties"] = draw(st.dictionaries(st.sampled_from(PATTERNS), inner, min_size=1, max_size=2))
+    if draw(st.integers(0, 4)) == 0:
+        schema["propertyNames"] = draw(inner)
     for keyword in ("minProperties", "maxProperties"):
         if draw(st.integers(0, 4)) == 0:
             schema[keyword] = draw(st.integers(0, 3))

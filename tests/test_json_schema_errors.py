@@ -8,7 +8,6 @@ from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
 
 _TYPES = "one of null, boolean, number, string, array, object, integer"
-_CLOSE = "name the properties, with additionalProperties: false"
 _PAIR = "write characters above U+FFFF as a pair of escapes"
 _NONE = "no JSON value satisfies the schema: "
 _LOOP = "a recursive reference must stand in a member or an item"
@@ -112,10 +111,15 @@ ROWS = [
     ('{"type": "array", "uniqueItems": true}', UnsupportedError, "the keyword 'uniqueItems' is not enforced yet",
      "/uniqueItems", "bound the number of items with maxItems, and check the result for repetitions",
      '"uniqueItems": true'),
-    ('{"propertyNames": {"maxLength": 3}}', UnsupportedError, "the keyword 'propertyNames' is not enforced yet",
-     "/propertyNames", _CLOSE, '"propertyNames": {"maxLength": 3}'),
-    ('{"patternProperties": {"^a": {}}}', UnsupportedError, "the keyword 'patternProperties' is not enforced yet",
-     "/patternProperties", _CLOSE, '"patternProperties": {"^a": {}}'),
+    ('{"propertyNames": 3}', SpecError, "a schema is an object or a boolean, this is a number", "/propertyNames", "",
+     '"propertyNames": 3'),
+    ('{"propertyNames": {"maxLength": 3}, "required": ["abcd"], "type": "object"}', SpecError,
+     "no JSON value satisfies the schema: the required member 'abcd' has a name that is not allowed", "", "",
+     '{"propertyNames": {"maxLength": 3}, "required": ["abcd"], "type": "object"}'),
+    ('{"patternProperties": 3}', SpecError, "patternProperties must be an object of schemas", "/patternProperties", "",
+     '"patternProperties": 3'),
+    ('{"patternProperties": {"^a": 3}}', SpecError, "a schema is an object or a boolean, this is a number",
+     "/patternProperties/^a", "", '"^a": 3'),
     ('{"dependentRequired": {"a": 3}}', SpecError, "dependentRequired must list names for 'a'", "/dependentRequired/a",
      "", '"a": 3'),
     ('{"dependentRequired": 3}', SpecError, "dependentRequired must be an object", "/dependentRequired", "",

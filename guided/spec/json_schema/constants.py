@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import any_order, array_body, declared_order
-from guided.spec.json_schema.expand import Goal, item_goal, member_goal
+from guided.spec.json_schema.expand import Goal, item_goal
 from guided.spec.json_schema.numbers import number_constant
-from guided.spec.json_schema.obligations import Blocks
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape, Window
 from guided.spec.json_schema.spelling import MINIMAL_STRING, quoted, quoted_text
@@ -28,6 +27,7 @@ __all__ = ["Constants"]
 
 _DEEP = 8
 _Place = TypeVar("_Place")
+_Asked = TypeVar("_Asked")
 
 
 class Constants:
@@ -118,11 +118,13 @@ class Constants:
             out.append(node)
         return out
 
-    def _choices(self, places: Iterable[_Place], blocks: Blocks) -> Iterator[dict[_Place, tuple[Schema, ...]]]:
+    def _choices(
+        self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
+    ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
         """Each way to give every block a place, as what the places must satisfy."""
         every = list(places)
         for chosen in product(range(len(every)), repeat=len(blocks)):
-            asked: dict[_Place, tuple[Schema, ...]] = {}
+            asked: dict[_Place, tuple[_Asked, ...]] = {}
             for at, number in enumerate(chosen):
                 asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
             yield asked
@@ -130,10 +132,21 @@ class Constants:
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None
+        expander = self._lowering.expander
         declared = {*shape.properties(), *shape.required}
+        others = [name for name in value if name not in declared]
+        if not all(expander.keys.has(names, name) for names in shape.names for name in value):
+            return None
+        if others and expander.is_closed(shape):
+            return None
         cases: list[Node] = []
-        for chosen in self._choices((name for name in value if name not in declared), shape.extra_blocks):
-            goals = ((*member_goal(shape, name), *chosen.get(name, ())) for name in value)
+        for chosen in self._choices(others, shape.extra_blocks):
+            if not all(expander.keys.has(some.keys, name) for name, asked in chosen.items() for some in asked):
+                continue
+            goals = (
+                (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
+                for name in value
+            )
             members = self._literals(zip(value.values(), goals, strict=True), level, nested)
             if members is not None:
                 cases.append(self._members(value, members, level))

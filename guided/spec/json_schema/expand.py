@@ -9,21 +9,27 @@ apply to one value, bounded by `Limits.nodes`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeAlias
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
 from guided.limits import Limits
+from guided.spec.json_schema.keys import Keys
 from guided.spec.json_schema.keywords import is_annotation
 from guided.spec.json_schema.obligations import obliged
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.json_schema.spelling import any_text, sized
 from guided.spec.json_schema.values import json_type
 
-__all__ = ["Expander", "Expansion", "Goal", "additional_goal", "item_goal", "member_goal"]
+__all__ = ["Expander", "Expansion", "Goal", "item_goal"]
 
+_MOST_SOURCES = 6
 _STEP = 100  # what a branch of a disjunctive normal form counts for, in nodes
 
 Goal: TypeAlias = tuple[Schema, ...]
@@ -38,6 +44,18 @@ class Expansion:
     reasons: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KeyClass:
+    """Names that the same sources speak of: those in all of `names`.
+
+    `blocks`: for each block what it asks of a member; None where it asks for other names.
+    """
+
+    names: tuple[Node, ...]
+    schemas: tuple[Schema, ...]
+    blocks: tuple[tuple[Schema, ...] | None, ...]
+
+
 class Expander:
     """Expands goals of one library, each once."""
 
@@ -45,6 +63,7 @@ class Expander:
         self._reader, self._options, self._limits = reader, options, limits
         self._done: dict[Goal, Expansion] = {}
         self._acyclic: set[Schema] = set()
+        self.keys = Keys(self.strings)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The conjunction in its normal form; a schema that is only a `$ref` stands for its target."""
@@ -132,7 +151,9 @@ class Expander:
         """The shape as a union without `some_items` and `some_members`; and why, where that is empty."""
         out: list[Shape] = []
         why = ""
-        for case in obliged(shape, self.is_closed) if shape.some_items or shape.some_members else (shape,):
+        for case in (
+            obliged(shape, self.is_closed, self.keys.has) if shape.some_items or shape.some_members else (shape,)
+        ):
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
@@ -172,8 +193,10 @@ class Expander:
     def _object_problem(self, shape: Shape) -> str:
         declared = shape.properties()
         for name in shape.required:
-            if any(schema.value is False for schema in member_goal(shape, name)):
+            if any(schema.value is False for schema in self.member(shape, name)):
                 return f"the required member {name!r} is not allowed"
+            if not all(self.keys.has(names, name) for names in shape.names):
+                return f"the required member {name!r} has a name that is not allowed"
             if name not in declared and self.is_closed(shape):
                 return f"the required member {name!r} is not declared, and additional ones are not allowed"
         if shape.members.high is not None and len(shape.required) > shape.members.high:
@@ -181,12 +204,73 @@ class Expander:
         return _window_problem(shape.members, "number of members")
 
     def is_closed(self, shape: Shape) -> bool:
-        """Whether members that no part declares are forbidden, by a schema or by the option."""
-        if any(schema.value is False for schema in additional_goal(shape)):
-            return True
+        """Whether members that no part declares or matches are forbidden, by a schema or by the option."""
+        for part in shape.objects:
+            if not part.patterns and part.additional is not None and part.additional.value is False:
+                return True
+        return self._closed_by_option(shape) and not any(part.patterns for part in shape.objects)
+
+    def _closed_by_option(self, shape: Shape) -> bool:
         if self._options.additional_properties is not False or not shape.speaks_of_objects or shape.values is not None:
             return False
         return all(part.additional is None for part in shape.objects)
+
+    def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
+        """The schemas for the member `name`."""
+        out: list[Schema | None] = []
+        for part in shape.objects:
+            found = [part.properties[name]] if name in part.properties else []
+            found += [schema for source, schema in part.patterns if self.keys.has(source, name)]
+            out += found or [part.additional]
+        return tuple(schema for schema in out if schema is not None)
+
+    def others(self, shape: Shape) -> Iterator[KeyClass]:
+        """The classes of names that no part declares, and the schemas for their members."""
+        spoken = (source for part in shape.objects for source, _ in part.patterns)
+        asked = (some.keys for block in shape.extra_blocks for some in block)
+        sources = list({id(source): source for source in (*spoken, *asked)}.values())
+        if len(sources) > _MOST_SOURCES:
+            raise UnsupportedError(
+                f"more than {_MOST_SOURCES} patterns of names apply to one object",
+                pointer=shape.objects[0].patterns[0][1].where if shape.objects[0].patterns else "",
+                hint="join patterns whose members have the same schema",
+            )
+        allowed = tuple(self.keys.language(names) for names in shape.names)
+        for chosen in product((True, False), repeat=len(sources)):
+            inside = [source for source, is_in in zip(sources, chosen, strict=True) if is_in]
+            ids = {id(source) for source in inside}
+            schemas: list[Schema | None] = []
+            matched = False
+            for part in shape.objects:
+                found = [schema for source, schema in part.patterns if id(source) in ids]
+                matched = matched or bool(found)
+                schemas += found or [part.additional]
+            if self._closed_by_option(shape) and not matched:
+                continue
+            language = [self.keys.language(source) for source in inside]
+            without: list[Node] = [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
+            blocks = tuple(
+                tuple(some.schema for some in block if some.schema is not None)
+                if all(id(some.keys) in ids for some in block)
+                else None
+                for block in shape.extra_blocks
+            )
+            known = tuple(schema for schema in schemas if schema is not None)
+            yield KeyClass((*allowed, *language, *without), known, blocks)
+
+    def strings(self, schema: Schema) -> Node:
+        """The decoded strings that satisfy a schema."""
+        parts: list[Node] = []
+        goal = self.goal((schema,))
+        for shape in () if any(one.value is False for one in goal) else self.expand(goal).shapes:
+            if "string" not in shape.types:
+                continue
+            content: list[Node] = [*shape.patterns]
+            if shape.values is not None:
+                content.append(Alt(tuple(Text(value) for value in shape.values if isinstance(value, str))))
+            every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            parts.append(sized(every, shape.length.low, shape.length.high))
+        return EMPTY if not parts else parts[0] if len(parts) == 1 else Alt(tuple(parts))
 
 
 def _is_alias(schema: Schema) -> bool:
@@ -213,21 +297,6 @@ def _endless(schema: Schema) -> SpecError:
         "the schema refers to itself without end", pointer=schema.where,
         hint="a recursive reference must stand in a member or an item",
     )  # fmt: skip
-
-
-def member_goal(shape: Shape, name: str) -> tuple[Schema, ...]:
-    """The schemas for the member `name`."""
-    out = []
-    for part in shape.objects:
-        found = part.properties.get(name, part.additional)
-        if found is not None:
-            out.append(found)
-    return tuple(out)
-
-
-def additional_goal(shape: Shape) -> tuple[Schema, ...]:
-    """The schemas for members that no part declares."""
-    return tuple(part.additional for part in shape.objects if part.additional is not None)
 
 
 def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:

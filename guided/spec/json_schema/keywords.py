@@ -79,10 +79,8 @@ KEYWORDS: dict[str, Keyword] = {
     "minContains": Keyword(_A, since="2019-09"),
     "maxContains": Keyword(_A, since="2019-09"),
     "uniqueItems": Keyword(_R, hint="bound the number of items with maxItems, and check the result for repetitions"),
-    "propertyNames": Keyword(
-        _R, Holds.SCHEMA, since="draft6", hint="name the properties, with additionalProperties: false"
-    ),
-    "patternProperties": Keyword(_R, Holds.MAP, hint="name the properties, with additionalProperties: false"),
+    "propertyNames": Keyword(_E, Holds.SCHEMA, since="draft6"),
+    "patternProperties": Keyword(_E, Holds.MAP),
     "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7"),
     "dependentRequired": Keyword(_E, since="2019-09"),
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Member, Node, Permutation, Ref, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema.constants import Constants
 from guided.spec.json_schema.containers import any_order, array_body, array_with, declared_order, declared_then
-from guided.spec.json_schema.expand import Expander, Goal, additional_goal, item_goal, member_goal
+from guided.spec.json_schema.expand import Expander, Goal, KeyClass, item_goal
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import unproductive
-from guided.spec.json_schema.resolve import Library
+from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, Shape, Window
 from guided.spec.json_schema.spelling import (
     JSON_STRING,
@@ -59,6 +60,7 @@ class Lowering:
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self._reasons: list[tuple[str, str]] = []
         self._nested: set[Goal] = set()
+        self._kept: list[object] = []  # keeps alive what is known by its id
 
     def grammar(self) -> Grammar:
         """The whole grammar; SpecError where no value satisfies the schema."""
@@ -218,20 +220,12 @@ class Lowering:
         required = set(shape.required)
         closed = self.expander.is_closed(shape)
         for name in names:
-            goal = self.expander.goal(member_goal(shape, name))
+            goal = self.expander.goal(self.expander.member(shape, name))
+            if not all(self.expander.keys.has(allowed, name) for allowed in shape.names):
+                continue
             if not any(schema.value is False for schema in goal):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
-        extra, some = None, []
-        if not closed:
-            key = quoted(other_than(tuple(names), self.options.max_string), self.encoding)
-            key_rule = self.rule(
-                ("key", tuple(names)), "json key" if not names else f"other key of #{where}", where, lambda: key
-            )
-            goal = self.expander.goal(additional_goal(shape))
-            extra = Seq((key_rule, self.layout.colon, self.value(goal, level + 1)))
-            for block in shape.extra_blocks:
-                goal = self.expander.goal((*additional_goal(shape), *block))
-                some.append(Seq((key_rule, self.layout.colon, self.value(goal, level + 1))))
+        extra, some = (None, []) if closed else self._others(shape, tuple(names), where, level)
         may_be_empty = not shape.required and shape.members.low == 0 and not some
         window, cap = shape.members, self.options.max_items
         if extra is None and window.low > len(fields):
@@ -248,6 +242,29 @@ class Lowering:
             else:
                 body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
         return self.layout.wrap("{}", body, may_be_empty, level)
+
+    def _others(self, shape: Shape, names: tuple[str, ...], where: str, level: int) -> tuple[Node | None, list[Node]]:
+        """A member that no part declares; and for each of the shape's blocks one that satisfies it."""
+        members: list[Node] = []
+        some: list[list[Node]] = [[] for _ in shape.extra_blocks]
+        for one in self.expander.others(shape):
+            spelled = And((*one.names, other_than(names, self.options.max_string)))
+            content = spelled if one.names else other_than(names, self.options.max_string)
+            label = "json key" if not names and not one.names else f"other key of #{where}"
+            key_id = ("key", names, tuple(map(id, one.names))) if one.names else ("key", names)
+            key = self.rule(key_id, label, where, partial(quoted, content, self.encoding))
+            self._kept.append(one)
+            for goal, out in ((one.schemas, members), *self._asked(one, some)):
+                normal = self.expander.goal(goal)
+                if not any(schema.value is False for schema in normal):
+                    out.append(Seq((key, self.layout.colon, self.value(normal, level + 1))))
+        extra = None if not members else members[0] if len(members) == 1 else Alt(tuple(members))
+        return extra, [Alt(tuple(nodes)) for nodes in some]
+
+    def _asked(self, one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+        for block, out in zip(one.blocks, some, strict=True):
+            if block is not None:
+                yield (*one.schemas, *block), out
 
     def _refuse_counted(self, where: str, window: Window, cap: int | None) -> None:
         if window != Window() or cap is not None:

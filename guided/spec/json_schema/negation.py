@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Alt, Not, Text
+from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import (
@@ -95,9 +96,11 @@ class Negation:
             yield Shape(types=("object",), objects=(ObjectPart({name: self.nothing(at)}, None),))
         for part_ in shape.objects:
             yield from self._object(part_)
+        for names in shape.names:
+            yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(self.of(names),)), None),))
         for some_ in shape.some_members:
-            rest = ObjectPart(dict.fromkeys(sorted(some_.names)), self.of(some_.schema))
-            yield Shape(types=("object",), objects=(rest,))
+            other = self.nothing(at) if some_.schema is None else self.of(some_.schema)
+            yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
 
     def _array(self, part: ArrayPart) -> Iterator[Shape]:
         for index, item in enumerate(part.prefix):
@@ -111,10 +114,13 @@ class Negation:
         for name, member in part.properties.items():
             if member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
+        for source, member in part.patterns:
+            if (other := self.of(member)).value is not False:
+                yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(source,)), other),))
         if part.additional is not None and (other := self.of(part.additional)).value is not False:
             declared = ObjectPart(dict.fromkeys(part.properties), None)
-            some = SomeMember(frozenset(part.properties), other)
-            yield Shape(types=("object",), objects=(declared,), some_members=(some,))
+            keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
+            yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
 
     def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
         """What is none of the values, type by type; containers differ in a part of them."""

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
-from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.shape import ArrayPart, ObjectPart, Shape, Window
 
-__all__ = ["Blocks", "obliged"]
+__all__ = ["obliged"]
 
-Blocks = tuple[tuple[Schema, ...], ...]
+_Asked = TypeVar("_Asked")
 
 
-def obliged(shape: Shape, is_closed: Callable[[Shape], bool]) -> Iterator[Shape]:
-    """The shapes that together are `shape`."""
+def obliged(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:
+    """The shapes that together are `shape`; `has` says whether a set of names has a name."""
     rest = tuple(name for name in shape.types if name not in ("array", "object"))
     plain = replace(shape, some_items=(), some_members=())
     others = rest + tuple(
@@ -33,7 +34,7 @@ def obliged(shape: Shape, is_closed: Callable[[Shape], bool]) -> Iterator[Shape]
     if "array" in shape.types and shape.some_items:
         yield from _arrays(replace(plain, types=("array",), some_items=shape.some_items))
     if "object" in shape.types and shape.some_members:
-        yield from _objects(replace(plain, types=("object",), some_members=shape.some_members), is_closed)
+        yield from _objects(replace(plain, types=("object",), some_members=shape.some_members), is_closed, has)
 
 
 def _arrays(shape: Shape) -> Iterator[Shape]:
@@ -54,22 +55,22 @@ def _arrays(shape: Shape) -> Iterator[Shape]:
         yield from _arrays(replace(left, rest_blocks=blocks))
 
 
-def _objects(shape: Shape, is_closed: Callable[[Shape], bool]) -> Iterator[Shape]:
+def _objects(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:
     if not shape.some_members:
         yield shape
         return
     some, left = shape.some_members[0], replace(shape, some_members=shape.some_members[1:])
     for name in dict.fromkeys((*shape.properties(), *shape.required)):
-        if name not in some.names:
-            here = ObjectPart({name: some.schema}, None)
+        if has(some.keys, name):
             required = tuple(dict.fromkeys((*left.required, name)))
-            yield from _objects(replace(left, required=required, objects=(*left.objects, here)), is_closed)
+            objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
+            yield from _objects(replace(left, required=required, objects=objects), is_closed, has)
     if not is_closed(shape):
-        for blocks in _with(left.extra_blocks, some.schema):
-            yield from _objects(replace(left, extra_blocks=blocks), is_closed)
+        for blocks in _with(left.extra_blocks, some):
+            yield from _objects(replace(left, extra_blocks=blocks), is_closed, has)
 
 
-def _with(blocks: Blocks, schema: Schema) -> Iterator[Blocks]:
+def _with(blocks: tuple[tuple[_Asked, ...], ...], schema: _Asked) -> Iterator[tuple[tuple[_Asked, ...], ...]]:
     """One more obligation: in one of the blocks, or in a block of its own."""
     for at, block in enumerate(blocks):
         yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])

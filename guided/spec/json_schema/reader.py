@@ -14,10 +14,11 @@ from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema.disjoint import Disjoint
+from guided.spec.json_schema.effect import check_foreign, has_no_effect
 from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
-from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
+from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, SomeItem, Window
 from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
@@ -65,14 +66,16 @@ class Reader:
                 continue
             try:
                 if not schema.known(keyword):
-                    _check_foreign(schema, keyword)
+                    check_foreign(schema, keyword)
                 elif keyword in _GROUPS:
                     groups += _GROUPS[keyword](self, schema)
                 elif keyword in _SHAPES:
                     shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
-                elif KEYWORDS[keyword].status is Status.REFUSED and not _has_no_effect(schema, keyword):
+                elif KEYWORDS[keyword].status is Status.REFUSED and not has_no_effect(schema, keyword):
                     reason = f"the keyword {keyword!r} is not enforced yet"
                     raise UnsupportedError(reason, pointer=schema.at(keyword), hint=KEYWORDS[keyword].hint)
+                else:
+                    assert KEYWORDS[keyword].status is not Status.ENFORCED, keyword
             except (SpecError, UnsupportedError) as problem:
                 if problems is None:
                     raise
@@ -216,14 +219,18 @@ class Reader:
         pattern, pointer = _value(schema, keyword), schema.at(keyword)
         if not isinstance(pattern, str):
             raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
+        return Shape(patterns=(self._parsed(pattern, pointer, "pattern"),))
+
+    def _parsed(self, pattern: str, pointer: str, keyword: str) -> Node:
+        """The strings in which a pattern is found; problems point into the pattern."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
-            return Shape(patterns=(parse(pattern, self._limits),))
+            return parse(pattern, self._limits)
         except SpecError as error:
-            raise SpecError(f"pattern: {error.message}", text=error.text, span=error.span, hint=error.hint,
+            raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
                             pointer=pointer) from None  # fmt: skip
         except UnsupportedError as error:
-            raise UnsupportedError(f"pattern: {error.reason}", text=error.text, span=error.span, hint=error.hint,
+            raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
                                    pointer=pointer) from None  # fmt: skip
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
@@ -280,7 +287,7 @@ class Reader:
         return window.low if keyword.startswith("min") else window.high
 
     def _members(self, schema: Schema, keyword: str) -> Shape:
-        """`properties` and `additionalProperties` together, on the first of them that stands in the schema."""
+        """`properties`, `patternProperties` and `additionalProperties` together, on the first that stands there."""
         value = schema.value
         assert isinstance(value, dict)
         if keyword != next(name for name in value if name in _MEMBERS):
@@ -291,10 +298,21 @@ class Reader:
         for name in named:
             _check_texts(name, schema.at("properties"))
         properties = {name: self.library.child(schema, "properties", name) for name in named}
+        matched = value.get("patternProperties", {})
+        if not isinstance(matched, dict):
+            raise SpecError("patternProperties must be an object of schemas", pointer=schema.at("patternProperties"))
+        patterns = []
+        for pattern in matched:
+            source = self._parsed(pattern, schema.at("patternProperties", pattern), "patternProperties")
+            patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
         additional = None
         if "additionalProperties" in value:
             additional = self.library.child(schema, "additionalProperties")
-        return Shape(objects=(ObjectPart(properties, additional),), speaks_of_objects=True)
+        return Shape(objects=(ObjectPart(properties, additional, tuple(patterns)),), speaks_of_objects=True)
+
+    def _property_names(self, schema: Schema, keyword: str) -> Shape:
+        inner = self.library.child(schema, keyword)
+        return ANYTHING if inner.value is True else Shape(names=(inner,), speaks_of_objects=True)
 
     def _required(self, schema: Schema, keyword: str) -> Shape:
         names = _value(schema, keyword)
@@ -345,30 +363,6 @@ def _check_texts(value: Json, pointer: str) -> None:
             stack.extend(item.values())
 
 
-def _check_foreign(schema: Schema, keyword: str) -> None:
-    """A keyword of another draft has no effect, if the draft was named and the keyword is not one that it dropped."""
-    draft, known = schema.document.draft, KEYWORDS[keyword]
-    if known.status is Status.ANNOTATION:
-        return
-    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
-    if dropped or not schema.document.declared:
-        assumed = "" if schema.document.declared else ", which is assumed without $schema"
-        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
-        raise UnsupportedError(
-            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
-        )
-
-
-def _has_no_effect(schema: Schema, keyword: str) -> bool:
-    """Whether this use of a keyword allows every value."""
-    value = _value(schema, keyword)
-    if keyword == "uniqueItems":
-        return value is False
-    if keyword == "patternProperties":
-        return value == {}
-    return value is True and keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
-
-
 def _types(names: Collection[Json]) -> Shape:
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
@@ -387,7 +381,7 @@ def _any_pattern(pattern: str, limits: Limits) -> Node:
 _SHORT = 200
 _ONE_TYPE = {name: _types((name,)) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
-_MEMBERS = ("properties", "additionalProperties")
+_MEMBERS = ("properties", "patternProperties", "additionalProperties")
 
 _GROUPS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
     "$ref": Reader._ref,
@@ -410,6 +404,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "contains": Reader._contains,
     "multipleOf": Reader._multiple_of,
     "required": Reader._required,
+    "propertyNames": Reader._property_names,
     **dict.fromkeys(
         ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), Reader._window
     ),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from guided.grammar.ir import Node
+from guided.spec.json_schema.keys import KeySet, Source
 from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.values import Json, canonical
@@ -68,18 +69,22 @@ class SomeItem:
 
 @dataclass(frozen=True, slots=True)
 class SomeMember:
-    """At least one member whose name is not in `names` satisfies `schema`."""
+    """At least one member whose name is in `keys` satisfies `schema` (None: any value)."""
 
-    names: frozenset[str]
-    schema: Schema
+    keys: KeySet
+    schema: Schema | None
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPart:
-    """Schemas of named members, and of all others (None: the schema does not say)."""
+    """Schemas of named members, of those whose names a source speaks of, and of all others.
+
+    None: the schema does not say.
+    """
 
     properties: Mapping[str, Schema | None]
     additional: Schema | None
+    patterns: tuple[tuple[Source, Schema], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +99,14 @@ class Shape:
     items: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
     members: Window = _ANY_COUNT
+    names: tuple[Schema, ...] = ()
     required: tuple[str, ...] = ()
     objects: tuple[ObjectPart, ...] = ()
     speaks_of_objects: bool = False
     some_items: tuple[SomeItem, ...] = ()
     some_members: tuple[SomeMember, ...] = ()
     rest_blocks: tuple[tuple[Schema, ...], ...] = ()
-    extra_blocks: tuple[tuple[Schema, ...], ...] = ()
+    extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
     """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
     part declares, that satisfies all of it."""
 
@@ -117,6 +123,7 @@ class Shape:
             items=self.items.meet(other.items),
             arrays=self.arrays + other.arrays,
             members=self.members.meet(other.members),
+            names=tuple(dict.fromkeys(self.names + other.names)),
             required=tuple(dict.fromkeys(self.required + other.required)),
             objects=self.objects + other.objects,
             speaks_of_objects=self.speaks_of_objects or other.speaks_of_objects,

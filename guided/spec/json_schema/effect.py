@@ -1,0 +1,33 @@
+"""Whether a keyword has an effect where it stands: it may be of another draft, or allow every value."""
+
+from __future__ import annotations
+
+from guided.errors import UnsupportedError
+from guided.spec.json_schema.keywords import KEYWORDS, Status
+from guided.spec.json_schema.options import DRAFTS
+from guided.spec.json_schema.resolve import Schema
+
+__all__ = ["check_foreign", "has_no_effect"]
+
+
+def check_foreign(schema: Schema, keyword: str) -> None:
+    """A keyword of another draft has no effect, if the draft was named and the keyword is not one that it dropped."""
+    draft, known = schema.document.draft, KEYWORDS[keyword]
+    if known.status is Status.ANNOTATION:
+        return
+    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
+    if dropped or not schema.document.declared:
+        assumed = "" if schema.document.declared else ", which is assumed without $schema"
+        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
+        raise UnsupportedError(
+            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+        )
+
+
+def has_no_effect(schema: Schema, keyword: str) -> bool:
+    """Whether this use of a keyword allows every value."""
+    assert isinstance(schema.value, dict)
+    value = schema.value[keyword]
+    if keyword == "uniqueItems":
+        return value is False
+    return value is True and keyword in ("unevaluatedItems", "unevaluatedProperties")

@@ -1,0 +1,87 @@
+"""Sets of member names. In: patterns, schemas of names, and sets of names. Out: languages as IR, and membership.
+
+A *source* says which names are meant: an IR node (of a pattern), a schema (of `propertyNames`: the strings that satisfy
+it), or a `KeySet` made of these. Names that no part of a schema declares fall into *classes*, one for each combination
+of the sources that speak of them; a class that has no name is left to the core, which drops what generates nothing.
+Cost: a name is matched once per source, by derivatives; classes double with each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from guided.errors import UnsupportedError
+from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.spelling import any_text
+from guided.spec.regex.terms import Terms, TooLarge
+
+__all__ = ["KeySet", "Keys", "Source"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeySet:
+    """The names in all of `within`, in none of `without`, and not among `names`."""
+
+    within: tuple[Source, ...] = ()
+    without: tuple[Source, ...] = ()
+    names: frozenset[str] = frozenset()
+
+
+Source: TypeAlias = "Node | Schema | KeySet"
+
+
+class Keys:
+    """Answers for one compilation; `strings` gives the language of the strings that satisfy a schema."""
+
+    def __init__(self, strings: Callable[[Schema], Node]) -> None:
+        self._strings = strings
+        self._languages: dict[int, tuple[Source, Node]] = {}
+        self._known: dict[tuple[int, str], bool] = {}
+        self._terms = Terms()
+
+    def language(self, source: Source) -> Node:
+        """Decoded names."""
+        if isinstance(source, Schema):
+            found = self._languages.get(id(source))
+            if found is None:
+                found = self._languages[id(source)] = (source, self._strings(source))
+            return found[1]
+        if isinstance(source, KeySet):
+            inside = [self.language(part) for part in source.within]
+            outside: list[Node] = [Not(self.language(part)) for part in source.without]
+            if source.names:
+                outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
+            parts = (*inside, *outside)
+            return And(parts) if parts else any_text()
+        return source
+
+    def has(self, source: Source, name: str) -> bool:
+        """Whether the source speaks of this name."""
+        if isinstance(source, KeySet):
+            return (
+                name not in source.names
+                and all(self.has(part, name) for part in source.within)
+                and not any(self.has(part, name) for part in source.without)
+            )
+        key = (id(source), name)
+        if key not in self._known:
+            self._languages.setdefault(id(source), (source, self.language(source)))  # keeps the source, and so its id
+            self._known[key] = self._matches(self.language(source), name)
+        return self._known[key]
+
+    def _matches(self, language: Node, name: str) -> bool:
+        if language == EMPTY:
+            return False
+        try:
+            term = self._terms.read(language)
+            for char in name:
+                term = self._terms.derive(term, ord(char))
+            return bool(self._terms.nullable[term])
+        except TooLarge:
+            raise UnsupportedError(
+                f"whether the name {name[:40]!r} matches a pattern of names takes too many steps to decide",
+                hint="simplify the pattern",
+            ) from None
