@@ -77,6 +77,8 @@ _names = st.sampled_from((*KEYS, "z"))
 def _combined(draw, inner):
     """Applicators with siblings."""
     schema = dict(draw(inner)) if draw(st.booleans()) else {}
+    if draw(st.integers(0, 4)) == 0:
+        schema[draw(st.sampled_from(["unevaluatedProperties", "unevaluatedItems"]))] = draw(st.booleans() | inner)
     kind = draw(st.sampled_from(["anyOf", "allOf", "oneOf", "$ref", "untyped", "not", "if", "contains", "dependent"]))
     if kind == "untyped":
         schema.pop("type", None)

@@ -84,10 +84,8 @@ KEYWORDS: dict[str, Keyword] = {
     "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7"),
     "dependentRequired": Keyword(_E, since="2019-09"),
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
-    "unevaluatedItems": Keyword(_R, Holds.SCHEMA, since="2019-09", hint="use items next to prefixItems"),
-    "unevaluatedProperties": Keyword(
-        _R, Holds.SCHEMA, since="2019-09", hint="use additionalProperties next to properties"
-    ),
+    "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),
+    "unevaluatedProperties": Keyword(_E, Holds.SCHEMA, since="2019-09"),
     "$dynamicRef": Keyword(_R, since="2020-12", hint="use $ref"),
     "$recursiveRef": Keyword(_R, since="2019-09", until="2019-09", hint='use $ref: "#"'),
     "$defs": Keyword(_A, Holds.MAP),

@@ -13,15 +13,18 @@ from functools import lru_cache
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
+from guided.spec.json_schema.applicators import APPLICATORS
 from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.effect import check_foreign, has_no_effect
+from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, SomeItem, Window
-from guided.spec.json_schema.values import Decimal10, Json, canonical, is_text
+from guided.spec.json_schema.unevaluated import Unevaluated
+from guided.spec.json_schema.values import Decimal10, Json, canonical, check_texts
 from guided.spec.regex import parse_regex
 
 __all__ = ["Reader", "Reading"]
@@ -44,7 +47,8 @@ class Reader:
         self.library, self.options, self._limits = library, options, limits
         self._read: dict[Schema, Reading] = {}
         self.negation = Negation(self.read, Reading)
-        self._disjoint = Disjoint(self.read)
+        self.disjoint = Disjoint(self.read)
+        self.unevaluated = Unevaluated(lambda schema: evaluation(self, schema), self.negation, limits.nodes)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
         """The reading of a schema; raises the first problem, or appends all of them to `problems`."""
@@ -67,8 +71,8 @@ class Reader:
             try:
                 if not schema.known(keyword):
                     check_foreign(schema, keyword)
-                elif keyword in _GROUPS:
-                    groups += _GROUPS[keyword](self, schema)
+                elif keyword in APPLICATORS:
+                    groups += APPLICATORS[keyword](self, schema)
                 elif keyword in _SHAPES:
                     shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
                 elif KEYWORDS[keyword].status is Status.REFUSED and not has_no_effect(schema, keyword):
@@ -82,64 +86,9 @@ class Reader:
                 problems.append(problem)
         return Reading(shape, tuple(groups))
 
-    # --- groups
-
-    def _ref(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        return [(self.library.resolve(schema, _value(schema, "$ref")),)]
-
-    def _all_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        return [(branch,) for branch in self._branches(schema, "allOf")]
-
-    def _any_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        return [self._branches(schema, "anyOf")]
-
-    def _one_of(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        """Exactly one: each branch without those others that it may overlap."""
-        branches = self._branches(schema, "oneOf")
-        cases = []
-        for branch in branches:
-            others = [other for other in branches if other is not branch and not self._disjoint(branch, other)]
-            without = ((self.negation.of(other),) for other in others)
-            cases.append(self.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
-        return [tuple(cases)]
-
-    def _not(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        return [(self.negation.of(self.library.child(schema, "not")),)]
-
-    def _if(self, schema: Schema) -> list[tuple[Schema, ...]]:
-        """(if and then) or (not if, and else)."""
-        if not (schema.known("then") or schema.known("else")):
-            return []
-        condition = self.library.child(schema, "if")
-        cases = []
-        for name, holds in (("then", condition), ("else", self.negation.of(condition))):
-            more = ((self.library.child(schema, name),),) if schema.known(name) else ()
-            cases.append(self.negation.derived(schema, ANYTHING, (holds,), *more))
-        return [tuple(cases)]
-
-    def _dependent(self, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-        """For each name: it is absent, or it is there and what depends on it holds."""
-        value = _value(schema, keyword)
-        if not isinstance(value, dict):
-            raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
-        groups: list[tuple[Schema, ...]] = []
-        for name, then in value.items():
-            _check_texts(name, schema.at(keyword))
-            absent = Shape(objects=(ObjectPart({name: self.negation.nothing(schema)}, None),))
-            names: tuple[str, ...] = (name,)
-            more: tuple[tuple[Schema, ...], ...] = ()
-            if isinstance(then, list) and keyword != "dependentSchemas":
-                names = (name, *self._names(then, schema.at(keyword, name)))
-            elif keyword == "dependentRequired":
-                raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
-            else:
-                more = ((self.library.child(schema, keyword, name),),)
-            present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-            groups.append((self.negation.derived(schema, absent), self.negation.derived(schema, present, *more)))
-        return groups
-
-    def _branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
-        value = _value(schema, keyword)
+    def branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
+        """The schemas that a keyword lists."""
+        value = schema.get(keyword)
         if not isinstance(value, list) or not value:
             raise SpecError(f"{keyword} must be a non-empty array of schemas", pointer=schema.at(keyword))
         return tuple(self.library.child(schema, keyword, at) for at in range(len(value)))
@@ -147,7 +96,7 @@ class Reader:
     # --- shapes
 
     def _type(self, schema: Schema, keyword: str) -> Shape:
-        value = _value(schema, keyword)
+        value = schema.get(keyword)
         if isinstance(value, str) and value in _ONE_TYPE:
             return _ONE_TYPE[value]
         names = value if isinstance(value, list) else [value]
@@ -161,22 +110,22 @@ class Reader:
         return _types(names)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
-        values = _value(schema, keyword)
+        values = schema.get(keyword)
         if not isinstance(values, list):
             raise SpecError("enum must be an array", pointer=schema.at(keyword))
         unique: dict[tuple[object, ...], Json] = {}
         for at, value in enumerate(values):
-            _check_texts(value, schema.at(keyword, at))
+            check_texts(value, schema.at(keyword, at))
             unique.setdefault(canonical(value), value)
         return Shape(values=tuple(unique.values()))
 
     def _const(self, schema: Schema, keyword: str) -> Shape:
-        value = _value(schema, keyword)
-        _check_texts(value, schema.at(keyword))
+        value = schema.get(keyword)
+        check_texts(value, schema.at(keyword))
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
-        value = _value(schema, keyword)
+        value = schema.get(keyword)
         count = value.small_int() if isinstance(value, Decimal10) else None
         if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
             count = 10**18  # as good as any bound that no text reaches
@@ -190,7 +139,7 @@ class Reader:
         return Shape(members=window, speaks_of_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
-        value, strict = _value(schema, keyword), keyword.startswith("exclusive")
+        value, strict = schema.get(keyword), keyword.startswith("exclusive")
         if strict and schema.document.draft == "draft4":
             if not isinstance(value, bool):
                 raise SpecError(f"{keyword} must be a boolean in draft4", pointer=schema.at(keyword))
@@ -205,7 +154,7 @@ class Reader:
         return Shape(numbers=NumberSet(low=bound) if low else NumberSet(high=bound))
 
     def _multiple_of(self, schema: Schema, keyword: str) -> Shape:
-        value = _value(schema, keyword)
+        value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
             raise SpecError(f"multipleOf must be a number above 0, not {_show(value)}", pointer=schema.at(keyword))
         if value.small_int() != 1:
@@ -216,7 +165,7 @@ class Reader:
         return Shape(numbers=NumberSet(integral=True))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
-        pattern, pointer = _value(schema, keyword), schema.at(keyword)
+        pattern, pointer = schema.get(keyword), schema.at(keyword)
         if not isinstance(pattern, str):
             raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
         return Shape(patterns=(self._parsed(pattern, pointer, "pattern"),))
@@ -234,7 +183,7 @@ class Reader:
                                    pointer=pointer) from None  # fmt: skip
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
-        name = _value(schema, keyword)
+        name = schema.get(keyword)
         if not isinstance(name, str):
             raise SpecError(f"format must be a string, not {_show(name)}", pointer=schema.at(keyword))
         if self.options.format == "assert" and self.options.unknown_format == "refuse":
@@ -248,10 +197,17 @@ class Reader:
         assert isinstance(value, dict)
         if keyword != next(name for name in value if name in _ITEMS and schema.known(name)):
             return ANYTHING
+        part = self.own_items(schema)
+        return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
+
+    def own_items(self, schema: Schema) -> ArrayPart:
+        """What the keywords of items say."""
+        value = schema.value
+        assert isinstance(value, dict)
         first = "prefixItems" if schema.known("prefixItems") else "items"
         others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
         prefix: tuple[Schema, ...] = ()
-        if first != others and first in value:
+        if first != others and schema.known(first):
             listed = value[first]
             if first == "items" and schema.document.draft == "2020-12":
                 raise SpecError("items must be a schema", pointer=schema.at("items"),
@@ -262,7 +218,7 @@ class Reader:
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             raise SpecError("items must be a schema, prefixItems is the list", pointer=schema.at("items"))
         rest = self.library.child(schema, others) if schema.known(others) else None
-        return Shape(arrays=(ArrayPart(prefix, rest),)) if prefix or rest is not None else ANYTHING
+        return ArrayPart(prefix, rest)
 
     def _contains(self, schema: Schema, keyword: str) -> Shape:
         """`contains` with its counts."""
@@ -292,11 +248,19 @@ class Reader:
         assert isinstance(value, dict)
         if keyword != next(name for name in value if name in _MEMBERS):
             return ANYTHING
+        return Shape(objects=(self.own_members(schema),), speaks_of_objects=True)
+
+    def own_members(self, schema: Schema) -> ObjectPart:
+        """What the keywords of members say."""
+        value = schema.value
+        assert isinstance(value, dict)
+        if schema.hides("properties"):
+            return ObjectPart({}, None)
         named = value.get("properties", {})
         if not isinstance(named, dict):
             raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
         for name in named:
-            _check_texts(name, schema.at("properties"))
+            check_texts(name, schema.at("properties"))
         properties = {name: self.library.child(schema, "properties", name) for name in named}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):
@@ -308,35 +272,30 @@ class Reader:
         additional = None
         if "additionalProperties" in value:
             additional = self.library.child(schema, "additionalProperties")
-        return Shape(objects=(ObjectPart(properties, additional, tuple(patterns)),), speaks_of_objects=True)
+        return ObjectPart(properties, additional, tuple(patterns))
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
         inner = self.library.child(schema, keyword)
         return ANYTHING if inner.value is True else Shape(names=(inner,), speaks_of_objects=True)
 
     def _required(self, schema: Schema, keyword: str) -> Shape:
-        names = _value(schema, keyword)
+        names = schema.get(keyword)
         if not isinstance(names, list):
             hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
             raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
                             hint=hint)  # fmt: skip
-        return replace(ANYTHING, required=self._names(names, schema.at(keyword)), speaks_of_objects=True)
+        return replace(ANYTHING, required=self.names_of(names, schema.at(keyword)), speaks_of_objects=True)
 
-    def _names(self, names: list[Json], pointer: str) -> tuple[str, ...]:
+    def names_of(self, names: list[Json], pointer: str) -> tuple[str, ...]:
         """Names of members, each once."""
         out: dict[str, None] = {}
         for at, name in enumerate(names):
             place = f"{pointer}/{at}"
             if not isinstance(name, str):
                 raise SpecError(f"{_show(name)} is not a property name", pointer=place)
-            _check_texts(name, place)
+            check_texts(name, place)
             out[name] = None
         return tuple(out)
-
-
-def _value(schema: Schema, keyword: str) -> Json:
-    assert isinstance(schema.value, dict)
-    return schema.value[keyword]
 
 
 def _show(value: Json) -> str:
@@ -345,22 +304,6 @@ def _show(value: Json) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value[:40]) if isinstance(value, str) else str(value)
-
-
-def _check_texts(value: Json, pointer: str) -> None:
-    """No string in the value holds a surrogate."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            if not is_text(item):
-                raise SpecError("a lone surrogate cannot be written", pointer=pointer,
-                                hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
-        elif isinstance(item, list):
-            stack.extend(item)
-        elif isinstance(item, dict):
-            stack.extend(item)
-            stack.extend(item.values())
 
 
 def _types(names: Collection[Json]) -> Shape:
@@ -382,18 +325,6 @@ _SHORT = 200
 _ONE_TYPE = {name: _types((name,)) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
-
-_GROUPS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
-    "$ref": Reader._ref,
-    "allOf": Reader._all_of,
-    "anyOf": Reader._any_of,
-    "oneOf": Reader._one_of,
-    "not": Reader._not,
-    "if": Reader._if,
-    "dependencies": lambda reader, schema: reader._dependent(schema, "dependencies"),
-    "dependentRequired": lambda reader, schema: reader._dependent(schema, "dependentRequired"),
-    "dependentSchemas": lambda reader, schema: reader._dependent(schema, "dependentSchemas"),
-}
 
 _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "type": Reader._type,

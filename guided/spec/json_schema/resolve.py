@@ -55,6 +55,11 @@ class Schema:
         """The place below, for messages."""
         return self.where + "".join("/" + escape(str(token)) for token in tokens)
 
+    def get(self, keyword: str) -> Json:
+        """The value of a keyword that is there."""
+        assert isinstance(self.value, dict)
+        return self.value[keyword]
+
     def known(self, keyword: str) -> bool:
         """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
         here = isinstance(self.value, dict) and keyword in self.value

@@ -23,6 +23,7 @@ __all__ = [
     "Decimal10",
     "Json",
     "canonical",
+    "check_texts",
     "escape",
     "is_text",
     "json_type",
@@ -339,3 +340,19 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
         if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
             return event.span
     return (0, len(text))
+
+
+def check_texts(value: Json, pointer: str) -> None:
+    """No string in the value holds a surrogate."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if not is_text(item):
+                raise SpecError("a lone surrogate cannot be written", pointer=pointer,
+                                hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())

@@ -1,0 +1,111 @@
+"""Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
+
+One schema of each group must hold as well: `$ref` and `allOf` give groups of one, `anyOf` a group of its branches, and
+what says "not" or "exactly one" gives complements (negation.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError
+from guided.spec.json_schema.evaluation import evaluation
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape
+from guided.spec.json_schema.values import check_texts
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.reader import Reader
+
+__all__ = ["APPLICATORS"]
+
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+
+
+def _ref(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(reader.library.resolve(schema, schema.get("$ref")),)]
+
+
+def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(branch,) for branch in reader.branches(schema, "allOf")]
+
+
+def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [reader.branches(schema, "anyOf")]
+
+
+def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """Exactly one: each branch without those others that it may overlap."""
+    branches = reader.branches(schema, "oneOf")
+    cases = []
+    for branch in branches:
+        others = [other for other in branches if other is not branch and not reader.disjoint(branch, other)]
+        without = ((reader.negation.of(other),) for other in others)
+        cases.append(reader.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
+    return [tuple(cases)]
+
+
+def _unevaluated(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """Both keywords together, on the first of them that stands there."""
+    present = [name for name in _UNEVALUATED if schema.known(name)]
+    rest = [reader.library.child(schema, name) if name in present else None for name in _UNEVALUATED]
+    if all(one is None or one.value is True for one in rest):
+        return []
+    known = evaluation(reader, schema, with_rest=False)
+    return [reader.unevaluated.group(schema, known, *rest)]
+
+
+def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(reader.negation.of(reader.library.child(schema, "not")),)]
+
+
+def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """(if and then) or (not if, and else)."""
+    if not (schema.known("then") or schema.known("else")):
+        return []
+    condition = reader.library.child(schema, "if")
+    cases = []
+    for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
+        more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
+        cases.append(reader.negation.derived(schema, ANYTHING, (holds,), *more))
+    return [tuple(cases)]
+
+
+def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    """For each name: it is absent, or it is there and what depends on it holds."""
+    value = schema.get(keyword)
+    if not isinstance(value, dict):
+        raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
+    groups: list[tuple[Schema, ...]] = []
+    for name, then in value.items():
+        check_texts(name, schema.at(keyword))
+        absent = Shape(objects=(ObjectPart({name: reader.negation.nothing(schema)}, None),))
+        names: tuple[str, ...] = (name,)
+        more: tuple[tuple[Schema, ...], ...] = ()
+        if isinstance(then, list) and keyword != "dependentSchemas":
+            names = (name, *reader.names_of(then, schema.at(keyword, name)))
+        elif keyword == "dependentRequired":
+            raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
+        else:
+            more = ((reader.library.child(schema, keyword, name),),)
+        present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+        groups.append((reader.negation.derived(schema, absent), reader.negation.derived(schema, present, *more)))
+    return groups
+
+
+APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
+    "$ref": _ref,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "unevaluatedProperties": _unevaluated,
+    "unevaluatedItems": lambda reader, schema: (
+        [] if schema.known("unevaluatedProperties") else _unevaluated(reader, schema)
+    ),
+    "if": _if,
+    "dependencies": lambda reader, schema: _dependent(reader, schema, "dependencies"),
+    "dependentRequired": lambda reader, schema: _dependent(reader, schema, "dependentRequired"),
+    "dependentSchemas": lambda reader, schema: _dependent(reader, schema, "dependentSchemas"),
+}
