@@ -1,5 +1,6 @@
 """JSON Schema: the language of the grammar against the jsonschema library, spelling by spelling."""
 
+import itertools
 import json
 
 import jsonschema
@@ -235,3 +236,23 @@ def test_siblings_are_a_conjunction(parts, value):
     grammar = _compile(schema, ANY_ORDER)
     verdict = jsonschema.Draft202012Validator(schema).is_valid(value)
     assert (grammar is not None and accepts(grammar, json.dumps(value).encode())) == verdict
+
+
+@pytest.mark.parametrize("low", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("high", [None, 0, 1, 2])
+@pytest.mark.parametrize("items", [{"enum": [1, 2, "a"]}, False])
+def test_counts_of_contains_by_brute_force(low, high, items):
+    schema = {"type": "array", "contains": {"type": "integer"}, "items": items}
+    schema |= {} if low is None else {"minContains": low}
+    schema |= {} if high is None else {"maxContains": high}
+    for prefix in (None, [{"const": 1}], [{}, {"type": "string"}]):
+        counted = schema if prefix is None else {**schema, "prefixItems": prefix}
+        for whole in (counted, {"not": counted}):
+            try:
+                native = _native(json_schema_to_grammar(whole, ANY_ORDER))
+            except SpecError:
+                native = None
+            validator = jsonschema.Draft202012Validator(whole)
+            for length in range(5):
+                for value in itertools.product((1, "a", None), repeat=length):
+                    assert _matches(native, json.dumps(value)) == validator.is_valid(list(value)), (whole, value)

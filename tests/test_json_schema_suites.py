@@ -13,7 +13,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
 
-DRAFTS = {"draft4": 140, "draft6": 205, "draft7": 230, "draft2019-09": 318, "draft2020-12": 318}
+DRAFTS = {"draft4": 140, "draft6": 205, "draft7": 230, "draft2019-09": 340, "draft2020-12": 340}
 """Draft -> the least number of groups that must compile."""
 
 STATED = {

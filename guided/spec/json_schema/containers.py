@@ -15,7 +15,7 @@ from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
 from guided.spec.json_schema.spelling import comma_list, optional
 
-__all__ = ["Field", "any_order", "array_body", "array_with", "declared_order", "declared_then"]
+__all__ = ["Field", "any_order", "array_body", "array_with", "counted_items", "declared_order", "declared_then"]
 
 _LONG = 64
 
@@ -54,6 +54,23 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
     members = (*(Member(item, required=True, repeatable=True) for item in some), Member(rest, repeatable=True))
     steps = (part for item in prefix for part in (item, comma))
     return Seq((*steps, Permutation(members, comma, low, high)))
+
+
+def counted_items(prefix: Sequence[Node], yes: Node, no: Node, comma: Node, count: Window) -> Node:
+    """All of the prefix, then items of `yes` and `no` in any order, so many of `yes`; one item or more in all."""
+    more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
+    high = count.high
+
+    def rest(low: int, most: int | None) -> Node:  # after an item
+        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
+
+    if prefix:
+        before = tuple(part for item in prefix for part in (item, comma))[:-1]
+        return Seq((*before, rest(count.low, high)))
+    cases = [Seq((no, rest(count.low, high)))]
+    if high is None or high > 0:
+        cases.append(Seq((yes, rest(count.low - 1, None if high is None else high - 1))))
+    return Alt(tuple(cases))
 
 
 def any_order(

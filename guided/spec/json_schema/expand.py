@@ -152,14 +152,16 @@ class Expander:
         out: list[Shape] = []
         why = ""
         for case in (
-            obliged(shape, self.is_closed, self.keys.has) if shape.some_items or shape.some_members else (shape,)
+            obliged(shape, self.is_closed, self.keys.has)
+            if shape.some_items or shape.some_members or shape.item_counts
+            else (shape,)
         ):
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
             if len(out) * _STEP > self._limits.nodes:
                 raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
-        return tuple(out), why
+        return tuple(out), why or "no item or member can be what the schema asks some of them to be"
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""

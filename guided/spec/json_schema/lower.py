@@ -19,10 +19,18 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Member, Node, Permutation, Ref, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema.constants import Constants
-from guided.spec.json_schema.containers import any_order, array_body, array_with, declared_order, declared_then
+from guided.spec.json_schema.containers import (
+    any_order,
+    array_body,
+    array_with,
+    counted_items,
+    declared_order,
+    declared_then,
+)
 from guided.spec.json_schema.expand import Expander, Goal, KeyClass, item_goal
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.numbers import number_node
+from guided.spec.json_schema.obligations import MOST_COUNTED
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import unproductive
@@ -207,12 +215,37 @@ class Lowering:
                 rest = self.value(goal, level + 1)
         if rest is None and window.low > len(prefix):
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
+        if shape.item_counts:
+            body = self._counted(shape, prefix, rest, window, where, level)
+            may_be_empty = window.low == 0 and shape.item_counts[0].count.low == 0
+            return self.layout.wrap("[]", body, may_be_empty, level)
         if shape.rest_blocks:
             goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
             some = [self.value(goal, level + 1) for goal in goals]
             body = None if rest is None else array_with(prefix, some, rest, comma, window)
             return self.layout.wrap("[]", body, False, level)
         return self.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+
+    def _counted(
+        self, shape: Shape, prefix: list[Node], rest: Node | None, window: Window, where: str, level: int
+    ) -> Node | None:
+        """One item or more, of which so many satisfy a schema."""
+        longest = max((len(part.prefix) for part in shape.arrays), default=0)
+        after = Window(max(window.low - longest, 0), window.high)
+        left = len(shape.item_counts)
+        if left > 1 or left * longest > MOST_COUNTED or shape.rest_blocks or after != Window() or len(prefix) < longest:
+            raise UnsupportedError(
+                "minContains and maxContains next to another bound on the number of items are not enforced yet",
+                pointer=where,
+                hint="drop minItems and maxItems, or all but one contains",
+            )
+        counted = shape.item_counts[0]
+        if rest is None:  # the prefixes have been counted, and nothing comes after them
+            enough = counted.count.low == 0
+            return array_body(prefix, None, self.layout.between(level), window) if enough else None
+        goals = [self.expander.goal((*item_goal(shape, longest), one)) for one in (counted.schema, counted.others)]
+        yes, no = (EMPTY if any(s.value is False for s in goal) else self.value(goal, level + 1) for goal in goals)
+        return counted_items(prefix, yes, no, self.layout.between(level), counted.count)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
         comma, declared, fields = self.layout.between(level), shape.properties(), []

@@ -9,7 +9,7 @@ complement is the schema itself: recursive definitions have complements too. Cos
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Alt, Not, Text
@@ -20,6 +20,7 @@ from guided.spec.json_schema.shape import (
     ALL_TYPES,
     ANYTHING,
     ArrayPart,
+    ItemCount,
     ObjectPart,
     Shape,
     SomeItem,
@@ -92,6 +93,9 @@ class Negation:
             yield from self._array(part)
         for some in shape.some_items:
             yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
+        for counted in shape.item_counts:
+            for window in counted.count.complement():
+                yield replace(self.counted(counted.schema, window), types=("array",))
         for name in shape.required:
             yield Shape(types=("object",), objects=(ObjectPart({name: self.nothing(at)}, None),))
         for part_ in shape.objects:
@@ -101,6 +105,16 @@ class Negation:
         for some_ in shape.some_members:
             other = self.nothing(at) if some_.schema is None else self.of(some_.schema)
             yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
+
+    def counted(self, schema: Schema, count: Window) -> Shape:
+        """So many items satisfy the schema."""
+        if count == Window(0, None):
+            return ANYTHING
+        if count == Window(1, None):
+            return Shape(some_items=(SomeItem(0, schema),))
+        if count == Window(0, 0):
+            return Shape(arrays=(ArrayPart((), self.of(schema)),))
+        return Shape(item_counts=(ItemCount(schema, self.of(schema), count),))
 
     def _array(self, part: ArrayPart) -> Iterator[Shape]:
         for index, item in enumerate(part.prefix):

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import TypeVar
 
 from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.shape import ArrayPart, ObjectPart, Shape, Window
 
-__all__ = ["obliged"]
+__all__ = ["MOST_COUNTED", "obliged"]
+
+MOST_COUNTED = 8
 
 _Asked = TypeVar("_Asked")
 
@@ -23,16 +26,19 @@ _Asked = TypeVar("_Asked")
 def obliged(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:
     """The shapes that together are `shape`; `has` says whether a set of names has a name."""
     rest = tuple(name for name in shape.types if name not in ("array", "object"))
-    plain = replace(shape, some_items=(), some_members=())
+    plain = replace(shape, some_items=(), some_members=(), item_counts=())
+    counted = shape.some_items or shape.item_counts
     others = rest + tuple(
         name
-        for name, obligations in (("array", shape.some_items), ("object", shape.some_members))
+        for name, obligations in (("array", counted), ("object", shape.some_members))
         if name in shape.types and not obligations
     )
     if others:
         yield replace(plain, types=others)
-    if "array" in shape.types and shape.some_items:
-        yield from _arrays(replace(plain, types=("array",), some_items=shape.some_items))
+    if "array" in shape.types and counted:
+        arrays = replace(plain, types=("array",), some_items=shape.some_items, item_counts=shape.item_counts)
+        for settled in _arrays(arrays):
+            yield from _counts(settled)
     if "object" in shape.types and shape.some_members:
         yield from _objects(replace(plain, types=("object",), some_members=shape.some_members), is_closed, has)
 
@@ -53,6 +59,30 @@ def _arrays(shape: Shape) -> Iterator[Shape]:
         yield from _arrays(replace(left, items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
     for blocks in _with(left.rest_blocks, some.schema):
         yield from _arrays(replace(left, rest_blocks=blocks))
+
+
+def _counts(shape: Shape) -> Iterator[Shape]:
+    """Each item of the prefixes counts or not; what is left to count is left to the items after them."""
+    prefix = max((len(part.prefix) for part in shape.arrays), default=0)
+    if not shape.item_counts or prefix == 0 or prefix * len(shape.item_counts) > MOST_COUNTED:
+        yield shape
+        return
+    for length in range(prefix + 1):
+        window = Window(length, None if length == prefix else length)
+        yield from _counted(replace(shape, items=shape.items.meet(window)), length, prefix)
+
+
+def _counted(shape: Shape, length: int, prefix: int) -> Iterator[Shape]:
+    for choices in product(product((True, False), repeat=length), repeat=len(shape.item_counts)):
+        arrays, left = list(shape.arrays), []
+        for counted, chosen in zip(shape.item_counts, choices, strict=True):
+            arrays.append(ArrayPart(tuple(counted.schema if yes else counted.others for yes in chosen), None))
+            low, high = counted.count.low - sum(chosen), counted.count.high
+            left.append(replace(counted, count=Window(max(low, 0), None if high is None else high - sum(chosen))))
+        if any(one.count.is_empty for one in left) or (length < prefix and any(one.count.low > 0 for one in left)):
+            continue
+        kept = tuple(one for one in left if one.count != Window() and length == prefix)
+        yield replace(shape, arrays=tuple(arrays), item_counts=kept)
 
 
 def _objects(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:

@@ -22,7 +22,7 @@ from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.resolve import Library, Schema
-from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, SomeItem, Window
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.spec.json_schema.unevaluated import Unevaluated
 from guided.spec.json_schema.values import Decimal10, Json, canonical, check_texts
 from guided.spec.regex import parse_regex
@@ -224,17 +224,7 @@ class Reader:
         """`contains` with its counts."""
         count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
         inner = self.library.child(schema, "contains")
-        if count == Window(0, None):
-            return ANYTHING
-        if count == Window(1, None):
-            return Shape(some_items=(SomeItem(0, inner),))
-        if count == Window(0, 0):
-            return Shape(arrays=(ArrayPart((), self.negation.of(inner)),))
-        raise UnsupportedError(
-            "counts of contains other than 'at least one' and 'none' are not enforced yet",
-            pointer=schema.at("minContains" if "minContains" in schema.value else "maxContains"),  # type: ignore[operator]
-            hint="bound the number of items with minItems and maxItems",
-        )
+        return self.negation.counted(inner, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.known(keyword):

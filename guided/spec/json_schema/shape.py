@@ -17,7 +17,7 @@ from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.values import Json, canonical
 
-__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ObjectPart", "Shape", "SomeItem", "SomeMember", "Window"]
+__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ItemCount", "ObjectPart", "Shape", "SomeItem", "SomeMember", "Window"]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
@@ -68,6 +68,15 @@ class SomeItem:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemCount:
+    """So many items satisfy `schema`, the others satisfy `others`, its complement."""
+
+    schema: Schema
+    others: Schema
+    count: Window
+
+
+@dataclass(frozen=True, slots=True)
 class SomeMember:
     """At least one member whose name is in `keys` satisfies `schema` (None: any value)."""
 
@@ -105,6 +114,7 @@ class Shape:
     speaks_of_objects: bool = False
     some_items: tuple[SomeItem, ...] = ()
     some_members: tuple[SomeMember, ...] = ()
+    item_counts: tuple[ItemCount, ...] = ()
     rest_blocks: tuple[tuple[Schema, ...], ...] = ()
     extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
     """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
@@ -129,6 +139,7 @@ class Shape:
             speaks_of_objects=self.speaks_of_objects or other.speaks_of_objects,
             some_items=tuple(dict.fromkeys(self.some_items + other.some_items)),
             some_members=tuple(dict.fromkeys(self.some_members + other.some_members)),
+            item_counts=tuple(dict.fromkeys(self.item_counts + other.item_counts)),
         )
 
     def properties(self) -> dict[str, None]:
