@@ -84,8 +84,11 @@ def _combined(draw, inner):
         schema.pop("type", None)
     elif kind == "$ref":
         schema["$ref"] = "#/$defs/d"
-    elif kind in ("not", "contains"):
+    elif kind == "not":
         schema[kind] = draw(inner)
+    elif kind == "contains":
+        counts = {"minContains": st.integers(0, 2), "maxContains": st.integers(0, 2)}
+        schema |= draw(st.fixed_dictionaries({"contains": inner}, optional=counts))
     elif kind == "if":
         schema.update(draw(st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner})))
     elif kind == "dependent":

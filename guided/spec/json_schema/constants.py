@@ -15,6 +15,7 @@ from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import any_order, array_body, declared_order
 from guided.spec.json_schema.expand import Goal, item_goal
 from guided.spec.json_schema.numbers import number_constant
+from guided.spec.json_schema.obligations import counted_out
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape, Window
 from guided.spec.json_schema.spelling import MINIMAL_STRING, quoted, quoted_text
@@ -95,15 +96,15 @@ class Constants:
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
             return None
-        longest = max((len(part.prefix) for part in shape.arrays), default=0)
-        layout = self._lowering.layout
+        longest, layout = shape.prefix_length, self._lowering.layout
         cases: list[Node] = []
-        for chosen in self._choices(range(longest, len(value)), shape.rest_blocks):
-            goals = ((*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value)))
-            items = self._literals(zip(value, goals, strict=True), level, nested)
-            if items is not None:
-                body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
-                cases.append(layout.wrap("[]", body, not items, level))
+        for settled in counted_out(shape, len(value)) if shape.item_counts else (shape,):
+            for chosen in self._choices(range(longest, len(value)), settled.rest_blocks):
+                goals = ((*item_goal(settled, at), *chosen.get(at, ())) for at in range(len(value)))
+                items = self._literals(zip(value, goals, strict=True), level, nested)
+                if items is not None:
+                    body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
+                    cases.append(layout.wrap("[]", body, not items, level))
         return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
 
     def _literals(

@@ -87,5 +87,6 @@ def _types(shape: Shape) -> set[str]:
 
 
 def _member(shape: Shape, name: str) -> list[Schema]:
-    found = (part.properties.get(name, part.additional) for part in shape.objects)
+    """Schemas that surely apply to the member; one for additional members does not where patterns may speak of it."""
+    found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
     return [schema for schema in found if schema is not None]

@@ -199,7 +199,7 @@ class Lowering:
         return capped
 
     def _array(self, shape: Shape, where: str, level: int) -> Node:
-        longest = max((len(part.prefix) for part in shape.arrays), default=0)
+        longest = shape.prefix_length
         window = self._capped(shape.items, self.options.max_items, "max_items", where)
         comma, prefix = self.layout.between(level), []
         for at in range(longest if window.high is None else min(longest, window.high)):
@@ -230,7 +230,7 @@ class Lowering:
         self, shape: Shape, prefix: list[Node], rest: Node | None, window: Window, where: str, level: int
     ) -> Node | None:
         """One item or more, of which so many satisfy a schema."""
-        longest = max((len(part.prefix) for part in shape.arrays), default=0)
+        longest = shape.prefix_length
         after = Window(max(window.low - longest, 0), window.high)
         left = len(shape.item_counts)
         if left > 1 or left * longest > MOST_COUNTED or shape.rest_blocks or after != Window() or len(prefix) < longest:

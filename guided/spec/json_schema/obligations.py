@@ -13,10 +13,11 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
+from guided.errors import UnsupportedError
 from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.shape import ArrayPart, ObjectPart, Shape, Window
 
-__all__ = ["MOST_COUNTED", "obliged"]
+__all__ = ["MOST_COUNTED", "counted_out", "obliged"]
 
 MOST_COUNTED = 8
 
@@ -48,7 +49,7 @@ def _arrays(shape: Shape) -> Iterator[Shape]:
         yield shape
         return
     some, left = shape.some_items[0], replace(shape, some_items=shape.some_items[1:])
-    longest = max((len(part.prefix) for part in shape.arrays), default=0)
+    longest = shape.prefix_length
     # Later obligations may begin after items that this one may use: the prefixes are made long enough for all of them.
     start = max(later.start for later in shape.some_items)
     if start > longest:
@@ -61,9 +62,24 @@ def _arrays(shape: Shape) -> Iterator[Shape]:
         yield from _arrays(replace(left, rest_blocks=blocks))
 
 
+def counted_out(shape: Shape, length: int) -> Iterator[Shape]:
+    """For an array of so many items: each of them counts or not, and nothing is left to count.
+
+    Raises:
+        UnsupportedError: the items and the counts multiply beyond MOST_COUNTED.
+    """
+    if length * len(shape.item_counts) > MOST_COUNTED:
+        raise UnsupportedError(
+            f"an array of {length} items in enum or const next to minContains or maxContains is not enforced yet",
+            pointer=shape.item_counts[0].schema.where,
+            hint="keep the values that have the right number of such items, and drop contains",
+        )
+    yield from _counted(shape, length, length + 1)
+
+
 def _counts(shape: Shape) -> Iterator[Shape]:
     """Each item of the prefixes counts or not; what is left to count is left to the items after them."""
-    prefix = max((len(part.prefix) for part in shape.arrays), default=0)
+    prefix = shape.prefix_length
     if not shape.item_counts or prefix == 0 or prefix * len(shape.item_counts) > MOST_COUNTED:
         yield shape
         return

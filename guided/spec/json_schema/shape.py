@@ -142,6 +142,11 @@ class Shape:
             item_counts=tuple(dict.fromkeys(self.item_counts + other.item_counts)),
         )
 
+    @property
+    def prefix_length(self) -> int:
+        """How many items any part speaks of by their index."""
+        return max((len(part.prefix) for part in self.arrays), default=0)
+
     def properties(self) -> dict[str, None]:
         """The names declared by any part, in order."""
         return dict.fromkeys(name for part in self.objects for name in part.properties)
