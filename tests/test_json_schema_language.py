@@ -266,6 +266,10 @@ OPEN_PATTERN = {"type": "object", "patternProperties": {"^x": {}}, "additionalPr
 CASES = [
     ({**CONSTANT_COUNTS, "minContains": 2}, [[1, 1], [1, "a"], ["a"]]),
     ({**CONSTANT_COUNTS, "maxContains": 1}, [[1, 1], [1, "a"], ["a"]]),
+    (
+        {"$ref": "#/$defs/d", "$defs": {"d": {"required": ["a"], "propertyNames": {"$ref": "#/$defs/d"}}}},
+        [{}, {"a": 1}],
+    ),
     ({"oneOf": [{"type": "object", "required": ["xa"]}, OPEN_PATTERN]}, [{"xa": 1}, {"xb": 1}, {"xa": 1, "y": 2}, {}]),
 ]
 """Shrunk from verdicts that were wrong: counts of constants; a name that a pattern speaks of is no additional one."""

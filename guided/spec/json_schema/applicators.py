@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from guided.errors import SpecError
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape
+from guided.spec.json_schema.shape import ANYTHING, Shape
 from guided.spec.json_schema.values import check_texts
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
     groups: list[tuple[Schema, ...]] = []
     for name, then in value.items():
         check_texts(name, schema.at(keyword))
-        absent = Shape(objects=(ObjectPart({name: reader.negation.nothing(schema)}, None),))
         names: tuple[str, ...] = (name,)
         more: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(then, list) and keyword != "dependentSchemas":
@@ -90,7 +89,8 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
         else:
             more = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        groups.append((reader.negation.derived(schema, absent), reader.negation.derived(schema, present, *more)))
+        holds = reader.negation.derived(schema, present, *more)
+        groups.append((reader.negation.without(schema, name), holds))
     return groups
 
 

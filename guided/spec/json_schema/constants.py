@@ -18,7 +18,7 @@ from guided.spec.json_schema.numbers import number_constant
 from guided.spec.json_schema.obligations import counted_out
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape, Window
-from guided.spec.json_schema.spelling import MINIMAL_STRING, quoted, quoted_text
+from guided.spec.json_schema.spelling import MINIMAL_STRING, either, quoted, quoted_text
 from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class Constants:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
                 parts.append(self._numbers(numbers))
-        if not parts:
-            return EMPTY
-        return parts[0] if len(parts) == 1 else Alt(tuple(parts))
+        return either(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
         """The spellings of `value` if the goal admits it (None: it does not)."""
@@ -67,7 +65,7 @@ class Constants:
                 node = self._in_shape(value, shape, level, nested)
                 parts += [] if node is None else [node]
         unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
-        return None if not unique else unique[0] if len(unique) == 1 else Alt(tuple(unique))
+        return either(unique) if unique else None
 
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if json_type(value) not in shape.types:
@@ -105,7 +103,7 @@ class Constants:
                 if items is not None:
                     body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
                     cases.append(layout.wrap("[]", body, not items, level))
-        return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
+        return either(cases) if cases else None
 
     def _literals(
         self, values: Iterable[tuple[Json, tuple[Schema, ...]]], level: int, nested: int
@@ -151,7 +149,7 @@ class Constants:
             members = self._literals(zip(value.values(), goals, strict=True), level, nested)
             if members is not None:
                 cases.append(self._members(value, members, level))
-        return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
+        return either(cases) if cases else None
 
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
         fields = [self._lowering.field(name, node, True) for name, node in zip(value, members, strict=True)]

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ObjectPart, Shape
+from guided.spec.json_schema.shape import Shape
 from guided.spec.json_schema.unevaluated import Case, Evaluation, Outcome
 
 if TYPE_CHECKING:
@@ -73,7 +73,5 @@ def _subsets(reader: Reader, branches: tuple[Schema, ...]) -> Iterator[Outcome]:
 
 
 def _present_or_not(reader: Reader, schema: Schema, name: str, then: Schema) -> tuple[Outcome, ...]:
-    negation = reader.negation
-    absent = negation.derived(schema, Shape(objects=(ObjectPart({name: negation.nothing(schema)}, None),)))
-    present = negation.derived(schema, Shape(types=("object",), required=(name,)))
-    return ((present, then), ()), ((absent,), ())
+    present = reader.negation.derived(schema, Shape(types=("object",), required=(name,)))
+    return ((present, then), ()), ((reader.negation.without(schema, name),), ())

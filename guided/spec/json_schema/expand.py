@@ -15,7 +15,7 @@ from itertools import product
 from typing import TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
+from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
 from guided.spec.json_schema.keys import Keys
 from guided.spec.json_schema.keywords import is_annotation
@@ -24,10 +24,10 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window
-from guided.spec.json_schema.spelling import any_text, sized
+from guided.spec.json_schema.spelling import any_text, either, sized
 from guided.spec.json_schema.values import json_type
 
-__all__ = ["Expander", "Expansion", "Goal", "item_goal"]
+__all__ = ["Expander", "Expansion", "Goal", "is_nothing", "item_goal"]
 
 _MOST_SOURCES = 6
 _STEP = 100  # what a branch of a disjunctive normal form counts for, in nodes
@@ -195,7 +195,7 @@ class Expander:
     def _object_problem(self, shape: Shape) -> str:
         declared = shape.properties()
         for name in shape.required:
-            if any(schema.value is False for schema in self.member(shape, name)):
+            if is_nothing(self.member(shape, name)):
                 return f"the required member {name!r} is not allowed"
             if not all(self.keys.has(names, name) for names in shape.names):
                 return f"the required member {name!r} has a name that is not allowed"
@@ -261,18 +261,22 @@ class Expander:
             yield KeyClass((*allowed, *language, *without), known, blocks)
 
     def strings(self, schema: Schema) -> Node:
-        """The decoded strings that satisfy a schema."""
+        """The decoded strings that satisfy a schema; what it asks of objects (names again) is not looked at."""
         parts: list[Node] = []
-        goal = self.goal((schema,))
-        for shape in () if any(one.value is False for one in goal) else self.expand(goal).shapes:
-            if "string" not in shape.types:
-                continue
+        string = self._reader.negation.derived(schema, Shape(types=("string",)))
+        goal = self.goal((string, schema))
+        for shape in () if is_nothing(goal) else self.expand(goal).shapes:
             content: list[Node] = [*shape.patterns]
             if shape.values is not None:
                 content.append(Alt(tuple(Text(value) for value in shape.values if isinstance(value, str))))
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))
-        return EMPTY if not parts else parts[0] if len(parts) == 1 else Alt(tuple(parts))
+        return either(parts)
+
+
+def is_nothing(schemas: tuple[Schema, ...]) -> bool:
+    """Whether one of the schemas is `false`."""
+    return any(schema.value is False for schema in schemas)
 
 
 def _is_alias(schema: Schema) -> bool:

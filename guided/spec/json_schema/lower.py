@@ -27,7 +27,7 @@ from guided.spec.json_schema.containers import (
     declared_order,
     declared_then,
 )
-from guided.spec.json_schema.expand import Expander, Goal, KeyClass, item_goal
+from guided.spec.json_schema.expand import Expander, Goal, KeyClass, is_nothing, item_goal
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.obligations import MOST_COUNTED
@@ -40,6 +40,7 @@ from guided.spec.json_schema.spelling import (
     JSON_STRING,
     MINIMAL_STRING,
     any_text,
+    either,
     layout_of,
     other_than,
     quoted,
@@ -110,7 +111,7 @@ class Lowering:
 
     def value(self, goal: Goal, level: int) -> Node:
         """The text of the values that satisfy the goal, at a depth of containers."""
-        if any(schema.value is False for schema in goal):
+        if is_nothing(goal):
             where = next(schema.where for schema in goal if schema.value is False)
             self._reasons.append((where, "false allows no value"))
             return EMPTY
@@ -135,7 +136,7 @@ class Lowering:
         for shape in expansion.shapes:
             parts += self._shape(shape, where, level)
         unique = list({id(part): part for part in parts}.values())
-        return unique[0] if len(unique) == 1 else Alt(tuple(unique))
+        return either(unique)
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
@@ -152,7 +153,7 @@ class Lowering:
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of a goal; none where one of its schemas is `false`."""
-        return () if any(schema.value is False for schema in goal) else self.expander.expand(goal).shapes
+        return () if is_nothing(goal) else self.expander.expand(goal).shapes
 
     # --- one shape
 
@@ -204,14 +205,14 @@ class Lowering:
         comma, prefix = self.layout.between(level), []
         for at in range(longest if window.high is None else min(longest, window.high)):
             goal = self.expander.goal(item_goal(shape, at))
-            if any(schema.value is False for schema in goal):
+            if is_nothing(goal):
                 window = window.meet(Window(0, at))
                 break
             prefix.append(self.value(goal, level + 1))
         rest = None
         if window.high is None or window.high > longest:
             goal = self.expander.goal(item_goal(shape, longest))
-            if not any(schema.value is False for schema in goal):
+            if not is_nothing(goal):
                 rest = self.value(goal, level + 1)
         if rest is None and window.low > len(prefix):
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
@@ -244,7 +245,7 @@ class Lowering:
             enough = counted.count.low == 0
             return array_body(prefix, None, self.layout.between(level), window) if enough else None
         goals = [self.expander.goal((*item_goal(shape, longest), one)) for one in (counted.schema, counted.others)]
-        yes, no = (EMPTY if any(s.value is False for s in goal) else self.value(goal, level + 1) for goal in goals)
+        yes, no = (EMPTY if is_nothing(goal) else self.value(goal, level + 1) for goal in goals)
         return counted_items(prefix, yes, no, self.layout.between(level), counted.count)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
@@ -256,7 +257,7 @@ class Lowering:
             goal = self.expander.goal(self.expander.member(shape, name))
             if not all(self.expander.keys.has(allowed, name) for allowed in shape.names):
                 continue
-            if not any(schema.value is False for schema in goal):
+            if not is_nothing(goal):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
         extra, some = (None, []) if closed else self._others(shape, tuple(names), where, level)
         may_be_empty = not shape.required and shape.members.low == 0 and not some
@@ -281,18 +282,17 @@ class Lowering:
         members: list[Node] = []
         some: list[list[Node]] = [[] for _ in shape.extra_blocks]
         for one in self.expander.others(shape):
-            spelled = And((*one.names, other_than(names, self.options.max_string)))
-            content = spelled if one.names else other_than(names, self.options.max_string)
+            content = other_than(names, self.options.max_string)
+            content = And((*one.names, content)) if one.names else content
             label = "json key" if not names and not one.names else f"other key of #{where}"
             key_id = ("key", names, tuple(map(id, one.names))) if one.names else ("key", names)
             key = self.rule(key_id, label, where, partial(quoted, content, self.encoding))
             self._kept.append(one)
             for goal, out in ((one.schemas, members), *self._asked(one, some)):
                 normal = self.expander.goal(goal)
-                if not any(schema.value is False for schema in normal):
+                if not is_nothing(normal):
                     out.append(Seq((key, self.layout.colon, self.value(normal, level + 1))))
-        extra = None if not members else members[0] if len(members) == 1 else Alt(tuple(members))
-        return extra, [Alt(tuple(nodes)) for nodes in some]
+        return either(members) if members else None, [Alt(tuple(nodes)) for nodes in some]
 
     def _asked(self, one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
         for block, out in zip(one.blocks, some, strict=True):

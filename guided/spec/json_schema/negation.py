@@ -60,6 +60,10 @@ class Negation:
         """A schema for no value."""
         return Schema(at.document, at.pointer, False, at.base)
 
+    def without(self, at: Schema, name: str) -> Schema:
+        """A schema for whatever has no member `name`."""
+        return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
+
     def of(self, schema: Schema) -> Schema:
         """The complement."""
         found = self._known.get(schema)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.grammar.ir import EPSILON, Alt, Node, Ref, Seq, Text
+from guided.spec.json_schema.spelling import either
 
 __all__ = ["Chain", "Field"]
 
@@ -89,7 +90,7 @@ class Chain:
             cases.append(Seq((_QUOTE, self._node(trie))))
         if optional and self._extras is not None:
             cases.append(self._extras)
-        return None if not cases else cases[0] if len(cases) == 1 else Alt(tuple(cases))
+        return either(cases) if cases else None
 
     def _insert(self, trie: _Trie, key: str, leaf: Node) -> _Trie:
         """`trie` with one key more; only the nodes on the way to it are new."""

@@ -9,12 +9,14 @@ its `\\uXXXX` escape, above the basic plane as a pair of surrogates. A lone surr
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import (
     ANY_CHAR,
+    EMPTY,
     EPSILON,
     UTF8,
     Alt,
@@ -43,6 +45,7 @@ __all__ = [
     "Layout",
     "any_text",
     "comma_list",
+    "either",
     "layout_of",
     "optional",
     "other_than",
@@ -136,6 +139,11 @@ def other_than(names: tuple[str, ...], longest: int | None) -> Node:
     return And((content, Not(Alt(tuple(Text(name) for name in names))))) if names else content
 
 
+def either(nodes: Sequence[Node]) -> Node:
+    """The union of the nodes."""
+    return EMPTY if not nodes else nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))
+
+
 def optional(node: Node) -> Node:
     """`node` or nothing."""
     return Repeat(node, 0, 1)
@@ -172,7 +180,7 @@ class Layout:
             if self.indent is not None:
                 before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
             cases.append(Seq((opening, before, body, after, closing)))
-        return cases[0] if len(cases) == 1 else Alt(tuple(cases))
+        return either(cases)
 
 
 @lru_cache(maxsize=64)
