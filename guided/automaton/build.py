@@ -19,8 +19,10 @@ from guided.grammar.ir import (
     Alt,
     And,
     Chars,
+    Distinct,
     Encoded,
     Encoding,
+    Entry,
     Grammar,
     Length,
     Node,
@@ -164,6 +166,10 @@ class _Sender:
                 return build.negation(number[id(item)])
             case Length(item, low, high):
                 return build.length(number[id(item)], *self._bounds(low, high))
+            case Distinct(item, known):
+                return build.distinct(number[id(item)], list(known))
+            case Entry(item):
+                return build.entry(number[id(item)])
             case Special(token):
                 return self._special(token)
             case Permutation(members, separator, low, high):
@@ -257,7 +263,7 @@ def _children(node: Node) -> tuple[Node, ...]:
     match node:
         case Seq(items) | Alt(items) | And(items):
             return items
-        case Not(item) | Repeat(item, _, _) | Length(item, _, _) | Encoded(item, _):
+        case Not(item) | Repeat(item, _, _) | Length(item, _, _) | Encoded(item, _) | Distinct(item, _) | Entry(item):
             return (item,)
         case Permutation(members, separator, _, _):
             return (*(member.item for member in members), separator)

@@ -23,8 +23,10 @@ __all__ = [
     "Alt",
     "And",
     "Chars",
+    "Distinct",
     "Encoded",
     "Encoding",
+    "Entry",
     "Form",
     "Grammar",
     "Length",
@@ -185,7 +187,31 @@ class Permutation:
     max: int | None = None
 
 
-Node: TypeAlias = Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """`item`, in which the JSON values of its `Entry` parts differ from one another and from the strings `known`.
+
+    An entry belongs to the innermost `Distinct` around it, also where a rule is called in between. Neither may be
+    empty, nor stand inside `And`, `Not` or `Length`.
+    """
+
+    item: Node
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`item`, the text of one JSON value without control tokens; see `Distinct`.
+
+    Values are equal as JSON: strings after decoding, 1 and 1.0, objects in any order of their members.
+    """
+
+    item: Node
+
+
+Node: TypeAlias = (
+    Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation | Distinct | Entry
+)
 
 
 @dataclass(frozen=True, slots=True)

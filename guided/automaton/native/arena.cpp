@@ -14,18 +14,22 @@ constexpr size_t kMaxThreads = 200000;
 constexpr int kMergeDepth = 256;
 constexpr size_t kSlabRows = 16;
 
+uint64_t pair_key(int32_t a, int32_t b) {
+  return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+}
+
 uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
   uint64_t h = n * 2 + closed;
   for (size_t i = 0; i < n; ++i) {
     h = combine(h, uint64_t{static_cast<uint32_t>(t[i].pos)} << 32 | static_cast<uint32_t>(t[i].reg));
-    h = combine(h, static_cast<uint32_t>(t[i].ret));
+    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].mem)} << 32 | static_cast<uint32_t>(t[i].ret));
   }
   return h;
 }
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
-    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1) {
+    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1), memories_(grammar_->known) {
   initial_registers_.assign(grammar_->rules.size(), -1);
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
@@ -123,6 +127,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
       c.accepting |= t.ret == kBottom;
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
+    c.remembers |= t.mem > kUntold + 2;
   }
   table_[h] = id | (closed ? 1 << 30 : 0);
   return id;
@@ -173,7 +178,27 @@ bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left le
   return rule.unbounded || set.count + 1 + left.available >= rule.min;
 }
 
-int32_t Arena::apply(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
+bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
+  switch (effect.op) {
+    case Effect::Open:
+      t.mem = memories_.open(t.mem, static_cast<int32_t>(effect.a));
+      return true;
+    case Effect::Close:
+      t.mem = memories_.close(t.mem);
+      return true;
+    case Effect::Begin:
+      t.mem = memories_.begin(t.mem);
+      return true;
+    case Effect::Keep:
+      t.mem = memories_.keep(t.mem);
+      return t.mem >= 0;
+    default:
+      t.reg = apply_to_register(rule, effect, t.reg, t.ret == kFree);
+      return t.reg >= 0;
+  }
+}
+
+int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
   if (effect.op == Effect::Inc) {
     if (free) return reg + 1;
     int64_t count = int64_t{reg} + 1;
@@ -235,7 +260,7 @@ void ThreadSet::index_all() {
 int32_t Arena::merge(int32_t a, int32_t b, int depth) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
-  uint64_t key = uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+  const uint64_t key = pair_key(a, b);
   auto it = merged_.find(key);
   if (it != merged_.end()) return it->second;
   std::vector<Thread> all(config(a).begin(), config(a).end());
@@ -254,8 +279,8 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
     const Thread t = threads[i];
     if (n && threads[n - 1] == t) continue;
     // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
-    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg && t.ret != kFree &&
-        threads[n - 1].ret != kFree && depth < kMergeDepth) {
+    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg &&
+        threads[n - 1].mem == t.mem && t.ret != kFree && threads[n - 1].ret != kFree && depth < kMergeDepth) {
       threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
       continue;
     }
@@ -266,11 +291,13 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 
 void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
   if (thread.ret == kFree) {
-    out.push_back({kExit, thread.reg, kFree});
+    out.push_back({kExit, thread.reg, kFree, thread.mem});
     return;
   }
-  const Config& ret = config(thread.ret);
-  out.insert(out.end(), ret.begin(), ret.end());
+  for (Thread t : config(thread.ret)) {  // what is remembered goes along
+    t.mem = thread.mem;
+    out.push_back(t);
+  }
 }
 
 int32_t Arena::close(std::vector<Thread>& kernel) {
@@ -278,6 +305,7 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
   work_.assign(kernel.begin(), kernel.end());
   closed_.clear();
   met_.clear();
+  bool reading = false;
   while (!work_.empty()) {
     Thread t = work_.back();
     work_.pop_back();
@@ -291,7 +319,10 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
     const Position& p = g.positions[t.pos];
     const Rule& rule = g.rules[p.rule];
     bool free = t.ret == kFree;
-    if (p.active) closed_.push_back(t);
+    if (p.active) {
+      closed_.push_back(t);
+      reading |= t.mem != kOutside;
+    }
     if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
       const CallEdge& call = g.calls[i];
@@ -300,12 +331,18 @@ int32_t Arena::close(std::vector<Thread>& kernel) {
         kernel_.assign(1, {call.after, t.reg, t.ret});
         ret = intern(kernel_, false);
       }
-      work_.push_back({g.rules[call.rule].start, initial_register(call.rule), ret});
+      work_.push_back({g.rules[call.rule].start, initial_register(call.rule), ret, t.mem});
     }
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      int32_t reg = apply(rule, g.effects[i].effect, t.reg, free);
-      if (reg >= 0) work_.push_back({g.effects[i].to, reg, t.ret});
+      Thread after = t;
+      after.pos = g.effects[i].to;
+      if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
     }
+  }
+  if (reading && !raw_) {  // asking takes steps, which use these vectors
+    std::vector<Thread> threads = std::move(closed_);
+    std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
+    closed_ = std::move(threads);
   }
   merge_threads(closed_, 0);
   return intern(closed_, true);
@@ -316,17 +353,55 @@ int32_t Arena::lone(Thread thread) {
   return intern(kernel_, true);
 }
 
-int32_t Arena::return_to(int32_t ret) {
-  int32_t known = config(ret).closed.load(std::memory_order_relaxed);
+int32_t Arena::return_to(int32_t ret, int32_t memory) {
+  int32_t known = kUnknown;
+  if (memory == kOutside) {
+    known = config(ret).closed.load(std::memory_order_relaxed);
+  } else if (auto it = returns_.find(pair_key(ret, memory)); it != returns_.end()) {
+    known = it->second;
+  }
   if (known >= 0) return known;
-  std::vector<Thread> kernel(config(ret).begin(), config(ret).end());
+  std::vector<Thread> kernel;
+  pop({0, 0, ret, memory}, kernel);
   int32_t id = close(kernel);
-  config(ret).closed.store(id, std::memory_order_release);
+  if (memory == kOutside) {
+    config(ret).closed.store(id, std::memory_order_release);
+  } else {
+    returns_[pair_key(ret, memory)] = id;
+    charge(48);
+  }
   return id;
+}
+
+// Whether an entry that the thread is reading can still end with a new value.
+bool Arena::leads_to_an_end(const Thread& t) {
+  return t.mem == kOutside || !memories_.alive(t.mem) || !viable || viable(t);
+}
+
+// The state after `byte`, computed.
+int32_t Arena::after(int32_t state, uint8_t byte) {
+  std::vector<Thread> kernel;
+  for (Thread t : config(state)) {
+    if (t.pos == kExit) continue;
+    t.pos = grammar_->step(t.pos, byte);
+    if (t.pos < 0) continue;
+    if (t.mem != kOutside) t.mem = memories_.read(t.mem, byte);
+    kernel.push_back(t);
+  }
+  if (kernel.empty()) return kDead;
+  int32_t id = close(kernel);
+  return config(id).count == 0 ? kDead : id;
 }
 
 int32_t Arena::step(int32_t state, uint8_t byte) {
   Config& c = config(state);
+  if (c.remembers) {  // what is remembered is hardly met again: no row for all bytes
+    auto it = steps_.find(pair_key(state, byte));
+    if (it != steps_.end()) return it->second;
+    charge(48);
+    int32_t id = after(state, byte);
+    return steps_[pair_key(state, byte)] = id;
+  }
   std::atomic<int32_t>* row = c.row.load(std::memory_order_relaxed);
   if (!row) {
     row = add_row();
@@ -334,23 +409,31 @@ int32_t Arena::step(int32_t state, uint8_t byte) {
   }
   int32_t known = row[byte].load(std::memory_order_relaxed);
   if (known) return known - 2;
-  std::vector<Thread> kernel;
-  for (const Thread& t : c) {
-    if (t.pos == kExit) continue;
-    int32_t to = grammar_->step(t.pos, byte);
-    if (to >= 0) kernel.push_back({to, t.reg, t.ret});
-  }
-  int32_t id = kDead;
-  if (!kernel.empty()) {
-    id = close(kernel);
-    if (config(id).count == 0) id = kDead;
-  }
+  int32_t id = after(state, byte);
   row[byte].store(id + 2, std::memory_order_release);
   return id;
 }
 
+int32_t Arena::raw_state(const Thread& thread) {
+  std::vector<Thread> kernel{thread};
+  raw_ = true;
+  int32_t id = close(kernel);
+  raw_ = false;
+  return id;
+}
+
+int32_t Arena::raw_step(int32_t state, uint8_t byte) {
+  auto [it, fresh] = raw_steps_.try_emplace(pair_key(state, byte), kDead);
+  if (!fresh) return it->second;
+  charge(48);
+  raw_ = true;
+  int32_t id = after(state, byte);
+  raw_ = false;
+  return raw_steps_[pair_key(state, byte)] = id;
+}
+
 int32_t Arena::step_token(int32_t state, int32_t token) {
-  uint64_t key = uint64_t{static_cast<uint32_t>(state)} << 32 | static_cast<uint32_t>(token);
+  const uint64_t key = pair_key(state, token);
   auto it = token_steps_.find(key);
   if (it != token_steps_.end()) return it->second;
   std::vector<Thread> kernel;
@@ -358,7 +441,7 @@ int32_t Arena::step_token(int32_t state, int32_t token) {
     if (t.pos == kExit) continue;
     const Position& p = grammar_->positions[t.pos];
     for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-      if (grammar_->tokens[i].token == token) kernel.push_back({grammar_->tokens[i].to, t.reg, t.ret});
+      if (grammar_->tokens[i].token == token) kernel.push_back({grammar_->tokens[i].to, t.reg, t.ret, t.mem});
   }
   int32_t id = kDead;
   if (!kernel.empty()) {
@@ -398,6 +481,7 @@ int32_t Arena::import(const Arena& other, int32_t state, std::unordered_map<int3
         if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
           t.reg = intern_seen(other.seen(t.reg));
         t.ret = known.at(t.ret);
+        t.mem = memories_.import(other.memories_, t.mem);
       }
       threads.push_back(t);
     }

@@ -1,9 +1,9 @@
 // Interned configurations: the states of the lazily grown automaton.
 //
-// A *thread* is (position, register of its frame, return configuration). A *configuration* is a sorted set of threads,
+// A *thread* is (position, register of its frame, return configuration, memory; see memory.hpp). A *configuration* is a sorted set of threads,
 // hash-consed and numbered; a state of the automaton is the number of a closed configuration, and a return
 // configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as nodes).
-// Threads with equal position and register are merged by uniting their return configurations: ambiguity costs a wider
+// Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity costs a wider
 // node, never two copies of a stack.
 //
 // Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
@@ -15,20 +15,22 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "grammar.hpp"
+#include "memory.hpp"
 
 namespace guided {
 
 struct Thread {
-  int32_t pos, reg, ret;
-  bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret; }
+  int32_t pos, reg, ret, mem = kOutside;
+  bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret && mem == o.mem; }
   bool operator<(const Thread& o) const {
-    return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : ret < o.ret;
+    return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : mem != o.mem ? mem < o.mem : ret < o.ret;
   }
 };
 
@@ -43,9 +45,10 @@ struct Config {
   const Thread* threads = nullptr;
   int32_t count = 0;
   bool accepting = false;  // holds the exit through kBottom
+  bool remembers = false;  // some thread is in a scope
   ByteSet bytes;           // bytes that some thread can read (guards not asked)
   std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
-  std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning
+  std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   std::atomic<const MaskRecipe*> mask{nullptr};
   std::atomic<const Completion*> completion{nullptr};
   std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token
@@ -112,7 +115,7 @@ class Arena {
   int32_t step(int32_t state, uint8_t byte);
   int32_t step_token(int32_t state, int32_t token);  // a control token
   int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
-  int32_t return_to(int32_t ret);                    // the state after returning to `ret`
+  int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
   int32_t intern(const std::vector<Thread>& threads, bool closed);
@@ -120,10 +123,16 @@ class Arena {
   int32_t import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known);
 
   const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
-  // The register after an effect, or -1 where its guard forbids it. `free`: bounds are not checked.
-  int32_t apply(const Rule& rule, const Effect& effect, int32_t reg, bool free);
+  // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.
+  bool apply(const Rule& rule, const Effect& effect, Thread& thread);
   bool may_end(const Rule& rule, int32_t reg) const;
   int32_t initial_register(int32_t rule);
+  Memories& memories() { return memories_; }
+  // Steps that do not ask whether entries can still end well: for who finds that out.
+  int32_t raw_step(int32_t state, uint8_t byte);
+  int32_t raw_state(const Thread& thread);
+  // Whether a thread that reads an entry can end it with a value that is new. Set once; not asked before.
+  std::function<bool(const Thread&)> viable;
 
  private:
   static constexpr int kFirstChunk = 8;  // log2 of the first chunk's size; each chunk is as large as all before it
@@ -132,9 +141,12 @@ class Arena {
     int top = 31 - __builtin_clz(x);
     return chunks_[top - kFirstChunk].load(std::memory_order_acquire) + (x - (1u << top));
   }
+  int32_t after(int32_t state, uint8_t byte);
   Config& add_slot();
   std::atomic<int32_t>* add_row();
   const Thread* keep(const std::vector<Thread>& threads);
+  int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
+  bool leads_to_an_end(const Thread& thread);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
@@ -158,7 +170,9 @@ class Arena {
   Thread* pool_next_ = nullptr;
   std::vector<std::atomic<int32_t>*> slabs_;
   size_t slab_left_ = 0;
-  std::unordered_map<uint64_t, int32_t> merged_, token_steps_;
+  std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
+  Memories memories_;
+  bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
   std::vector<int32_t> initial_registers_;

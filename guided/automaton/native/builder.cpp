@@ -1,4 +1,6 @@
 // Takes a grammar from Python, node by node, and compiles it.
+#include <algorithm>
+
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -66,6 +68,19 @@ class Builder {
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
   }
+  int32_t distinct(int32_t item, const std::vector<std::string>& names) {
+    KnownNames known;
+    known.sorted = names;
+    std::sort(known.sorted.begin(), known.sorted.end());
+    for (const std::string& name : known.sorted) {
+      known.digest.add(name.size());
+      for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
+    }
+    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, static_cast<int32_t>(ir_.known.size()), {}, {}, {}, true};
+    ir_.known.push_back(std::move(known));
+    return add(std::move(n));
+  }
+  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, true}); }
   // forms: (ranges, digits), a digit a list of (low, high, value, step). The first encoding is UTF-8.
   int32_t encoding(const std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>& forms) {
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
@@ -166,8 +181,10 @@ class Builder {
     for (uint32_t c : n.text) d.add(c);
     d.add(static_cast<uint64_t>(n.min));
     d.add(static_cast<uint64_t>(n.max));
+    if (n.kind == Kind::Distinct) d.add(ir_.known[n.ref].digest);
     if (n.kind == Kind::Encoded) d.add(ir_.encoding_digests[n.ref]);
-    n.closed = n.kind != Kind::Ref && n.kind != Kind::Special && n.kind != Kind::Permutation;
+    n.closed = n.kind != Kind::Ref && n.kind != Kind::Special && n.kind != Kind::Permutation &&
+               n.kind != Kind::Distinct && n.kind != Kind::Entry;
     for (int32_t c : n.items) {
       d.add(ir_.nodes[c].digest);
       n.closed = n.closed && ir_.nodes[c].closed;
@@ -193,6 +210,8 @@ void bind_builder(nb::module_& m) {
       .def("ref", &Builder::ref)
       .def("special", &Builder::special)
       .def("permutation", &Builder::permutation)
+      .def("distinct", &Builder::distinct)
+      .def("entry", &Builder::entry)
       .def("encoding", &Builder::encoding)
       .def("compile", &Builder::compile, "vocabulary"_a, "rules"_a, "names"_a, "start"_a, "max_states"_a,
            "max_seconds"_a, "memory"_a);

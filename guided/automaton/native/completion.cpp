@@ -6,159 +6,15 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kFar = INT64_MAX / 8;
+constexpr int64_t kFar = ShortestText::kFar;
 constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts are cut, so that they share their ends
 constexpr size_t kLongest = 256;           // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
-// Costs of the shortest-path tree: bytes first; a call counts a little, so that no two rules wait for each other.
-constexpr int64_t kByteCost = 1024, kTokenCost = 4096, kCallCost = 1;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
-int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
-// ---- the shortest-path tree, in bytes
-void CompletionFinder::relax(int32_t r) {
-  const Rule& rule = grammar_.rules[r];
-  // Within a rule: repeated sweeps from the end; rules are mostly acyclic, so few are needed.
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
-      const Position& p = grammar_.positions[pos];
-      int64_t best = p.accept ? 0 : kFar;
-      for (int w = 0; w < 4; ++w)
-        for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1)
-          best = std::min(
-              best, plus(kByteCost, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i)
-        best = std::min(best, plus(call_cost(i), cost_[grammar_.calls[i].after]));
-      for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-        best = std::min(best, plus(kTokenCost, cost_[grammar_.tokens[i].to]));
-      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) best = std::min(best, cost_[grammar_.effects[i].to]);
-      if (best < cost_[pos]) {
-        cost_[pos] = best;
-        changed = true;
-      }
-    }
-  }
-}
-
-int64_t CompletionFinder::call_cost(int32_t call) const {
-  return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]);
-}
-
-// What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
-int64_t CompletionFinder::whole_cost(const Rule& rule) const {
-  const Position& s = grammar_.positions[rule.start];
-  if (rule.kind == RuleKind::Plain) return cost_[rule.start];
-  if (rule.kind == RuleKind::Counter) {
-    int64_t once = kFar;
-    for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
-    return times(once, std::max<int64_t>(1, rule.min));
-  }
-  int64_t sum = 0, written = 0;
-  std::vector<int64_t> others;
-  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
-    size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
-    int64_t cost = cost_[grammar_.effects[i].to];
-    if (rule.required[member]) {
-      sum = plus(sum, cost);
-      ++written;
-    }
-    if (!rule.required[member] || rule.repeatable[member]) others.push_back(cost);
-  }
-  if (written < rule.min) {
-    int64_t most = others.empty() ? kFar : *std::max_element(others.begin(), others.end());
-    sum = plus(sum, times(most, rule.min - written));
-  }
-  return sum;
-}
-
-void CompletionFinder::prepare() {
-  if (!cost_.empty()) return;
-  rule_cost_.assign(grammar_.rules.size(), kFar);
-  std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
-  for (const Position& p : grammar_.positions)
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(p.rule);
-  std::deque<int32_t> work;
-  std::vector<uint8_t> queued(grammar_.rules.size(), 1);
-  for (size_t r = 0; r < grammar_.rules.size(); ++r) work.push_back(static_cast<int32_t>(r));
-  cost_.assign(grammar_.positions.size(), kFar);
-  while (!work.empty()) {
-    int32_t r = work.front();
-    work.pop_front();
-    queued[r] = 0;
-    const Rule& rule = grammar_.rules[r];
-    if (rule.size == 0) continue;
-    relax(r);
-    int64_t cost = whole_cost(rule);
-    if (cost < rule_cost_[r]) {
-      rule_cost_[r] = cost;
-      for (int32_t c : callers[r])
-        if (!queued[c]) {
-          queued[c] = 1;
-          work.push_back(c);
-        }
-    }
-  }
-}
-
-// The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
-CompletionFinder::Choice CompletionFinder::choose(const Thread& at) {
-  const Position& p = grammar_.positions[at.pos];
-  const Rule& rule = grammar_.rules[p.rule];
-  bool free = at.ret == kFree;
-  if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
-  Choice best;
-  best.cost = kFar + 1;
-  // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
-  auto comes_first = [&](const Effect& e) {
-    auto member = static_cast<size_t>(e.a);
-    return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
-  };
-  for (bool first : {true, false}) {
-    if (p.effect_lo == p.effect_hi || best.kind == Choice::Operate) break;
-    for (int32_t i : cheapest_effects(at.pos)) {
-      const EffectEdge& e = grammar_.effects[i];
-      if (comes_first(e.effect) != first || arena_.apply(rule, e.effect, at.reg, free) < 0) continue;
-      best = {Choice::Operate, i, cost_[e.to]};
-      break;
-    }
-  }
-  // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
-  // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
-  // hold yet waits for an effect, too.
-  bool read = !p.accept && best.kind != Choice::Operate;
-  for (int w = 0; read && w < 4; ++w)
-    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
-      int32_t b = w * 64 + __builtin_ctzll(bits);
-      int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
-      if (cost < best.cost) best = {Choice::Byte, b, cost};
-    }
-  for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
-    int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
-    if (cost < best.cost) best = {Choice::Call, i, cost};
-  }
-  for (int32_t i = p.token_lo; read && i < p.token_hi; ++i) {
-    int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
-    if (cost < best.cost) best = {Choice::Token, i, cost};
-  }
-  return best;
-}
-
-const std::vector<int32_t>& CompletionFinder::cheapest_effects(int32_t pos) {
-  std::vector<int32_t>& order = effects_[pos];
-  const Position& p = grammar_.positions[pos];
-  if (order.empty()) {
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
-    });
-  }
-  return order;
-}
-
+// ---- pieces
 // The tree's path from a thread up to the next link.
 void CompletionFinder::follow(Thread at, Completion& out) {
   auto link = [&] { out.next = arena_.intern({at}, false); };
@@ -166,35 +22,73 @@ void CompletionFinder::follow(Thread at, Completion& out) {
     const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
     const bool begun = !out.symbols.empty();
     if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
-    Choice c = choose(at);
+    if (arena_.memories().alive(at.mem)) {
+      if (begun) return link();
+      return end_entry(at, out);
+    }
+    const ShortestText::Choice c = tree_.choose(at);
+    if (c.cost > kFar) {
+      out.impossible = true;
+      return;
+    }
     switch (c.kind) {
-      case Choice::End:
-        out.next = at.ret;
+      case ShortestText::Choice::End:
+        out.next = with_memory(at.ret, at.mem);
         return;
-      case Choice::Byte:
+      case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
         at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
+        at.mem = arena_.memories().read(at.mem, static_cast<uint8_t>(c.index));
         break;
-      case Choice::Token:
+      case ShortestText::Choice::Token:
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
         at.pos = grammar_.tokens[c.index].to;
         break;
-      case Choice::Call: {
+      case ShortestText::Choice::Call: {
         if (begun) return link();
         const CallEdge& call = grammar_.calls[c.index];
         int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
-        at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret};
+        at = {grammar_.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
         break;
       }
-      case Choice::Operate: {
+      case ShortestText::Choice::Operate: {
         if (begun) return link();
         const EffectEdge& e = grammar_.effects[c.index];
-        at.reg = arena_.apply(rule, e.effect, at.reg, at.ret == kFree);
+        if (!arena_.apply(rule, e.effect, at) || arena_.memories().touched(at.mem) > 1) {
+          out.impossible = true;  // or not known, which comes to the same
+          return;
+        }
         at.pos = e.to;
         break;
       }
     }
   }
+}
+
+// The way to the end of an entry that may come to a value that was there, as one piece.
+void CompletionFinder::end_entry(const Thread& at, Completion& out) {
+  const std::string* text = fresh_.text(at);
+  if (!text) {
+    out.impossible = true;
+    return;
+  }
+  int32_t state = arena_.raw_state(at);
+  for (char ch : *text) {
+    out.symbols.push_back(static_cast<uint8_t>(ch));
+    state = arena_.step(state, static_cast<uint8_t>(ch));
+  }
+  std::vector<Thread> ended;
+  for (const Thread& t : arena_.config(state))
+    if (t.pos == kExit || !arena_.memories().reading(t.mem)) ended.push_back(t);
+  out.next = arena_.intern(ended, false);
+}
+
+// A return configuration, entered with a memory.
+int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
+  if (memory == kOutside || config <= kFree) return config;
+  std::vector<Thread> threads(arena_.config(config).begin(), arena_.config(config).end());
+  for (Thread& t : threads) t.mem = memory;
+  return arena_.intern(threads, false);
 }
 
 // ---- spelling in tokens
@@ -256,7 +150,6 @@ void CompletionFinder::spell(Completion& c) {
 }
 
 const Completion& CompletionFinder::completion(int32_t id) {
-  prepare();
   struct Task {
     int32_t config;
     std::unique_ptr<Completion> made;
@@ -290,7 +183,9 @@ const Completion& CompletionFinder::completion(int32_t id) {
       continue;
     }
     Completion& c = *task.made;
-    if (config.count > 0 && c.either.empty()) {
+    if (c.impossible) {
+      c.total = kFar;
+    } else if (config.count > 0 && c.either.empty()) {
       spell(c);
     } else {
       c.total = kFar;
@@ -323,7 +218,7 @@ int64_t CompletionFinder::distance(int32_t state) {
       least = std::min<int64_t>(least, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
     return least;
   }
-  if (!grammar_.recursive && masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large) {
+  if (!grammar_.recursive && grammar_.known.empty() && masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
     if (exact_.empty()) grammar_.too_large = !exact_.find(arena_.initial());
     if (!grammar_.too_large)
@@ -365,6 +260,16 @@ int64_t CompletionFinder::farthest(int32_t state) {
   return most;
 }
 
+// The distance after one token; 0 where the thread does not allow it.
+int64_t CompletionFinder::after_token(const Thread& thread, int32_t token) {
+  int32_t state = arena_.lone(thread);
+  for (char ch : masks_.vocabulary().tokens[token]) {
+    state = arena_.step(state, static_cast<uint8_t>(ch));
+    if (state == kDead) return 0;
+  }
+  return distance(state);
+}
+
 int64_t CompletionFinder::reach(int32_t state) {
   Config& c = arena_.config(state);
   int64_t known = c.reach.load(std::memory_order_relaxed);
@@ -379,13 +284,25 @@ int64_t CompletionFinder::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Rule& rule = grammar_.rules[p.rule];
+    masks_.each_watched(t, table, [&](int32_t, int32_t after) {
+      if (after != kDead) most = std::max(most, distance(after));
+    });
+    std::vector<int32_t> unsure = table.unsure;
     int64_t inside = table.overflow || (table.relative && t.reg < rule.min) ? INT64_MAX : most_inside(t, table);
     if (inside == INT64_MAX) {
       most = INT64_MAX;
       break;
     }
-    most = std::max(most, inside + completion(t.ret).total);
-    masks_.each_remainder(t, table, [&](int32_t, int32_t after) { most = std::max(most, distance(after)); });
+    const int64_t outside = completion(with_memory(t.ret, arena_.memories().unread(t.mem))).total;
+    if (outside >= kFar) {
+      most = INT64_MAX;
+      break;
+    }
+    most = std::max(most, inside + outside);
+    masks_.each_remainder(t, table, [&](int32_t, int32_t after) { most = std::max(most, distance(after)); }, &unsure);
+    if (t.mem != kOutside)
+      for (int32_t token : unsure) most = std::max(most, after_token(t, token));
+    if (most >= kFar) most = INT64_MAX;
   }
   c.reach.store(most, std::memory_order_release);
   return most;

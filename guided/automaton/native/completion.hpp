@@ -1,8 +1,9 @@
 // Shortest completions, in tokens.
 //
-// For every thread one text is kept: along a shortest-path tree over the rules' automata (Knuth's generalisation of
-// Dijkstra 1977), cut into pieces that are linked: a piece ends at calls, effects and the frame's end, and the
-// configuration that comes next is entered. A configuration of several threads stands for the texts of each. So the
+// For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or, while
+// an entry is read that may come to a value that was there, along the way to another (fresh_entry.hpp). It is cut into
+// pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes next is
+// entered. A configuration of several threads stands for the texts of each. So the
 // texts of a state form a tree, and its distance is the fewest tokens that spell any of them: dynamic programming over
 // the trie, where a token that crosses from a piece into a configuration goes on along each of its texts. A sound upper
 // bound of the least number of tokens.
@@ -19,6 +20,7 @@
 
 #include <unordered_set>
 
+#include "fresh_entry.hpp"
 #include "token_distance.hpp"
 
 namespace guided {
@@ -28,6 +30,7 @@ struct Completion {
   std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
   int32_t next = -1;             // the configuration that comes then; -1: none
   std::vector<int32_t> either;   // of several threads: the configurations of each alone
+  bool impossible = false;       // there is no text
   int64_t total = 0;
   size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
 };
@@ -35,7 +38,8 @@ struct Completion {
 class CompletionFinder {
  public:
   explicit CompletionFinder(MaskBuilder& masks)
-      : masks_(masks), arena_(masks.arena()), grammar_(masks.arena().grammar()), exact_(masks) {}
+      : masks_(masks), arena_(masks.arena()), grammar_(masks.arena().grammar()), fresh_(arena_), tree_(fresh_.tree()), exact_(masks) {}
+  FreshEntry& fresh() { return fresh_; }
   // Tokens to an accepting state, the end token not counted. With the arena's lock held.
   int64_t distance(int32_t state);
   // The most that distance() can be after one allowed token; INT64_MAX where that is not known cheaply.
@@ -45,18 +49,10 @@ class CompletionFinder {
   const Completion& completion(int32_t config);
 
  private:
-  struct Choice {
-    enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
-    int32_t index = 0;  // byte, or index of the edge
-    int64_t cost = 0;
-  };
-  void prepare();
-  void relax(int32_t rule);
-  int64_t call_cost(int32_t call) const;
-  int64_t whole_cost(const Rule& rule) const;
-  Choice choose(const Thread& at);
-  const std::vector<int32_t>& cheapest_effects(int32_t pos);
   void follow(Thread at, Completion& out);
+  void end_entry(const Thread& at, Completion& out);
+  int32_t with_memory(int32_t config, int32_t memory);
+  int64_t after_token(const Thread& thread, int32_t token);
   const Completion& known(int32_t config) const;
   int64_t across(int32_t node, int32_t config);
   bool ends_token(int32_t node) const;
@@ -68,8 +64,8 @@ class CompletionFinder {
   MaskBuilder& masks_;
   Arena& arena_;
   const Grammar& grammar_;
-  std::vector<int64_t> cost_, rule_cost_;  // in bytes, by position and by rule
-  std::unordered_map<int32_t, std::vector<int32_t>> effects_;   // of a position, the cheapest first
+  FreshEntry fresh_;
+  ShortestText& tree_;
   std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
   std::unordered_set<uint64_t> entered_;
   TokenDistances exact_;

@@ -28,7 +28,7 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
       } else if (is_effect(e.lo)) {
         const Effect& f = rule.effects[e.lo - kEffect];
         d.add(2 + static_cast<uint64_t>(f.op) * 8);
-        d.add(static_cast<uint64_t>(f.a));
+        d.add(f.op == Effect::Open ? 0 : static_cast<uint64_t>(f.a));  // names go by their content, in b
         d.add(static_cast<uint64_t>(f.b));
       } else {
         d.add(uint64_t{e.lo} << 32 | e.hi);
@@ -41,7 +41,7 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 
 bool is_relative(const LoweredRule& rule) {
   return rule.kind == RuleKind::Counter &&
-         std::all_of(rule.effects.begin(), rule.effects.end(), [](const Effect& e) { return e.a == 0 && e.b < 0; });
+         std::all_of(rule.effects.begin(), rule.effects.end(), [](const Effect& e) { return e.of_memory() || (e.a == 0 && e.b < 0); });
 }
 
 // Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
@@ -104,6 +104,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
   g.nullable = lowered.nullable;
   g.recursive = lowered.recursive;
   g.names = names;
+  g.known = std::move(lowered.known);
   std::vector<Digest> own = digests(lowered.rules, meter).second;
   g.rules.resize(lowered.rules.size());
   int64_t states = 0;
@@ -182,7 +183,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     }
     from.dfa = Dfa{};
   }
-  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty();
+  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "memory.hpp"
 #include "rules.hpp"
 
 namespace guided {
@@ -61,6 +62,7 @@ struct Grammar {
   bool nullable = false, recursive = false;
   // Found out while matching: the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
+  std::vector<KnownNames> known;  // of the scopes in which values must differ; empty: there are none
   bool single = false;  // one plain rule without calls: every state is one position
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty where not known (token_graph.hpp)
 

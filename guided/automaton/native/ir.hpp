@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "encoding.hpp"
+#include "memory.hpp"
 
 namespace guided {
 
 constexpr int kMaxDepth = 2000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
 
-enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation };
+enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry };
 
 struct IrNode {
   Kind kind;
@@ -18,7 +19,8 @@ struct IrNode {
   std::vector<uint32_t> text;       // Text: code points
   std::vector<int32_t> items;       // children; of Permutation: the members
   int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
-  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node
+  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
+                                    // Distinct: known names
   std::vector<uint8_t> required, repeatable;  // Permutation
   Digest digest;                              // of the whole subtree
   bool closed = true;                         // no rule, token or permutation anywhere in it
@@ -31,6 +33,7 @@ struct IrGrammar {
   int32_t start = 0;
   std::vector<Encoding> encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
+  std::vector<KnownNames> known;  // of each Distinct
 };
 
 }  // namespace guided

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "length_window.hpp"
 #include "nullability.hpp"
@@ -26,19 +27,23 @@ class Lowerer {
       Pending p = pending_[i];
       if (p.synthetic) continue;
       if (from_cache(i, p)) continue;
+      std::vector<Effect> effects;
       Nfa nfa;
       nfa.start = nfa.add();
       nfa.final = nfa.add();
       in_flat_ = options_.flat;
       if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
       current_origin_ = p.rule;
+      effects_ = &effects;
       if (in_flat_) open_rules_[p.rule] = 1;
       build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
       rules_[i].dfa = finish(nfa);
+      rules_[i].effects = std::move(effects);
       rules_[i].keep = rules_[i].keep && !has_calls(rules_[i].dfa);  // numbers of rules mean nothing elsewhere
       rules_[i].origin = p.rule;
     }
     out.rules = std::move(rules_);
+    out.known = ir_.known;
     return out;
   }
 
@@ -190,7 +195,33 @@ class Lowerer {
       case Kind::Permutation:
         build_permutation(nfa, n, enc, from, to, depth);
         return;
+      case Kind::Distinct:
+        build_between(nfa, n, {Effect::Open, n.ref, names_digest(n)}, {Effect::Close}, enc, from, to, depth);
+        return;
+      case Kind::Entry:
+        build_between(nfa, n, {Effect::Begin}, {Effect::Keep}, enc, from, to, depth);
+        return;
     }
+  }
+
+  // The symbol of an effect in the rule that is being built.
+  Symbol effect(const Effect& wanted) {
+    auto it = std::find(effects_->begin(), effects_->end(), wanted);
+    if (it == effects_->end()) it = effects_->insert(it, wanted);
+    return kEffect + static_cast<Symbol>(it - effects_->begin());
+  }
+  int64_t names_digest(const IrNode& n) const { return static_cast<int64_t>(ir_.known[n.ref].digest.a); }
+
+  void build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from, int32_t to,
+                     int depth) {
+    if (operand_depth_ > 0) throw Unsupported("Distinct or Entry inside And, Not or Length");
+    if (in_flat_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
+    if (nullable_.node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
+    int32_t first = nfa.add(), last = nfa.add();
+    const Symbol opens = effect(before), closes = effect(after);
+    nfa.edge(from, opens, opens, first);
+    build(nfa, n.items[0], enc, first, last, depth + 1);
+    nfa.edge(last, closes, closes, to);
   }
 
   void build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
@@ -260,21 +291,23 @@ class Lowerer {
     auto found = counters_.find(key);
     if (found != counters_.end()) return found->second;
     bool item_nullable = nullable_.node(n.items[0]);
+    LoweredRule rule;
+    rule.effects.push_back({Effect::Inc, 0, -1});
     Nfa body;
     body.start = body.add();
     body.final = body.add();
+    std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
     build(body, n.items[0], enc, body.start, body.final, depth + 1);
+    effects_ = outer;
     Dfa item = finish(body);
     Nfa loop;
     loop.start = loop.final = loop.add();
     int32_t inside = loop.add();
     loop.edge(loop.start, kEffect, kEffect, inside);
     loop.splice(item, inside, loop.start);
-    LoweredRule rule;
     rule.kind = RuleKind::Counter;
     rule.min = item_nullable ? 1 : std::max<int64_t>(n.min, 1);
     rule.max = n.max;
-    rule.effects.push_back({Effect::Inc, 0, -1});
     // Not trimmed to minimal emptiness here: prune_rules() knows what a counter needs.
     rule.dfa = minimise(determinise(loop, meter_), meter_);
     return counters_[key] = synthetic(std::move(rule));
@@ -362,19 +395,19 @@ class Lowerer {
     rule.max = n.max;
     rule.required = n.required;
     rule.repeatable = n.repeatable;
+    std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
     for (size_t i = 0; i < n.items.size(); ++i) {
       if (nullable_.node(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
-      Symbol put = kEffect + static_cast<Symbol>(rule.effects.size());
-      rule.effects.push_back({Effect::Put, static_cast<int64_t>(i), -1});
+      const Symbol put = effect({Effect::Put, static_cast<int64_t>(i), -1});
       int32_t start = body.add();
       body.edge(body.start, put, put, start);
       body.edge(after_separator, put, put, start);
       build(body, n.items[i], enc, start, body.final, depth + 1);
     }
-    Symbol again = kEffect + static_cast<Symbol>(rule.effects.size());
-    rule.effects.push_back({Effect::More, 0, -1});
+    const Symbol again = effect({Effect::More, 0, -1});
     body.edge(body.final, again, again, more);
     build(body, n.ref, enc, more, after_separator, depth + 1);
+    effects_ = outer;
     rule.dfa = finish(body);
     Symbol call = kCall + static_cast<Symbol>(synthetic(std::move(rule)));
     nfa.edge(from, call, call, to);
@@ -394,6 +427,7 @@ class Lowerer {
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;
   int operand_depth_ = 0;
+  std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };
 

@@ -21,10 +21,18 @@ void MaskRecipe::write(uint32_t* row, int32_t words) const {
   for (int32_t id : sparse) row[id >> 5] |= 1u << (id & 31);
 }
 
+void MaskRecipe::add(const TokenSet& set) {
+  if (set.dense.empty())
+    sparse.insert(sparse.end(), set.sparse.begin(), set.sparse.end());
+  else if (std::find(dense.begin(), dense.end(), set.dense.data()) == dense.end())
+    dense.push_back(set.dense.data());
+}
+
 Thread MaskBuilder::table_thread(const Thread& t) const {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
-  if (rule.relative) return {t.pos, 0, kFree};
-  Thread out{t.pos, t.reg, kTop};
+  const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUntold;
+  if (rule.relative) return {t.pos, 0, kFree, mem};
+  Thread out{t.pos, t.reg, kTop, mem};
   if (rule.kind == RuleKind::Counter) {
     // No token reaches a bound, nor looks beyond one: every such count is like the least of them.
     const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
@@ -38,7 +46,7 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
 
 TokenTable& MaskBuilder::table(const Thread& t) {
   Thread key_thread = table_thread(t);
-  ByteSet follow = arena_.config(arena_.return_to(t.ret)).bytes;
+  ByteSet follow = arena_.config(arena_.return_to(t.ret, arena_.memories().unread(t.mem))).bytes;
   auto [f, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
                                          static_cast<int32_t>(follows_.size()));
   (void)fresh;
@@ -81,17 +89,61 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
   return *set;
 }
 
+// ---- threads that remember
+bool MaskBuilder::is_sure(int32_t state) {
+  for (const Thread& t : arena_.config(state))
+    if (arena_.memories().touched(t.mem) < 2) return true;
+  return false;
+}
+
+bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
+  Memories& memories = arena_.memories();
+  for (const Thread& t : arena_.config(state))
+    if (t.mem == memory || (t.mem != kOutside && memories.alive(t.mem))) return true;
+  return false;
+}
+
+void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  const int32_t from = arena_.lone(thread);
+  for (int32_t token : tokens) {
+    int32_t state = from;
+    for (char ch : vocabulary_.tokens[token]) {
+      state = arena_.step(state, static_cast<uint8_t>(ch));
+      if (state == kDead) break;
+    }
+    if (state == kDead || !at_boundary(arena_, state)) refused.push_back(token);
+  }
+}
+
+void MaskBuilder::add_remembering(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
+  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+  std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
+  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+  each_watched(t, tokens, [&](int32_t token, int32_t after) {
+    if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
+  });
+  verify(t, unsure, refused);
+  if (refused.empty()) {
+    out.add(staying);
+    out.sparse.insert(out.sparse.end(), leaving.begin(), leaving.end());
+    return;
+  }
+  std::vector<uint32_t> bits(static_cast<size_t>(vocabulary_.words), 0);
+  for (size_t w = 0; w < staying.dense.size(); ++w) bits[w] = staying.dense[w];
+  for (int32_t id : staying.sparse) set_bit(bits.data(), id);
+  for (int32_t id : leaving) set_bit(bits.data(), id);
+  for (int32_t id : refused) bits[id >> 5] &= ~(1u << (id & 31));
+  out.own.push_back(make_token_set(std::move(bits)));
+  out.add(out.own.back());
+}
+
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   Config& c = arena_.config(state);
   if (const MaskRecipe* known = c.mask.load(std::memory_order_relaxed)) return *known;
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
-  auto add = [&](const TokenSet& set) {
-    if (set.dense.empty())
-      out->sparse.insert(out->sparse.end(), set.sparse.begin(), set.sparse.end());
-    else if (std::find(out->dense.begin(), out->dense.end(), set.dense.data()) == out->dense.end())
-      out->dense.push_back(set.dense.data());
-  };
   for (int32_t i = 0; i < c.count; ++i) {
     const Thread t = c.threads[i];
     if (t.pos == kExit) continue;
@@ -99,22 +151,26 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
+    if (t.mem > kUntold + 2 && !tokens.overflow) {
+      add_remembering(t, tokens, *out);
+      continue;
+    }
     if (tokens.overflow) {
       each_token(arena_.lone(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
       continue;
     }
     if (tokens.relative) {
-      add(within_bounds(tokens, t));
+      out->add(within_bounds(tokens, t));
     } else {
-      add(tokens.all);
+      out->add(tokens.all);
     }
     each_remainder(t, tokens, [&](int32_t token, int32_t) { out->sparse.push_back(token); });
   }
   if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
-    out->own = make_token_set(std::move(out->sparse), vocabulary_.words);
+    out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
     out->sparse.clear();
-    add(out->own);
+    out->add(out->own.back());
   }
   std::sort(out->sparse.begin(), out->sparse.end());
   out->sparse.erase(std::unique(out->sparse.begin(), out->sparse.end()), out->sparse.end());
@@ -125,7 +181,8 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     for (uint32_t w : row) allowed += __builtin_popcount(w);
     out->everything = allowed == vocabulary_.size;
   }
-  arena_.charge(sizeof(MaskRecipe) + out->sparse.size() * 4 + out->own.bytes());
+  arena_.charge(sizeof(MaskRecipe) + out->sparse.size() * 4);
+  for (const TokenSet& set : out->own) arena_.charge(set.bytes());
   const MaskRecipe* result = out.release();
   c.mask.store(result, std::memory_order_release);
   return *result;

@@ -7,9 +7,15 @@
 // state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
 // and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
 //
+// A thread that remembers (memory.hpp) has the tokens of its table, built as if nothing had been written before, but for
+// those that end an entry with a value that was there, or lead where no other end is left. They lie along the spellings
+// of the values that were there, so a walk of the trie along these finds them. The few tokens in which several entries
+// end are stepped through one by one.
+//
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -22,9 +28,10 @@ namespace guided {
 struct MaskRecipe {
   std::vector<const uint32_t*> dense;
   std::vector<int32_t> sparse;
-  TokenSet own;         // where too many single ids came together
+  std::deque<TokenSet> own;  // what no table holds
   bool everything = false;  // nothing is masked
   void write(uint32_t* row, int32_t words) const;
+  void add(const TokenSet& set);
 };
 
 class MaskBuilder {
@@ -38,9 +45,14 @@ class MaskBuilder {
   // Calls visit(token, state after it) for every textual token that `state` allows.
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
-  // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end.
+  // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. What a thread
+  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
   template <class Visit>
-  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit);
+  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
+  // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
+  // that was there, if its table allows them.
+  template <class Visit>
+  void each_watched(const Thread& thread, const TokenTable& table, Visit&& visit);
   // The thread as its table was built: under an unknown caller, the count as far as it matters.
   Thread table_thread(const Thread& thread) const;
   std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
@@ -48,6 +60,13 @@ class MaskBuilder {
   Arena& arena() { return arena_; }
 
  private:
+  // Whether each of the tokens can be accepted by the thread, stepped through.
+  void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
+  // Whether some thread of a state does not hang on values that are not known.
+  bool is_sure(int32_t state);
+  // Whether a state may come to a value that was there in the entry that `memory` reads, or reads next.
+  bool is_watched(int32_t state, int32_t memory);
+  void add_remembering(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
@@ -68,7 +87,8 @@ void MaskBuilder::each_token(int32_t state, Visit&& visit) {
 }
 
 template <class Visit>
-void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit) {
+void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
+                                 std::vector<int32_t>* unsure) {
   if (table.remainders.nodes().size() <= 1) return;
   int64_t low = 0, high = INT64_MAX;
   if (table.relative) {
@@ -76,13 +96,40 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
     low = rule.min - thread.reg;
     if (rule.max >= 0) high = rule.max - thread.reg;
   }
-  int32_t outside = arena_.return_to(thread.ret);
+  int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
+    const bool sure = thread.mem == kOutside || is_sure(after);
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
       const Remainder& r = table.entries[table.remainders.payloads()[i]];
-      if (r.count >= low && r.count <= high) visit(r.token, after);
+      if (r.count < low || r.count > high) continue;
+      visit(r.token, after);
+      if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
     }
   });
+}
+
+template <class Visit>
+void MaskBuilder::each_watched(const Thread& thread, const TokenTable& table, Visit&& visit) {
+  Memories& memories = arena_.memories();
+  if (memories.reading(thread.mem) ? !memories.alive(thread.mem) : !table.touches_entries) return;
+  struct Item {
+    int32_t node, plain, real;
+  };
+  Thread forgetful = thread;
+  forgetful.mem = kOutside;
+  std::vector<Item> queue{{0, arena_.lone(forgetful), arena_.lone(thread)}};
+  for (size_t head = 0; head < queue.size(); ++head) {
+    const Item at = queue[head];
+    const TokenTrie::Node& node = vocabulary_.trie.nodes()[at.node];
+    if (head > 0 && at_boundary(arena_, at.plain))
+      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], at.real);
+    if (node.children == 0 || (at.real != kDead && !is_watched(at.real, thread.mem))) continue;
+    vocabulary_.trie.children(at.node, arena_.config(at.plain).bytes, [&](int32_t child) {
+      const uint8_t byte = vocabulary_.trie.nodes()[child].byte;
+      const int32_t plain = arena_.step(at.plain, byte);
+      if (plain != kDead) queue.push_back({child, plain, at.real == kDead ? kDead : arena_.step(at.real, byte)});
+    });
+  }
 }
 
 }  // namespace guided

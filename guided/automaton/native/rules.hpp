@@ -6,8 +6,9 @@
 //   - every position can reach the rule's end, with live bytes only (effects aside, whose guards look ahead);
 //   - counted repetition that would be large is a rule of its own with a count in its frame's register.
 //
-// An effect is a guarded register operation, taken without reading: `Inc` of a counter (before an iteration, so that a
-// frame at its bound never starts one), `Put` and `More` of a permutation's seen-set.
+// An effect is a guarded operation, taken without reading: `Inc` of a counter (before an iteration, so that a frame at
+// its bound never starts one), `Put` and `More` of a permutation's seen-set; around scopes in which values must differ
+// `Open` and `Close`, around each value `Begin` and `Keep` (memory.hpp).
 #pragma once
 
 #include <memory>
@@ -17,14 +18,18 @@
 #include <vector>
 
 #include "ir.hpp"
+#include "memory.hpp"
 
 namespace guided {
 
 enum class RuleKind : uint8_t { Plain, Counter, Set };
 
 struct Effect {
-  enum Op : uint8_t { Inc, Put, More } op;
-  int64_t a = 0, b = -1;  // Inc: the shortest and longest (-1: unbounded) rest, in counts, after this one. Put: a = member
+  enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
+  // Inc: the shortest and longest (-1: unbounded) rest, in counts, after this one. Put: a = member. Open: a = names
+  int64_t a = 0, b = -1;
+  bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
+  bool of_memory() const { return op >= Open; }
 };
 
 // Byte automata of rules that are regular by themselves, by content: every JSON grammar has the same number and string.
@@ -49,7 +54,7 @@ struct LoweredRule {
   Digest key;
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
-  std::vector<Effect> effects;
+  std::vector<Effect> effects;  // each once
   std::vector<uint8_t> required, repeatable;  // Set; repeatable: kAbsent for a member that cannot be written
   int32_t origin = -1;                        // the IR rule it comes from
 };
@@ -59,6 +64,7 @@ struct LoweredGrammar {
   int32_t start = 0;
   bool nullable = false;   // the empty string belongs to the language
   bool recursive = false;  // some rule calls itself, directly or not
+  std::vector<KnownNames> known;
 };
 
 struct LowerOptions {

@@ -38,7 +38,8 @@ TokenSet make_token_set(std::vector<uint32_t> bits) {
 }
 
 size_t TokenTable::bytes() const {
-  size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder);
+  size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder) +
+             unsure.size() * 4;
   for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.bytes();
   return n;
 }
@@ -97,6 +98,7 @@ class TableWalk {
   struct Met {
     int32_t state = -1;
     bool exits = false;
+    int32_t touched = 0;       // entries of an untold scope (memory.hpp)
     uint8_t loops = 0;         // kinds of bytes (TokenTrie::kind) that all lead back to the state
     uint32_t* ends = nullptr;  // the row for tokens that end here; null where none may
     Chain* chain = nullptr;
@@ -114,6 +116,7 @@ class TableWalk {
     if (met.state != state) met = look(state);
     state_ = state;
     exits_ = met.exits;
+    touched_ = met.touched;
     loops_ = met.loops;
     ends_ = met.ends;
     chain_ = met.chain;
@@ -125,6 +128,8 @@ class TableWalk {
     if (!fresh) return met;
     const Config& c = arena_.config(state);
     met.state = state;
+    for (const Thread& t : c)
+      if (t.mem != kOutside) met.touched = std::max(met.touched, arena_.memories().touched(t.mem));
     met.exits = c.count > 0 && c.threads[c.count - 1].pos == kExit;
     met.ends = at_boundary(arena_, state) ? bits_of(state).data() : nullptr;
     if (!met.ends || (met.exits && !table_->relative)) return met;  // an exit must be seen at every node
@@ -155,12 +160,13 @@ class TableWalk {
     if (a.count != b.count) return false;
     for (int32_t i = 0; i < a.count; ++i) {
       const Thread &x = a.threads[i], &y = b.threads[i];
-      if (x.ret != kFree || y.ret != kFree || x.pos != y.pos || x.reg + 1 != y.reg) return false;
+      if (x.ret != kFree || y.ret != kFree || x.pos != y.pos || x.reg + 1 != y.reg || x.mem != y.mem) return false;
     }
     return true;
   }
 
   void take_counting(int32_t from, int32_t to, int32_t depth, Chain& chain) {
+    note_entries(from, to);
     const auto &payloads = vocabulary_.trie.payloads(), &sizes = vocabulary_.trie.sizes();
     for (int32_t i = from; i < to; ++i) {
       size_t more = static_cast<size_t>(sizes[i] - depth);
@@ -174,8 +180,16 @@ class TableWalk {
 
   void take(int32_t from, int32_t to) {
     if (!ends_) return;
+    note_entries(from, to);
     const auto& payloads = vocabulary_.trie.payloads();
     for (int32_t i = from; i < to; ++i) set_bit(ends_, payloads[i]);
+  }
+
+  void note_entries(int32_t from, int32_t to) {
+    if (touched_ == 0 || from == to) return;
+    table_->touches_entries = true;
+    const auto& payloads = vocabulary_.trie.payloads();
+    if (touched_ > 1) table_->unsure.insert(table_->unsure.end(), payloads.begin() + from, payloads.begin() + to);
   }
 
   std::vector<uint32_t>& bits_of(int32_t state) {
@@ -229,7 +243,8 @@ class TableWalk {
       below.pop_back();
       for (int32_t i = n.payload_lo; i < n.payload_hi; ++i)
         for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
-          left_.push_back({trie.payloads()[i], depth, table_->relative ? c.threads[k].reg : 0});
+          left_.push_back({trie.payloads()[i], depth, table_->relative ? c.threads[k].reg : 0,
+                           arena_.memories().touched(c.threads[k].mem)});
       for (int32_t child = n.first_child; child < n.first_child + n.children; ++child) below.push_back(child);
     }
     if (left_.size() > kMaxRemainders) table_->overflow = true;
@@ -257,14 +272,14 @@ class TableWalk {
       const std::string& text = vocabulary_.tokens[l.token];
       entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
                          static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
-      table_->entries.push_back({l.token, l.count});
+      table_->entries.push_back({l.token, l.count, l.touched});
       table_->furthest = std::max(table_->furthest, l.count);
     }
     if (!entries.empty()) table_->remainders.build(std::move(entries));
   }
 
   struct Left {
-    int32_t token, depth, count;
+    int32_t token, depth, count, touched;
   };
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
@@ -280,6 +295,7 @@ class TableWalk {
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
   int32_t state_ = -1;  // the state met last, and what enter() found out about it
+  int32_t touched_ = 0;
   bool exits_ = false;
   uint8_t loops_ = 0;
   uint32_t* ends_ = nullptr;

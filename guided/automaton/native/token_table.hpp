@@ -41,6 +41,7 @@ struct Label {
 struct Remainder {  // payload of the remainder trie
   int32_t token;
   int32_t count;  // how far the frame had counted at the exit (relative tables; else 0)
+  int32_t touched;  // of entries of an untold scope (memory.hpp) before the exit
 };
 
 struct TokenTable {
@@ -49,6 +50,8 @@ struct TokenTable {
   TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
   std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
   int32_t furthest = 0;   // largest count in any label or remainder
+  bool touches_entries = false;    // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
+  std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
   // Most tokens to finish the frame after a token that stays (see completion.hpp).

@@ -1,0 +1,44 @@
+// How an entry that is being read (memory.hpp) can end with a value that was not there.
+//
+// In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
+// is the shortest one of the tree (shortest_text.hpp) if that does; else the way with the fewest bytes to a state where
+// it does, the least in byte order among these. So the rest of a text is the text of where it leads to. Found by
+// iterative deepening (Korf 1985) with the tree's costs as lower bound; each state's answer is kept.
+//
+// Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
+// adds its length. Given up, as if there were none, after some thousand states: all of them lead to values that were
+// there, as for an integer with many spellings and few values.
+#pragma once
+
+#include <optional>
+
+#include "shortest_text.hpp"
+
+namespace guided {
+
+class FreshEntry {
+ public:
+  explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena) {}
+  // The text; null where there is none. Valid until the next call.
+  const std::string* text(const Thread& thread);
+  ShortestText& tree() { return tree_; }
+
+ private:
+  std::optional<std::string> of_tree(Thread at);
+  std::optional<std::string> search(const Thread& thread);
+  bool deepen(int32_t state, size_t bound, std::string& text, size_t& next_bound, int64_t& left);
+  size_t least(int32_t state);
+
+  struct ThreadHash {
+    size_t operator()(const Thread& t) const {
+      return static_cast<size_t>(combine(combine(0, uint64_t{static_cast<uint32_t>(t.pos)} << 32 | static_cast<uint32_t>(t.reg)),
+                                         uint64_t{static_cast<uint32_t>(t.ret)} << 32 | static_cast<uint32_t>(t.mem)));
+    }
+  };
+  Arena& arena_;
+  Memories& memories_;
+  ShortestText tree_;
+  std::unordered_map<Thread, std::optional<std::string>, ThreadHash> known_;
+};
+
+}  // namespace guided

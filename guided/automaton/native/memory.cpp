@@ -1,0 +1,209 @@
+#include "memory.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+constexpr int32_t kNoValue = -1;
+constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
+constexpr size_t kNode = 88;  // about what an interned record takes
+bool is_space(uint8_t b) { return b == ' ' || b == '\t' || b == '\n' || b == '\r'; }
+uint64_t pair_key(uint64_t kind, int32_t a, int32_t b) {
+  return kind << 63 | uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+}
+}  // namespace
+
+bool KnownNames::has(std::string_view name) const { return std::binary_search(sorted.begin(), sorted.end(), name); }
+
+bool KnownNames::fits(const StringProgress& progress) const {
+  for (auto it = std::lower_bound(sorted.begin(), sorted.end(), progress.text);
+       it != sorted.end() && it->compare(0, progress.text.size(), progress.text) == 0; ++it)
+    if (progress.fits(*it)) return true;
+  return false;
+}
+
+Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
+  texts_ = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
+  for (size_t k = 0; k < known.size(); ++k) seen_.push_back({static_cast<int32_t>(k), kNoValue, false});
+  memories_ = {{-1, 0, 0, -1}, {-1, 0, 0, -1}, {-1, 0, 1, -1}, {-1, 0, 2, -1}};
+}
+
+// ---- interning
+int32_t Memories::intern_seen(int32_t before, int32_t value) {
+  auto [it, fresh] = ids_.try_emplace({0, before, value}, static_cast<int32_t>(seen_.size()));
+  if (fresh) {
+    seen_.push_back({before, value, value == kAnyValue || (before >= 0 && seen_[before].blurred)});
+    bytes_ += kNode;
+  }
+  return it->second;
+}
+
+int32_t Memories::intern_scope(const Scope& s) {
+  auto [it, fresh] = ids_.try_emplace({1, s.outer, s.seen, s.start, s.inside}, static_cast<int32_t>(scopes_.size()));
+  if (fresh) {
+    scopes_.push_back(s);
+    bytes_ += kNode;
+  }
+  return it->second;
+}
+
+int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t before) {
+  auto [it, fresh] = ids_.try_emplace({2, scope, text, touched}, static_cast<int32_t>(memories_.size()));
+  if (fresh) {
+    memories_.push_back({scope, text, touched, before});
+    bytes_ += kNode;
+  }
+  return it->second;
+}
+
+int32_t Memories::intern_text(int32_t before, uint8_t byte) {
+  const uint8_t mode = texts_[before].mode;
+  if (mode == 0 && is_space(byte)) return before;
+  auto [it, fresh] = next_.try_emplace(pair_key(0, before, byte), static_cast<int32_t>(texts_.size()));
+  if (fresh) {
+    uint8_t now = mode == 2 ? 1 : mode == 0 ? byte == '"' : byte == '"' ? 0 : byte == '\\' ? 2 : 1;
+    texts_.push_back({before, byte, now});
+    bytes_ += kNode;
+  }
+  return it->second;
+}
+
+int32_t Memories::read_on(int32_t memory, uint8_t byte) {
+  const Memory m = memories_[memory];
+  if (m.text == kBlank) return memory;
+  int32_t text = intern_text(m.text, byte);
+  return text == m.text ? memory : intern(m.scope, text, m.touched, memory);
+}
+
+// ---- scopes
+int32_t Memories::open(int32_t memory, int32_t known) {
+  const Memory m = memories_[memory];
+  const int32_t outer = m.scope >= 0 ? m.scope : memory == kOutside ? kNowhere : kSomewhere;
+  return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched);
+}
+
+int32_t Memories::close(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.scope < 0) return memory;
+  int32_t outer = scopes_[m.scope].outer;
+  if (outer >= 0) return intern(outer, m.text, m.touched);
+  return outer == kNowhere && m.touched == 0 ? kOutside : kUntold + m.touched;
+}
+
+int32_t Memories::begin(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (memory == kOutside) return memory;
+  if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
+  Scope s = scopes_[m.scope];
+  s.start = m.text ? m.text : kStart;
+  return intern(intern_scope(s), s.start, seen_[s.seen].blurred ? 2 : m.touched);
+}
+
+int32_t Memories::keep(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (memory == kOutside) return memory;
+  if (m.scope < 0) return kUntold + std::max(m.touched, 1);
+  Scope s = scopes_[m.scope];
+  int32_t value = kAnyValue;
+  if (m.text != kBlank) {
+    value = reader(s.start, m.text).value();
+    if (was_there(s.seen, value)) return -1;
+  }
+  s.seen = intern_seen(s.seen, value);
+  s.start = -1;
+  return intern(intern_scope(s), s.inside ? m.text : 0, m.touched);
+}
+
+int32_t Memories::unread(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return memory;
+  std::vector<Scope> open;
+  int32_t at = m.scope;
+  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
+  while (!open.empty()) {
+    Scope s = open.back();
+    open.pop_back();
+    s.outer = at;
+    if (s.start >= 0) s.start = kBlank;
+    at = intern_scope(s);
+  }
+  return intern(at, kBlank, m.touched);
+}
+
+// ---- values
+JsonReader Memories::reader(int32_t start, int32_t text) {
+  std::string bytes;
+  for (int32_t at = text; at != start; at = texts_[at].before) bytes += static_cast<char>(texts_[at].byte);
+  JsonReader out(values_);
+  for (size_t i = bytes.size(); i-- > 0;) out.read(static_cast<uint8_t>(bytes[i]));
+  return out;
+}
+
+bool Memories::was_there(int32_t seen, int32_t value) const {
+  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before)
+    if (seen_[seen].value == value) return true;
+  const std::string& content = values_.content(value);
+  return content[0] == 's' && known_[seen_[seen].before].has(std::string_view(content).substr(1));
+}
+
+bool Memories::may_be_there(int32_t scope, int32_t text) {
+  const Scope& s = scopes_[scope];
+  const bool first = seen_[s.seen].value == kNoValue;
+  if (first && known_[seen_[s.seen].before].sorted.empty()) return false;
+  const JsonReader text_so_far = reader(s.start, text);
+  int32_t seen = s.seen;
+  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before)
+    if (seen_[seen].value != kAnyValue && text_so_far.fits(seen_[seen].value)) return true;
+  const KnownNames& names = known_[seen_[seen].before];
+  if (names.sorted.empty()) return false;
+  if (const StringProgress* progress = text_so_far.string()) return names.fits(*progress);
+  const int32_t done = text_so_far.done();
+  return text == s.start || (done >= 0 && values_.content(done)[0] == 's' &&
+                             names.has(std::string_view(values_.content(done)).substr(1)));
+}
+
+bool Memories::alive(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return false;
+  if (m.alive >= 0) return m.alive;
+  bool alive = m.before < 0 || memories_[m.before].alive != 0;
+  if (alive) {
+    alive = false;
+    for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
+      if (scopes_[at].start >= 0) alive = may_be_there(at, m.text);
+      if (!scopes_[at].inside) break;
+    }
+  }
+  memories_[memory].alive = alive;
+  return alive;
+}
+
+// ---- another store's memory
+int32_t Memories::import(const Memories& other, int32_t memory) {
+  if (memory < 4) return memory;
+  const Memory m = other.memories_[memory];
+  std::unordered_map<int32_t, int32_t> text{{-1, -1}, {0, 0}, {kStart, kStart}, {kBlank, kBlank}};
+  std::vector<int32_t> path;
+  for (int32_t at = m.text; at > kBlank; at = other.texts_[at].before) path.push_back(at);
+  for (size_t i = path.size(); i-- > 0;)
+    text[path[i]] = intern_text(text[other.texts_[path[i]].before], other.texts_[path[i]].byte);
+  std::vector<int32_t> scopes;
+  int32_t scope = m.scope;
+  for (; scope >= 0; scope = other.scopes_[scope].outer) scopes.push_back(scope);
+  for (size_t i = scopes.size(); i-- > 0;) {
+    Scope s = other.scopes_[scopes[i]];
+    std::vector<int32_t> values;
+    int32_t seen = s.seen;
+    for (; other.seen_[seen].value != kNoValue; seen = other.seen_[seen].before) values.push_back(other.seen_[seen].value);
+    for (size_t k = values.size(); k-- > 0;)
+      seen = intern_seen(seen, values[k] == kAnyValue ? kAnyValue : values_.import(other.values_, values[k]));
+    s.outer = scope;
+    s.seen = seen;
+    s.start = text.at(s.start);
+    scope = intern_scope(s);
+  }
+  return intern(scope, text.at(m.text), m.touched);
+}
+
+}  // namespace guided

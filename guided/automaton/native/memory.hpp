@@ -1,0 +1,96 @@
+// What a thread remembers: the values that were written in the scopes it is in (`Distinct` and `Entry` of the IR).
+//
+// A *scope* is opened where values must differ; each *entry* in it is read as a JSON value (json_value.hpp) and, at its
+// end, must be none that was written in the scope before, nor one of the scope's known names. Scopes nest, and so do
+// entries: what is being read is one text, and an entry is the part of it since its begin. All of it is interned, so a
+// memory is a number that a thread carries from byte to byte, across frames:
+//
+//   kOutside       no scope: entries are not looked at
+//   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
+//                  known and nothing is refused. k: 1 once an entry began or ended, 2 once another one began: whether
+//                  the values differ hangs on both then.
+//
+// Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "json_value.hpp"
+
+namespace guided {
+
+// Strings that are taken from the beginning of a scope.
+struct KnownNames {
+  std::vector<std::string> sorted;  // UTF-8
+  Digest digest;
+  bool has(std::string_view name) const;
+  bool fits(const StringProgress& progress) const;  // whether the string may still become one of them
+};
+
+constexpr int32_t kOutside = 0, kUntold = 1;
+
+class Memories {
+ public:
+  explicit Memories(const std::vector<KnownNames>& known);
+
+  int32_t open(int32_t memory, int32_t known);
+  int32_t close(int32_t memory);
+  int32_t begin(int32_t memory);
+  int32_t keep(int32_t memory);  // the memory after the entry; -1: its value was there
+  int32_t read(int32_t memory, uint8_t byte) { return memories_[memory].text ? read_on(memory, byte) : memory; }
+
+  bool in_scope(int32_t memory) const { return memories_[memory].scope >= 0; }
+  bool reading(int32_t memory) const { return memories_[memory].text != 0; }
+  int32_t touched(int32_t memory) const { return memories_[memory].touched; }
+  // Whether an entry that is being read may still become a value that was there.
+  bool alive(int32_t memory);
+  // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
+  // such a scope, touched() is 2.
+  int32_t unread(int32_t memory);
+  int32_t import(const Memories& other, int32_t memory);
+  size_t bytes() const { return bytes_ + values_.bytes(); }
+
+ private:
+  struct Text {  // what is being read: 0 nothing, kStart the empty text, kBlank an unknown one
+    int32_t before;
+    uint8_t byte, mode;  // mode: 0 outside of strings, 1 in one, 2 after a backslash
+  };
+  static constexpr int32_t kStart = 1, kBlank = 2;
+  struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
+    int32_t before, value;
+    bool blurred;  // kAnyValue is among them
+  };
+  static constexpr int32_t kAnyValue = -2;
+  struct Scope {
+    int32_t outer, seen, start;  // start: the text at the begin of the entry; -1: none is under way
+    bool inside;                 // an entry of an outer scope is under way
+  };
+  struct Memory {
+    int32_t scope, text, touched;
+    int32_t before;       // the memory a byte ago, or -1
+    int8_t alive = -1;    // not known yet
+  };
+
+  int32_t read_on(int32_t memory, uint8_t byte);
+  int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t before = -1);
+  int32_t intern_scope(const Scope& scope);
+  int32_t intern_seen(int32_t before, int32_t value);
+  int32_t intern_text(int32_t before, uint8_t byte);
+  bool was_there(int32_t seen, int32_t value) const;
+  bool may_be_there(int32_t scope, int32_t text);
+  JsonReader reader(int32_t start, int32_t text);
+
+  const std::vector<KnownNames>& known_;
+  ValueStore values_;
+  std::vector<Text> texts_;
+  std::vector<Seen> seen_;
+  std::vector<Scope> scopes_;
+  std::vector<Memory> memories_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
+  std::unordered_map<uint64_t, int32_t> next_;  // (text, byte) -> text; (memory, text) -> memory
+  size_t bytes_ = 0;
+};
+
+}  // namespace guided

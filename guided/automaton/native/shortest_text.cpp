@@ -1,0 +1,159 @@
+#include "shortest_text.hpp"
+
+#include <algorithm>
+#include <deque>
+
+namespace guided {
+
+namespace {
+// Bytes first; a call counts a little, so that no two rules wait for each other.
+constexpr int64_t kTokenCost = 4096, kCallCost = 1;
+constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
+int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
+}  // namespace
+
+void ShortestText::relax(int32_t r) {
+  const Rule& rule = grammar_.rules[r];
+  // Within a rule: repeated sweeps from the end; rules are mostly acyclic, so few are needed.
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
+      const Position& p = grammar_.positions[pos];
+      int64_t best = p.accept ? 0 : kFar;
+      for (int w = 0; w < 4; ++w)
+        for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1)
+          best = std::min(
+              best, plus(kByteCost, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
+      for (int32_t i = p.call_lo; i < p.call_hi; ++i)
+        best = std::min(best, plus(call_cost(i), cost_[grammar_.calls[i].after]));
+      for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+        best = std::min(best, plus(kTokenCost, cost_[grammar_.tokens[i].to]));
+      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) best = std::min(best, cost_[grammar_.effects[i].to]);
+      if (best < cost_[pos]) {
+        cost_[pos] = best;
+        changed = true;
+      }
+    }
+  }
+}
+
+int64_t ShortestText::call_cost(int32_t call) const {
+  return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]);
+}
+
+// What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
+int64_t ShortestText::whole_cost(const Rule& rule) const {
+  const Position& s = grammar_.positions[rule.start];
+  if (rule.kind == RuleKind::Plain) return cost_[rule.start];
+  if (rule.kind == RuleKind::Counter) {
+    int64_t once = kFar;
+    for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
+    return times(once, std::max<int64_t>(1, rule.min));
+  }
+  int64_t sum = 0, written = 0;
+  std::vector<int64_t> others;
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
+    size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
+    int64_t cost = cost_[grammar_.effects[i].to];
+    if (rule.required[member]) {
+      sum = plus(sum, cost);
+      ++written;
+    }
+    if (!rule.required[member] || rule.repeatable[member]) others.push_back(cost);
+  }
+  if (written < rule.min) {
+    int64_t most = others.empty() ? kFar : *std::max_element(others.begin(), others.end());
+    sum = plus(sum, times(most, rule.min - written));
+  }
+  return sum;
+}
+
+void ShortestText::prepare() {
+  if (!cost_.empty()) return;
+  rule_cost_.assign(grammar_.rules.size(), kFar);
+  std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
+  for (const Position& p : grammar_.positions)
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(p.rule);
+  std::deque<int32_t> work;
+  std::vector<uint8_t> queued(grammar_.rules.size(), 1);
+  for (size_t r = 0; r < grammar_.rules.size(); ++r) work.push_back(static_cast<int32_t>(r));
+  cost_.assign(grammar_.positions.size(), kFar);
+  while (!work.empty()) {
+    int32_t r = work.front();
+    work.pop_front();
+    queued[r] = 0;
+    const Rule& rule = grammar_.rules[r];
+    if (rule.size == 0) continue;
+    relax(r);
+    int64_t cost = whole_cost(rule);
+    if (cost < rule_cost_[r]) {
+      rule_cost_[r] = cost;
+      for (int32_t c : callers[r])
+        if (!queued[c]) {
+          queued[c] = 1;
+          work.push_back(c);
+        }
+    }
+  }
+}
+
+// The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
+ShortestText::Choice ShortestText::choose(const Thread& at) {
+  prepare();
+  const Position& p = grammar_.positions[at.pos];
+  const Rule& rule = grammar_.rules[p.rule];
+  bool free = at.ret == kFree;
+  if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
+  Choice best;
+  best.cost = kFar + 1;
+  // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
+  auto comes_first = [&](const Effect& e) {
+    auto member = static_cast<size_t>(e.a);
+    return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
+  };
+  for (bool first : {true, false}) {
+    if (p.effect_lo == p.effect_hi || best.kind == Choice::Operate) break;
+    for (int32_t i : cheapest_effects(at.pos)) {
+      const EffectEdge& e = grammar_.effects[i];
+      Thread after = at;
+      if (comes_first(e.effect) != first || !arena_.apply(rule, e.effect, after)) continue;
+      best = {Choice::Operate, i, cost_[e.to]};
+      break;
+    }
+  }
+  // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
+  // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
+  // hold yet waits for an effect, too.
+  bool read = !p.accept && best.kind != Choice::Operate;
+  for (int w = 0; read && w < 4; ++w)
+    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
+      int32_t b = w * 64 + __builtin_ctzll(bits);
+      int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
+      if (cost < best.cost) best = {Choice::Byte, b, cost};
+    }
+  for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
+    int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
+    if (cost < best.cost) best = {Choice::Call, i, cost};
+  }
+  for (int32_t i = p.token_lo; read && i < p.token_hi; ++i) {
+    int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
+    if (cost < best.cost) best = {Choice::Token, i, cost};
+  }
+  return best;
+}
+
+const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {
+  std::vector<int32_t>& order = effects_[pos];
+  const Position& p = grammar_.positions[pos];
+  if (order.empty()) {
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
+    });
+  }
+  return order;
+}
+
+}  // namespace guided

@@ -1,0 +1,43 @@
+// The shortest text to the end of a frame, as a tree: at each position the next step of it.
+//
+// Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
+// on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends; what
+// is remembered (memory.hpp) is not, but for an entry that ends. Cost: once, linear in the grammar for rules without
+// cycles.
+#pragma once
+
+#include "arena.hpp"
+
+namespace guided {
+
+class ShortestText {
+ public:
+  static constexpr int64_t kFar = INT64_MAX / 8, kByteCost = 1024;
+  struct Choice {
+    enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
+    int32_t index = 0;  // byte, or index of the edge
+    int64_t cost = 0;   // past kFar: there is no way on
+  };
+
+  explicit ShortestText(Arena& arena) : arena_(arena), grammar_(arena.grammar()) {}
+  Choice choose(const Thread& at);
+  // No text from here to the end of the frame has fewer bytes.
+  int64_t least_bytes(int32_t position) {
+    prepare();
+    return cost_[position] / kByteCost;
+  }
+
+ private:
+  void prepare();
+  void relax(int32_t rule);
+  int64_t call_cost(int32_t call) const;
+  int64_t whole_cost(const Rule& rule) const;
+  const std::vector<int32_t>& cheapest_effects(int32_t pos);
+
+  Arena& arena_;
+  const Grammar& grammar_;
+  std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
+  std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
+};
+
+}  // namespace guided
