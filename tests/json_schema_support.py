@@ -1,13 +1,34 @@
 """Test helpers: random small schemas, instances near them, and every way to spell an instance."""
 
 import json
+from functools import lru_cache
 
 from hypothesis import strategies as st
+
+from guided.errors import SpecError
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.vocabulary import Vocabulary
 
 KEYS = ("a", "b", "é", "a/b~")
 STRINGS = ("", "a", "ab", "é", "\U0001f600", 'q"\\', "\n\x00", "aaaa")
 NUMBERS = (0, 1, 2, -1, 5, 10, 1.5, -0.25, 0.5, 100, 12.5)
 PATTERNS = ("a", "^a", "b$", "^a*$", "^.$", "a.")
+
+
+@lru_cache(maxsize=1)
+def byte_compiler():
+    """A compiler whose tokens are the single bytes."""
+    return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
+
+
+def accepts(grammar, data):
+    """Whether the native core takes all of `data`; a grammar is compiled anew each time."""
+    try:
+        matcher = GrammarMatcher(byte_compiler().compile_grammar(grammar))
+    except SpecError:  # it generates nothing
+        return False
+    return matcher.accept_string(data) and matcher.is_accepting()
+
 
 _scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.text(max_size=2))
 values = st.recursive(
@@ -47,6 +68,8 @@ def _array(draw, inner):
     for keyword in ("minItems", "maxItems"):
         if draw(st.integers(0, 2)) == 0:
             schema[keyword] = draw(st.integers(0, 3))
+    if draw(st.integers(0, 2)) == 0:
+        schema["uniqueItems"] = True
     return schema
 
 

@@ -196,8 +196,6 @@ SPECIFICATIONS = [
     (typed(Unresolved), SpecError,
      "Unresolved: an annotation cannot be resolved: name 'Missing' is not defined", "",
      "annotations given as text are looked up in the module of the class", None),
-    (typed(set[int]), UnsupportedError, "the keyword 'uniqueItems' is not enforced yet", "/uniqueItems",
-     "bound the number of items with maxItems, and check the result for repetitions", None),
 
     (grammar("start: a"), SpecError, "a grammar is a guided.grammar.Grammar, not a str", "",
      f"{RULES[:-1]}); text and schemas have compile functions of their own", None),

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from guided.automaton.reference import accepts
 from guided.errors import SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.vocabulary import Vocabulary
-from tests.json_schema_support import near, schemas, spellings, values
+from tests.json_schema_support import accepts, near, schemas, spellings, values
 
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 ANY_ORDER = JsonSchemaOptions(property_order="any")

@@ -7,10 +7,10 @@ Shared nodes (the same object) are sent once. Iterative: any nesting that `Limit
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
@@ -18,6 +18,7 @@ from guided.grammar.ir import (
     UTF8,
     Alt,
     And,
+    Automaton,
     Chars,
     Distinct,
     Encoded,
@@ -166,6 +167,8 @@ class _Sender:
                 return build.negation(number[id(item)])
             case Length(item, low, high):
                 return build.length(number[id(item)], *self._bounds(low, high))
+            case Automaton(states, start):
+                return build.automaton(*_from_start(states, start))
             case Distinct(item, known):
                 return build.distinct(number[id(item)], list(known))
             case Entry(item):
@@ -224,6 +227,22 @@ class _Sender:
         ]
         self.encodings.append((encoding, self.builder.encoding(forms)))
         return self.encodings[-1][1]
+
+
+_States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
+
+
+def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
+    """The states' acceptance and their edges, the start being number 0."""
+
+    def number(state: int) -> int:
+        if not 0 <= state < len(states):
+            raise ValueError(f"there is no state {state}")
+        return {start: 0, 0: start}.get(state, state)
+
+    order = [number(at) for at in range(len(states))]
+    edges = [(at, low, high, number(to)) for at, old in enumerate(order) for low, high, to in states[old][1]]
+    return [states[old][0] for old in order], edges
 
 
 @lru_cache(maxsize=1024)

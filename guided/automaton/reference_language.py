@@ -56,37 +56,6 @@ __all__ = ["Language", "State", "accepts", "viable"]
 ALL_BYTES = frozenset(range(256))
 
 
-@dataclass(frozen=True)
-class Members:
-    """The rest of a `Permutation`: the members that can't come again or were asked for, and how many have come."""
-
-    whole: Permutation
-    seen: frozenset[int] = frozenset()
-    count: int = 0
-
-    @property
-    def may_stop(self) -> bool:
-        """Whether nothing more has to come."""
-        asked = {i for i, member in enumerate(self.whole.members) if member.required}
-        return asked <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
-
-    def choices(self) -> Iterator[tuple[Node, Members]]:
-        """What may come next, and the rest after it."""
-        if self.whole.max is not None and self.count >= self.whole.max:
-            return
-        # With no upper bound, counts past the lower one are alike; 1 stands for "not the first".
-        top = max(self.whole.min, 1) if self.whole.max is None else self.whole.max
-        for i, member in enumerate(self.whole.members):
-            if i not in self.seen or member.repeatable:
-                seen = self.seen | {i} if member.required or not member.repeatable else self.seen
-                item = Seq((self.whole.separator, member.item)) if self.count else member.item
-                yield item, Members(self.whole, seen, min(self.count + 1, top))
-
-
-Term: TypeAlias = Node | Run | Members
-Rest: TypeAlias = tuple[Term, ...]
-
-
 class Return:
     """What is done when a call ends: the calls of `callee` among `calls`. Compared by identity.
 
@@ -205,22 +174,6 @@ class Language:
             raise LimitExceeded("states", len(self._states), MAX_STATES)
         return self._states.setdefault((items, accepting), State(items, accepting))
 
-    def _expand(self, head: Term) -> Iterator[Rest]:
-        """The sequences that `head` stands for."""
-        match head:
-            case Seq(items):
-                yield items
-            case Alt(items):
-                yield from ((item,) for item in items)
-            case Permutation():
-                yield (Members(head),)
-            case Members():
-                if head.may_stop:
-                    yield ()
-                yield from head.choices()
-            case Text() | Chars() | And() | Not() | Length() | Encoded():
-                yield (self._run(head),)
-
     def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
         """What `head` calls, and what is left of it afterwards."""
         if isinstance(head, Ref):
@@ -270,115 +223,6 @@ class Language:
                 for rest, owner in back.calls.get(back.callee, ())
             )
         return back.resumed
-
-    # ---- facts about terms
-
-    def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Grows `into` to the least set of rules of which `holds`, which reads it, is true."""
-        grown = True
-        while grown:
-            self._known.clear()
-            found = {name for name, node in self._rules.items() if name not in into and holds(node)}
-            into |= found
-            grown = bool(found)
-
-    def _nullable(self, term: Term) -> bool:
-        """Whether `term` contains the empty text."""
-        match term:
-            case Ref(name):
-                return name in self._nullable_rules
-            case Seq(items):
-                return all(self._nullable(item) for item in items)
-            case Alt(items):
-                return any(self._nullable(item) for item in items)
-            case Repeat(item, low, high):
-                return in_bounds(low, high) and (low <= 0 or self._nullable(item))
-            case Permutation():
-                return Members(term).may_stop
-            case Members():
-                return term.may_stop
-            case Special():
-                return False
-            case Run():
-                return term.may_stop
-        return self._run(term).may_stop
-
-    def _productive(self, term: Term) -> bool:
-        """Whether `term` contains anything that can be written."""
-        if term not in self._known:
-            self._known[term] = self._decide_productive(term)
-        return self._known[term]
-
-    def _decide_productive(self, term: Term) -> bool:
-        match term:
-            case Ref(name):
-                return name in self._productive_rules
-            case Seq(items):
-                return all(self._productive(item) for item in items)
-            case Alt(items):
-                return any(self._productive(item) for item in items)
-            case Repeat(item, low, high):
-                return in_bounds(low, high) and (low <= 0 or self._productive(item))
-            case Permutation():
-                return self._fillable(Members(term))
-            case Members():
-                return self._fillable(term)
-            case Special():
-                return True
-            case Run():
-                return term.alive
-        return self._run(term).alive
-
-    def _fillable(self, rest: Members) -> bool:
-        """Whether a permutation can be finished: the members that must come can, and enough others for the bounds."""
-        whole = rest.whole
-        members = [(i, member, self._productive(member.item)) for i, member in enumerate(whole.members)]
-        must = [can for i, member, can in members if member.required and i not in rest.seen]
-        others = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
-        fewest = max(len(must), whole.min - rest.count, 0)
-        most = [fewest] if whole.max is None else [whole.max - rest.count]
-        if not any(member.repeatable for member in others):
-            most.append(len(others))
-        if not self._productive(whole.separator):
-            most.append(0 if rest.count else 1)
-        return all(must) and fewest <= min(most)
-
-    def _run(self, node: Node) -> Run:
-        """The run at the beginning of a regular node that has no items of its own here."""
-        if node not in self._runs:
-            item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
-            if encoding not in self._spellings:
-                self._spellings[encoding] = Spelling(encoding, self._live)
-            self._runs[node] = self._spellings[encoding].run(regular(item, self._rules))
-        return self._runs[node]
-
-    # ---- checks
-
-    def _nodes(self) -> Iterator[Node]:
-        """Every node of every rule; boolean and spelled nodes as a whole. Refuses what is nested too deeply."""
-        todo = [(node, 1) for node in self._rules.values()]
-        while todo:
-            node, depth = todo.pop()
-            if depth > MAX_DEPTH:
-                raise LimitExceeded("depth", depth, MAX_DEPTH)
-            yield node
-            match node:
-                case Seq(items) | Alt(items):
-                    todo.extend((item, depth + 1) for item in items)
-                case Repeat(item):
-                    todo.append((item, depth + 1))
-                case Permutation(members, separator):
-                    todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
-
-    def _check(self) -> None:
-        """Refuses what the IR's docstrings exclude, and what this module does not do."""
-        for node in self._nodes():
-            match node:
-                case Ref(name) if name not in self._rules:
-                    raise SpecError(f"rule {name!r} is not defined")
-                case And() | Not() | Length() | Encoded():
-                    self._run(node)
-
 
 def _after(grammar: Grammar, data: bytes) -> State | None:
     language = Language(grammar)

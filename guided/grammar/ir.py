@@ -22,6 +22,7 @@ __all__ = [
     "UTF8",
     "Alt",
     "And",
+    "Automaton",
     "Chars",
     "Distinct",
     "Encoded",
@@ -98,6 +99,17 @@ class Not:
     """Every string of code points that the regular `item` does not contain."""
 
     item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """The strings of code points that a deterministic automaton accepts, beginning in state `start`.
+
+    `states[i]`: whether state i accepts, and its edges (low, high, to), sorted and disjoint. A regular node.
+    """
+
+    states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +222,21 @@ class Entry:
 
 
 Node: TypeAlias = (
-    Chars | Text | Seq | Alt | Repeat | And | Not | Length | Encoded | Ref | Special | Permutation | Distinct | Entry
+    Chars
+    | Text
+    | Automaton
+    | Seq
+    | Alt
+    | Repeat
+    | And
+    | Not
+    | Length
+    | Encoded
+    | Ref
+    | Special
+    | Permutation
+    | Distinct
+    | Entry
 )
 
 

@@ -22,12 +22,12 @@ using RangeList = std::vector<std::pair<int64_t, int64_t>>;
 class Builder {
  public:
   int32_t chars(const RangeList& ranges) {
-    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, true};
+    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
     n.ranges = checked(ranges);
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
-    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, true};
+    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
     Py_ssize_t length = PyUnicode_GetLength(text.ptr());
     for (Py_ssize_t i = 0; i < length; ++i) {
       Py_UCS4 c = PyUnicode_ReadChar(text.ptr(), i);
@@ -38,32 +38,32 @@ class Builder {
   }
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
     Kind k = kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And;
-    IrNode n{k, {}, {}, children(items), 0, -1, -1, {}, {}, {}, true};
+    IrNode n{k, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true};
     return add(std::move(n));
   }
-  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, true}); }
+  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Repeat, {}, {}, children({item}), min, max, -1, {}, {}, {}, true});
+    return add({Kind::Repeat, {}, {}, children({item}), min, max, -1, {}, {}, {}, {}, true});
   }
   int32_t length(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Length, {}, {}, children({item}), min, max, -1, {}, {}, {}, true});
+    return add({Kind::Length, {}, {}, children({item}), min, max, -1, {}, {}, {}, {}, true});
   }
   int32_t encoded(int32_t item, int32_t encoding) {
     if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
-    return add({Kind::Encoded, {}, {}, children({item}), 0, -1, encoding, {}, {}, {}, true});
+    return add({Kind::Encoded, {}, {}, children({item}), 0, -1, encoding, {}, {}, {}, {}, true});
   }
-  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, true}); }
+  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, {}, true}); }
   int32_t special(int32_t token) {
     if (token < 0 || token >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
-    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}, {}, true});
+    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}, {}, {}, true});
   }
   int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
     bounds(min, max);
     if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
-    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, children({separator})[0], {}, {}, {}, true};
+    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, children({separator})[0], {}, {}, {}, {}, true};
     n.required.assign(required.begin(), required.end());
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
@@ -76,11 +76,31 @@ class Builder {
       known.digest.add(name.size());
       for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
     }
-    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, static_cast<int32_t>(ir_.known.size()), {}, {}, {}, true};
+    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, static_cast<int32_t>(ir_.known.size()), {}, {}, {}, {}, true};
     ir_.known.push_back(std::move(known));
     return add(std::move(n));
   }
-  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, true}); }
+  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
+  // edges: (from, low, high, to), in the order of states and symbols.
+  int32_t automaton(const std::vector<bool>& accept, const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
+    auto dfa = std::make_shared<Dfa>();
+    for (bool accepting : accept) dfa->add(accepting);
+    IrNode n{Kind::Automaton, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    int32_t last = 0;
+    int64_t seen = -1;
+    for (auto [from, low, high, to] : edges) {
+      if (from != last) seen = -1;
+      if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= seen || high < low ||
+          high > kMaxCodePoint || (low <= 0xDFFF && high >= 0xD800))
+        throw nb::value_error("edges must lead between states, sorted and disjoint, without surrogates");
+      dfa->edges[from].push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
+      last = from;
+      seen = high;
+    }
+    if (accept.empty()) throw nb::value_error("an automaton has at least one state");
+    n.automaton = std::move(dfa);
+    return add(std::move(n));
+  }
   // forms: (ranges, digits), a digit a list of (low, high, value, step). The first encoding is UTF-8.
   int32_t encoding(const std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>& forms) {
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
@@ -181,6 +201,14 @@ class Builder {
     for (uint32_t c : n.text) d.add(c);
     d.add(static_cast<uint64_t>(n.min));
     d.add(static_cast<uint64_t>(n.max));
+    if (n.automaton)
+      for (int32_t s = 0; s < n.automaton->size(); ++s) {
+        d.add(0x5157A7Eu + n.automaton->accept[s]);
+        for (const Edge& e : n.automaton->edges[s]) {
+          d.add(uint64_t{e.lo} << 32 | e.hi);
+          d.add(static_cast<uint64_t>(e.to));
+        }
+      }
     if (n.kind == Kind::Distinct) d.add(ir_.known[n.ref].digest);
     if (n.kind == Kind::Encoded) d.add(ir_.encoding_digests[n.ref]);
     n.closed = n.kind != Kind::Ref && n.kind != Kind::Special && n.kind != Kind::Permutation &&
@@ -210,6 +238,7 @@ void bind_builder(nb::module_& m) {
       .def("ref", &Builder::ref)
       .def("special", &Builder::special)
       .def("permutation", &Builder::permutation)
+      .def("automaton", &Builder::automaton)
       .def("distinct", &Builder::distinct)
       .def("entry", &Builder::entry)
       .def("encoding", &Builder::encoding)

@@ -67,20 +67,13 @@ void CompletionFinder::follow(Thread at, Completion& out) {
 
 // The way to the end of an entry that may come to a value that was there, as one piece.
 void CompletionFinder::end_entry(const Thread& at, Completion& out) {
-  const std::string* text = fresh_.text(at);
-  if (!text) {
+  const FreshEntry::Way* way = fresh_.find(at);
+  if (!way) {
     out.impossible = true;
     return;
   }
-  int32_t state = arena_.raw_state(at);
-  for (char ch : *text) {
-    out.symbols.push_back(static_cast<uint8_t>(ch));
-    state = arena_.step(state, static_cast<uint8_t>(ch));
-  }
-  std::vector<Thread> ended;
-  for (const Thread& t : arena_.config(state))
-    if (t.pos == kExit || !arena_.memories().reading(t.mem)) ended.push_back(t);
-  out.next = arena_.intern(ended, false);
+  for (char ch : way->text) out.symbols.push_back(static_cast<uint8_t>(ch));
+  out.next = arena_.intern(way->after, false);
 }
 
 // A return configuration, entered with a memory.

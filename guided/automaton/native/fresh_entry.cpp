@@ -7,42 +7,46 @@ namespace guided {
 namespace {
 constexpr int64_t kMostStates = 4096;
 constexpr size_t kMostBytes = 1 << 16;
+constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
+constexpr int kMostFrames = 16;   // that a lower bound looks at
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
-const std::string* FreshEntry::text(const Thread& thread) {
+const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
   auto it = known_.find(thread);
   if (it == known_.end()) {
-    std::optional<std::string> found = of_tree(thread);
+    std::optional<Way> found = of_tree(thread);
     if (!found) found = search(thread);
-    arena_.charge(96 + (found ? found->size() : 0));
+    arena_.charge(128 + (found ? found->text.size() : 0));
     it = known_.emplace(thread, std::move(found)).first;
   }
   return it->second ? &*it->second : nullptr;
 }
 
 // Along the tree, if that ends the entry with a new value.
-std::optional<std::string> FreshEntry::of_tree(Thread at) {
+std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int depth) {
   const Grammar& g = arena_.grammar();
-  std::string out;
-  std::vector<Thread> returns;  // frames that the way itself has opened
-  while (out.size() < kMostBytes) {
-    if (!memories_.reading(at.mem)) return out;
+  Way out;
+  while (out.text.size() < kMostBytes) {
+    if (!memories_.reading(at.mem)) {
+      out.after = {at};
+      return out;
+    }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > ShortestText::kFar) return std::nullopt;
     switch (c.kind) {
       case ShortestText::Choice::End: {
-        // The caller's threads are alternatives; on the way to the end of an entry there is nearly always one.
         const Config& ret = arena_.config(at.ret);
-        if (ret.count != 1 || ret.threads[0].pos == kExit) return std::nullopt;
+        if (ret.count != 1) return of_callers(ret, at.mem, depth, std::move(out));
         const int32_t mem = at.mem;
         at = ret.threads[0];
         at.mem = mem;
+        if (at.pos == kExit) return std::nullopt;
         break;
       }
       case ShortestText::Choice::Byte:
-        out += static_cast<char>(c.index);
+        out.text += static_cast<char>(c.index);
         at.pos = g.step(at.pos, static_cast<uint8_t>(c.index));
         at.mem = memories_.read(at.mem, static_cast<uint8_t>(c.index));
         break;
@@ -65,57 +69,91 @@ std::optional<std::string> FreshEntry::of_tree(Thread at) {
   return std::nullopt;
 }
 
+// On from `out` by the shortest of several callers' ways.
+std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t memory, int depth, Way out) {
+  std::optional<Way> best;
+  for (int32_t i = 0; i < ret.count && depth < kMostForks; ++i) {
+    Thread at = ret.threads[i];
+    at.mem = memory;
+    std::optional<Way> way = at.pos == kExit ? std::nullopt : of_tree(at, depth + 1);
+    if (way && (!best || way->text.size() < best->text.size())) best = std::move(way);
+  }
+  if (!best) return std::nullopt;
+  out.text += best->text;
+  out.after = std::move(best->after);
+  return out;
+}
+
 // No text from a state to the end of its entry has fewer bytes.
 size_t FreshEntry::least(int32_t state) {
   size_t best = kNever;
   for (const Thread& t : arena_.config(state)) {
     if (t.pos == kExit) continue;
     if (!memories_.reading(t.mem)) return 0;
-    best = std::min(best, static_cast<size_t>(tree_.least_bytes(t.pos)));
+    best = std::min(best, least(t));
   }
   return best;
 }
 
-std::optional<std::string> FreshEntry::search(const Thread& thread) {
+// As above: what is left of each frame up to the one where the outermost entry ends.
+size_t FreshEntry::least(const Thread& thread) {
+  const Grammar& g = arena_.grammar();
+  auto [entries, in_one] = memories_.under_way(thread.mem);
+  size_t sum = 0;
+  Thread t = thread;
+  for (int frame = 0; frame < kMostFrames; ++frame) {
+    const Position& p = g.positions[t.pos];
+    bool ends_here = false;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) ends_here |= g.effects[i].effect.op == Effect::Keep;
+    if (ends_here && (frame > 0 || in_one) && --entries <= 0) break;
+    // Where the entry ends in this very frame, the way to the frame's end says nothing.
+    if (g.rules[p.rule].scopes > 1 || (frame == 0 && in_one && !ends_here && g.rules[p.rule].keeps)) break;
+    sum += static_cast<size_t>(tree_.least_bytes(t.pos));
+    const Config& ret = arena_.config(t.ret);
+    if (ret.count != 1 || ret.threads[0].pos == kExit) break;
+    t = ret.threads[0];
+  }
+  return sum;
+}
+
+std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread) {
   const int32_t start = arena_.raw_state(thread);
-  size_t bound = least(start);
+  size_t bound = std::max<size_t>(1, least(start));
   int64_t left = kMostStates + static_cast<int64_t>(bound);
   while (bound < kNever && left > 0) {
-    std::string text;
+    Way way;
     size_t next_bound = kNever;
-    if (deepen(start, bound, text, next_bound, left)) return text;
+    if (deepen(start, bound, way, next_bound, left)) return way;
     bound = next_bound;
   }
   return std::nullopt;
 }
 
-bool FreshEntry::deepen(int32_t start, size_t bound, std::string& text, size_t& next_bound, int64_t& left) {
+bool FreshEntry::deepen(int32_t start, size_t bound, Way& way, size_t& next_bound, int64_t& left) {
   struct Open {
     int32_t state, byte;  // the next byte to try
   };
+  std::string& text = way.text;
   std::vector<Open> path{{start, 0}};
+  std::unordered_map<int32_t, size_t> met{{start, 0}};  // white space leads back to where it began
   while (!path.empty() && left > 0) {
     Open& at = path.back();
     const Config& c = arena_.config(at.state);
     if (at.byte == 0 && path.size() > 1) {
       --left;
-      const std::string* best = nullptr;
-      std::optional<std::string> found;
+      std::optional<Way> best;
       for (const Thread& t : c) {
         if (t.pos == kExit) continue;
-        if (!memories_.reading(t.mem)) return true;
         auto it = known_.find(t);
-        std::optional<std::string> way = it != known_.end() ? it->second : of_tree(t);
-        if (way && (!best || way->size() < best->size())) {
-          found = std::move(way);
-          best = &*found;
-        }
+        std::optional<Way> found = it != known_.end() ? it->second : of_tree(t);
+        if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
       }
-      if (best && text.size() + best->size() <= bound) {
-        text += *best;
+      if (best && text.size() + best->text.size() <= bound) {
+        text += best->text;
+        way.after = std::move(best->after);
         return true;
       }
-      if (best) next_bound = std::min(next_bound, text.size() + best->size());
+      if (best) next_bound = std::min(next_bound, text.size() + best->text.size());
     }
     int32_t next = kDead;
     while (at.byte < 256 && next == kDead) {
@@ -123,6 +161,12 @@ bool FreshEntry::deepen(int32_t start, size_t bound, std::string& text, size_t& 
       if (!c.bytes.has(byte)) continue;
       next = arena_.raw_step(at.state, byte);
       if (next == kDead) continue;
+      auto [before, fresh] = met.try_emplace(next, text.size());
+      if (!fresh && before->second <= text.size()) {
+        next = kDead;
+        continue;
+      }
+      before->second = text.size();
       const size_t whole = text.size() + 1 + least(next);
       if (whole > bound) {
         next_bound = std::min(next_bound, whole);

@@ -19,15 +19,21 @@ namespace guided {
 class FreshEntry {
  public:
   explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena) {}
-  // The text; null where there is none. Valid until the next call.
-  const std::string* text(const Thread& thread);
+  struct Way {
+    std::string text;
+    std::vector<Thread> after;  // the threads that it leads to, not closed
+  };
+  // Null where there is none.
+  const Way* find(const Thread& thread);
   ShortestText& tree() { return tree_; }
 
  private:
-  std::optional<std::string> of_tree(Thread at);
-  std::optional<std::string> search(const Thread& thread);
-  bool deepen(int32_t state, size_t bound, std::string& text, size_t& next_bound, int64_t& left);
+  std::optional<Way> of_tree(Thread at, int depth = 0);
+  std::optional<Way> of_callers(const Config& ret, int32_t memory, int depth, Way out);
+  std::optional<Way> search(const Thread& thread);
+  bool deepen(int32_t state, size_t bound, Way& way, size_t& next_bound, int64_t& left);
   size_t least(int32_t state);
+  size_t least(const Thread& thread);
 
   struct ThreadHash {
     size_t operator()(const Thread& t) const {
@@ -38,7 +44,7 @@ class FreshEntry {
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;
-  std::unordered_map<Thread, std::optional<std::string>, ThreadHash> known_;
+  std::unordered_map<Thread, std::optional<Way>, ThreadHash> known_;
 };
 
 }  // namespace guided

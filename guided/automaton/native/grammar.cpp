@@ -125,6 +125,8 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     rule.origin = from.origin;
     rule.relative = is_relative(from);
     for (const Effect& e : from.effects) {
+      rule.scopes += e.op == Effect::Open;
+      rule.keeps |= e.op == Effect::Keep;
       if (e.op == Effect::Inc) rule.reach = std::max({rule.reach, e.a, e.b});
     }
     rule.required = from.required;

@@ -45,6 +45,8 @@ struct Rule {
   int64_t reach = 0;      // the largest finite rest that a guard adds to the count
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
+  int32_t scopes = 0;   // that open in it (memory.hpp)
+  bool keeps = false;   // entries end in it
   bool unbounded = false;                          // some member may be written any number of times
   std::vector<uint8_t> byte_class;  // 256
   Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`

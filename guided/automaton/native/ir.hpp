@@ -1,6 +1,7 @@
 // The grammar IR as the core receives it: the nodes of guided/grammar/ir.py in one array, children by index.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace guided {
 
 constexpr int kMaxDepth = 2000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
 
-enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry };
+enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry, Automaton };
 
 struct IrNode {
   Kind kind;
@@ -22,6 +23,7 @@ struct IrNode {
   int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
                                     // Distinct: known names
   std::vector<uint8_t> required, repeatable;  // Permutation
+  std::shared_ptr<const Dfa> automaton;       // Automaton
   Digest digest;                              // of the whole subtree
   bool closed = true;                         // no rule, token or permutation anywhere in it
 };

@@ -195,6 +195,9 @@ class Lowerer {
       case Kind::Permutation:
         build_permutation(nfa, n, enc, from, to, depth);
         return;
+      case Kind::Automaton:
+        nfa.splice(relabelled(*n.automaton, enc), from, to);
+        return;
       case Kind::Distinct:
         build_between(nfa, n, {Effect::Open, n.ref, names_digest(n)}, {Effect::Close}, enc, from, to, depth);
         return;

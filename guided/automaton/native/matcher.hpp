@@ -18,7 +18,7 @@ namespace guided {
 struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
       : arena(std::move(g), limit), masks(arena, v), completions(masks) {
-    arena.viable = [this](const Thread& thread) { return completions.fresh().text(thread) != nullptr; };
+    arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
   }
   Workspace(const Workspace&) = delete;
   Arena arena;

@@ -163,6 +163,13 @@ bool Memories::may_be_there(int32_t scope, int32_t text) {
                              names.has(std::string_view(values_.content(done)).substr(1)));
 }
 
+std::pair<int, bool> Memories::under_way(int32_t memory) const {
+  const int32_t scope = memories_[memory].scope;
+  int entries = 0;
+  for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += scopes_[at].start >= 0;
+  return {entries, scope >= 0 && scopes_[scope].start >= 0};
+}
+
 bool Memories::alive(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.text == 0 || m.text == kBlank) return false;

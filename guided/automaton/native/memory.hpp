@@ -44,6 +44,8 @@ class Memories {
   bool in_scope(int32_t memory) const { return memories_[memory].scope >= 0; }
   bool reading(int32_t memory) const { return memories_[memory].text != 0; }
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
+  // How many entries are under way, and whether one of the innermost scope is.
+  std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there.
   bool alive(int32_t memory);
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in

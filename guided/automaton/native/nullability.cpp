@@ -77,6 +77,8 @@ bool Nullability::decide(const IrNode& n) const {
       return child(n.items[0]);
     case Kind::Ref:
       return rule(n.ref);
+    case Kind::Automaton:
+      return n.automaton->accept[0];
     case Kind::Permutation:
       return permutation(n) && !contradicts(n);
   }

@@ -133,6 +133,12 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
       int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
       if (cost < best.cost) best = {Choice::Byte, b, cost};
     }
+  for (int32_t i = p.effect_lo; read && i < p.effect_hi; ++i) {  // scopes and entries have no order of their own
+    const EffectEdge& e = grammar_.effects[i];
+    Thread after = at;
+    if (e.effect.of_memory() && cost_[e.to] < best.cost && arena_.apply(rule, e.effect, after))
+      best = {Choice::Operate, i, cost_[e.to]};
+  }
   for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
     int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
     if (cost < best.cost) best = {Choice::Call, i, cost};
@@ -148,7 +154,8 @@ const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {
   std::vector<int32_t>& order = effects_[pos];
   const Position& p = grammar_.positions[pos];
   if (order.empty()) {
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) order.push_back(i);
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+      if (!grammar_.effects[i].effect.of_memory()) order.push_back(i);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
       return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
     });

@@ -1,16 +1,18 @@
 """Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
 
-One schema of each group must hold as well: `$ref` and `allOf` give groups of one, `anyOf` a group of its branches, and
-what says "not" or "exactly one" gives complements (negation.py).
+One schema of each group must hold as well: references and `allOf` give groups of one, `anyOf` a group of its branches,
+and what says "not" or "exactly one" gives complements (negation.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.errors import SpecError
 from guided.spec.json_schema.evaluation import evaluation
+from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape
 from guided.spec.json_schema.values import check_texts
@@ -23,8 +25,8 @@ __all__ = ["APPLICATORS"]
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 
 
-def _ref(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    return [(reader.library.resolve(schema, schema.get("$ref")),)]
+def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    return [(reader.library.resolve(schema, keyword),)]
 
 
 def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
@@ -95,7 +97,7 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
 
 
 APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
-    "$ref": _ref,
+    **{keyword: partial(_reference, keyword=keyword) for keyword in REFERENCES},
     "allOf": _all_of,
     "anyOf": _any_of,
     "oneOf": _one_of,

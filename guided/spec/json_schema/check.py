@@ -22,7 +22,6 @@ from guided.spec.json_schema.resolve import Library, Schema, subschemas
 
 __all__ = ["Entry", "Report", "check_json_schema"]
 
-_DUPLICATES = "a key that is not declared may be written twice; set additionalProperties: false to exclude it"
 _NUMBERS = (
     f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
     "to the point are not accepted"
@@ -120,14 +119,16 @@ def _entries(schema: Schema, reader: Reader) -> Iterator[Entry]:
             yield refused[keyword]
         elif keyword not in KEYWORDS:
             yield Entry(pointer, keyword, "ignored", "unknown keyword")
+        elif keyword in schema.document.lacks:
+            yield Entry(pointer, keyword, "ignored", "not in the vocabularies of the metaschema")
         elif schema.hides(keyword):
             yield Entry(pointer, keyword, "ignored", f"{schema.document.draft} ignores what stands next to $ref")
         elif not schema.known(keyword):
             yield Entry(pointer, keyword, "ignored", f"not a keyword of {schema.document.draft}")
         elif KEYWORDS[keyword].status is Status.ANNOTATION:
             yield Entry(pointer, keyword, "annotation")
-        elif keyword == "format":
-            yield Entry(pointer, keyword, "ignored", "formats are not enforced, as the options ask")
+        elif keyword == "format" and not reader.asserts(schema.get(keyword)):
+            yield Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
         else:
             yield Entry(pointer, keyword, "enforced")
     yield from _notes(schema, reader.options)
@@ -138,10 +139,6 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     assert isinstance(value, dict)
     types = value.get("type")
     types = types if isinstance(types, list) else [types]
-    speaks = "object" in types or "properties" in value or "required" in value
-    closing = value.get("additionalProperties", options.additional_properties)
-    if speaks and closing is not False:
-        yield Entry(schema.where, "additionalProperties", "note", _DUPLICATES)
     bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
     if bounded and options.numbers == "json":
         yield Entry(schema.where, "type", "note", _NUMBERS)

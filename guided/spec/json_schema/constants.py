@@ -94,6 +94,9 @@ class Constants:
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
             return None
+        equal = len({canonical(item) for item in value}) < len(value)
+        if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
+            return None
         longest, layout = shape.prefix_length, self._lowering.layout
         cases: list[Node] = []
         for settled in counted_out(shape, len(value)) if shape.item_counts else (shape,):

@@ -28,6 +28,4 @@ def has_no_effect(schema: Schema, keyword: str) -> bool:
     """Whether this use of a keyword allows every value."""
     assert isinstance(schema.value, dict)
     value = schema.value[keyword]
-    if keyword == "uniqueItems":
-        return value is False
     return value is True and keyword in ("unevaluatedItems", "unevaluatedProperties")

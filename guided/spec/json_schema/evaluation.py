@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
+from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape
 from guided.spec.json_schema.unevaluated import Case, Evaluation, Outcome
@@ -41,9 +42,9 @@ def evaluation(reader: Reader, schema: Schema, *, with_rest: bool = True) -> Eva
 
 def _applicators(reader: Reader, schema: Schema) -> Iterator[tuple[Outcome, ...]]:
     child = reader.library.child
-    if schema.known("$ref"):
-        assert isinstance(schema.value, dict)
-        yield (((reader.library.resolve(schema, schema.value["$ref"]),), ()),)
+    for keyword in REFERENCES:
+        if schema.known(keyword):
+            yield (((reader.library.resolve(schema, keyword),), ()),)
     if schema.known("allOf"):
         for branch in reader.branches(schema, "allOf"):
             yield (((branch,), ()),)

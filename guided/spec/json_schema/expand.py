@@ -1,7 +1,7 @@
 """A conjunction of schemas -> the union of shapes that it is. In: a *goal*, the schemas that apply to one value. Out:
 `Shape`s, and why the others fell away.
 
-`$ref`, `allOf` and siblings add to the conjunction, `anyOf` splits it: disjunctive normal form, one shape for each
+References, `allOf` and siblings add to the conjunction, `anyOf` splits it: disjunctive normal form, one shape for each
 choice of branches. A schema that leads back to itself without going into a member or an item says nothing that
 could be decided, and is refused. Cost: linear without `anyOf`; the product of the branches where several `anyOf`
 apply to one value, bounded by `Limits.nodes`.
@@ -17,15 +17,16 @@ from typing import TypeAlias
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
+from guided.spec.json_schema.distinct import distinct, values_of
 from guided.spec.json_schema.keys import Keys
-from guided.spec.json_schema.keywords import is_annotation
+from guided.spec.json_schema.keywords import REFERENCES, is_annotation
 from guided.spec.json_schema.obligations import obliged
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window
 from guided.spec.json_schema.spelling import any_text, either, sized
-from guided.spec.json_schema.values import json_type
+from guided.spec.json_schema.values import Json, canonical, json_type
 
 __all__ = ["Expander", "Expansion", "Goal", "is_nothing", "item_goal"]
 
@@ -66,7 +67,7 @@ class Expander:
         self.keys = Keys(self.strings)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
-        """The conjunction in its normal form; a schema that is only a `$ref` stands for its target."""
+        """The conjunction in its normal form; a schema that is only a reference stands for its target."""
         out: dict[Schema, None] = {}
         for schema in schemas:
             seen = {schema}
@@ -131,7 +132,7 @@ class Expander:
         return Expansion(tuple(shapes), tuple(reasons))
 
     def _check_acyclic(self, start: Schema) -> None:
-        """Refuse a schema whose `$ref`, `allOf` or `anyOf` lead back to it."""
+        """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
         on_path: set[Schema] = set()
         stack: list[tuple[Schema, bool]] = [(start, True)]
         while stack:
@@ -156,12 +157,29 @@ class Expander:
             if shape.some_items or shape.some_members or shape.item_counts
             else (shape,)
         ):
-            narrowed, problem = self._narrow(case)
-            why = why or problem
-            out += (narrowed,) if narrowed.types else ()
+            for settled in self._distinct(case):
+                narrowed, problem = self._narrow(settled)
+                why = why or problem
+                out += (narrowed,) if narrowed.types else ()
             if len(out) * _STEP > self._limits.nodes:
                 raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
         return tuple(out), why or "no item or member can be what the schema asks some of them to be"
+
+    def _distinct(self, shape: Shape) -> Iterator[Shape]:
+        if shape.unique is None or "array" not in shape.types or shape.items.high in (0, 1) or shape.values is not None:
+            return iter((shape,))
+        return distinct(shape, item_goal, self.values, self._reader.negation)
+
+    def values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
+        """The values of a goal if they are few, some of them perhaps refused by other parts; None: they are many."""
+        out: list[Json] = []
+        goal = self.goal(schemas)
+        for shape in () if is_nothing(goal) else self.expand(goal).shapes:
+            found = values_of(shape)
+            if found is None:
+                return None
+            out += found
+        return tuple({canonical(value): value for value in out}.values())
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
@@ -189,8 +207,13 @@ class Expander:
         if name == "string":
             return _window_problem(shape.length, "length of a string")
         if name == "array":
-            return _window_problem(shape.items, "number of items")
+            return self._array_problem(shape)
         return self._object_problem(shape) if name == "object" else ""
+
+    def _array_problem(self, shape: Shape) -> str:
+        if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
+            return "two items would be equal, which other parts exclude"
+        return _window_problem(shape.items, "number of items")
 
     def _object_problem(self, shape: Shape) -> str:
         declared = shape.properties()
@@ -282,7 +305,12 @@ def is_nothing(schemas: tuple[Schema, ...]) -> bool:
 def _is_alias(schema: Schema) -> bool:
     """Whether the schema is a reference and nothing else that allows or forbids."""
     value = schema.value
-    return isinstance(value, dict) and "$ref" in value and all(is_annotation(name) for name in value if name != "$ref")
+    if not isinstance(value, dict):
+        return False
+    names = [name for name in REFERENCES if name in value]
+    return (
+        len(names) == 1 and schema.known(names[0]) and all(is_annotation(name) for name in value if name not in names)
+    )
 
 
 _Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"

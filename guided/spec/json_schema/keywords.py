@@ -11,7 +11,17 @@ from functools import lru_cache
 
 from guided.spec.json_schema.options import DRAFTS
 
-__all__ = ["DRAFT_URIS", "KEYWORDS", "Holds", "Keyword", "Status", "is_annotation", "is_known"]
+__all__ = [
+    "DRAFT_URIS",
+    "KEYWORDS",
+    "REFERENCES",
+    "VOCABULARIES",
+    "Holds",
+    "Keyword",
+    "Status",
+    "is_annotation",
+    "is_known",
+]
 
 DRAFT_URIS = {
     "json-schema.org/draft-04/schema": "draft4",
@@ -59,8 +69,8 @@ def _on(status: Status, *names: str, since: str = "draft4", until: str = "2020-1
 _E, _R, _A = Status.ENFORCED, Status.REFUSED, Status.ANNOTATION
 
 KEYWORDS: dict[str, Keyword] = {
-    **_on(_E, "type", "enum", "required", "pattern", "$ref", "format", "multipleOf"),
-    **_on(_E, "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    **_on(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
+    **_on(_E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
     **_on(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     **_on(_E, "const", since="draft6"),
     "properties": Keyword(_E, Holds.MAP),
@@ -78,7 +88,6 @@ KEYWORDS: dict[str, Keyword] = {
     "contains": Keyword(_E, Holds.SCHEMA, since="draft6"),
     "minContains": Keyword(_A, since="2019-09"),
     "maxContains": Keyword(_A, since="2019-09"),
-    "uniqueItems": Keyword(_R, hint="bound the number of items with maxItems, and check the result for repetitions"),
     "propertyNames": Keyword(_E, Holds.SCHEMA, since="draft6"),
     "patternProperties": Keyword(_E, Holds.MAP),
     "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7"),
@@ -86,8 +95,9 @@ KEYWORDS: dict[str, Keyword] = {
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),
     "unevaluatedProperties": Keyword(_E, Holds.SCHEMA, since="2019-09"),
-    "$dynamicRef": Keyword(_R, since="2020-12", hint="use $ref"),
-    "$recursiveRef": Keyword(_R, since="2019-09", until="2019-09", hint='use $ref: "#"'),
+    **_on(_E, "$ref"),
+    **_on(_E, "$dynamicRef", since="2020-12"),
+    **_on(_E, "$recursiveRef", since="2019-09", until="2019-09"),
     "$defs": Keyword(_A, Holds.MAP),
     "definitions": Keyword(_A, Holds.MAP),
     **_on(_A, "id", until="draft4"),
@@ -99,6 +109,35 @@ KEYWORDS: dict[str, Keyword] = {
     **_on(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
     "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
 }
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_VALIDATION = """type enum const required pattern multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minLength
+    maxLength minItems maxItems uniqueItems minContains maxContains minProperties maxProperties dependentRequired"""
+_APPLICATOR = """properties patternProperties additionalProperties propertyNames items contains allOf anyOf oneOf not
+    if then else dependentSchemas"""
+
+VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
+    "2019-09": {
+        "core": (),
+        "applicator": (*_APPLICATOR.split(), "additionalItems", "unevaluatedItems", "unevaluatedProperties"),
+        "validation": tuple(_VALIDATION.split()),
+        "meta-data": (),
+        "format": ("format",),
+        "content": (),
+    },
+    "2020-12": {
+        "core": (),
+        "applicator": (*_APPLICATOR.split(), "prefixItems"),
+        "unevaluated": ("unevaluatedItems", "unevaluatedProperties"),
+        "validation": tuple(_VALIDATION.split()),
+        "meta-data": (),
+        "format-annotation": ("format",),
+        "format-assertion": ("format",),
+        "content": (),
+    },
+}
+"""Draft -> vocabulary -> those of its keywords that allow or forbid; none of the core's can be left out."""
 
 
 def is_annotation(name: str) -> bool:

@@ -5,7 +5,7 @@ shared rules; what is small and regular stands in place. Strings are constrained
 are `numbers.py`; the values of `enum` and `const` are spelled under the other keywords' constraints. The rules are
 made from a queue, nothing recurses over the depth of the schema. Cost: linear in the expansions.
 
-Stated limit: a key that no part declares may be written twice among additional members; declared keys may not.
+What must differ (the names of additional members, the items of `uniqueItems`) is an `Entry` of a `Distinct`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,21 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Encoded, Grammar, Member, Node, Permutation, Ref, Seq, Text
+from guided.grammar.ir import (
+    EMPTY,
+    Alt,
+    And,
+    Distinct,
+    Encoded,
+    Entry,
+    Grammar,
+    Member,
+    Node,
+    Permutation,
+    Ref,
+    Seq,
+    Text,
+)
 from guided.limits import Limits
 from guided.spec.json_schema.constants import Constants
 from guided.spec.json_schema.containers import (
@@ -42,7 +56,6 @@ from guided.spec.json_schema.spelling import (
     any_text,
     either,
     layout_of,
-    other_than,
     quoted,
     quoted_text,
     sized,
@@ -200,6 +213,17 @@ class Lowering:
         return capped
 
     def _array(self, shape: Shape, where: str, level: int) -> Node:
+        if shape.repeated is not None:
+            raise UnsupportedError(
+                "an array that must hold two equal items is not enforced yet",
+                pointer=shape.repeated.where,
+                hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
+            )
+        text = self._items(shape, where, level)
+        return text if shape.unique is None or text == EMPTY else Distinct(text)
+
+    def _items(self, shape: Shape, where: str, level: int) -> Node:
+        """The text of an array; where its items must differ, each of them is an `Entry`."""
         longest = shape.prefix_length
         window = self._capped(shape.items, self.options.max_items, "max_items", where)
         comma, prefix = self.layout.between(level), []
@@ -208,12 +232,12 @@ class Lowering:
             if is_nothing(goal):
                 window = window.meet(Window(0, at))
                 break
-            prefix.append(self.value(goal, level + 1))
+            prefix.append(self._item(shape, goal, level))
         rest = None
         if window.high is None or window.high > longest:
             goal = self.expander.goal(item_goal(shape, longest))
             if not is_nothing(goal):
-                rest = self.value(goal, level + 1)
+                rest = self._item(shape, goal, level)
         if rest is None and window.low > len(prefix):
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
         if shape.item_counts:
@@ -222,10 +246,14 @@ class Lowering:
             return self.layout.wrap("[]", body, may_be_empty, level)
         if shape.rest_blocks:
             goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
-            some = [self.value(goal, level + 1) for goal in goals]
+            some = [self._item(shape, goal, level) for goal in goals]
             body = None if rest is None else array_with(prefix, some, rest, comma, window)
             return self.layout.wrap("[]", body, False, level)
         return self.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+
+    def _item(self, shape: Shape, goal: Goal, level: int) -> Node:
+        item = self.value(goal, level + 1)
+        return item if shape.unique is None else Entry(item)
 
     def _counted(
         self, shape: Shape, prefix: list[Node], rest: Node | None, window: Window, where: str, level: int
@@ -245,7 +273,7 @@ class Lowering:
             enough = counted.count.low == 0
             return array_body(prefix, None, self.layout.between(level), window) if enough else None
         goals = [self.expander.goal((*item_goal(shape, longest), one)) for one in (counted.schema, counted.others)]
-        yes, no = (EMPTY if is_nothing(goal) else self.value(goal, level + 1) for goal in goals)
+        yes, no = (EMPTY if is_nothing(goal) else self._item(shape, goal, level) for goal in goals)
         return counted_items(prefix, yes, no, self.layout.between(level), counted.count)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
@@ -259,7 +287,7 @@ class Lowering:
                 continue
             if not is_nothing(goal):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
-        extra, some = (None, []) if closed else self._others(shape, tuple(names), where, level)
+        extra, some = (None, []) if closed else self._others(shape, where, level)
         may_be_empty = not shape.required and shape.members.low == 0 and not some
         window, cap = shape.members, self.options.max_items
         if extra is None and window.low > len(fields):
@@ -275,18 +303,22 @@ class Lowering:
                 body = declared_then(fields, others, comma, self._chain_rule(where), name, self._spell)
             else:
                 body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
-        return self.layout.wrap("{}", body, may_be_empty, level)
+        text = self.layout.wrap("{}", body, may_be_empty, level)
+        return text if extra is None or text == EMPTY else Distinct(text, tuple(names))
 
-    def _others(self, shape: Shape, names: tuple[str, ...], where: str, level: int) -> tuple[Node | None, list[Node]]:
-        """A member that no part declares; and for each of the shape's blocks one that satisfies it."""
+    def _others(self, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+        """A member that no part declares; and for each of the shape's blocks one that satisfies it.
+
+        That it is none of the declared ones is left to the `Distinct` around the object.
+        """
         members: list[Node] = []
         some: list[list[Node]] = [[] for _ in shape.extra_blocks]
         for one in self.expander.others(shape):
-            content = other_than(names, self.options.max_string)
+            content = any_text(0, self.options.max_string)
             content = And((*one.names, content)) if one.names else content
-            label = "json key" if not names and not one.names else f"other key of #{where}"
-            key_id = ("key", names, tuple(map(id, one.names))) if one.names else ("key", names)
-            key = self.rule(key_id, label, where, partial(quoted, content, self.encoding))
+            label = f"other key of #{where}" if one.names else "json key"
+            key_id = ("key", *map(id, one.names))
+            key = Entry(self.rule(key_id, label, where, partial(quoted, content, self.encoding)))
             self._kept.append(one)
             for goal, out in ((one.schemas, members), *self._asked(one, some)):
                 normal = self.expander.goal(goal)

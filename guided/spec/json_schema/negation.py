@@ -95,6 +95,10 @@ class Negation:
         yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
         for part in shape.arrays:
             yield from self._array(part)
+        if shape.unique is not None:
+            yield Shape(types=("array",), repeated=shape.unique)
+        if shape.repeated is not None:
+            yield Shape(types=("array",), unique=shape.repeated)
         for some in shape.some_items:
             yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
         for counted in shape.item_counts:

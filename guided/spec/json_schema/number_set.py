@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from guided.spec.json_schema.multiples import is_multiple
 from guided.spec.json_schema.values import Decimal10
 
 __all__ = ["EVERY_NUMBER", "Bound", "NumberSet"]
@@ -21,7 +22,8 @@ class Bound:
 class NumberSet:
     """The numbers between two bounds (None: none), without those `excluded`.
 
-    `integral`: only the integers; `fractional`: none of them.
+    `integral`: only the integers; `fractional`: none of them. Likewise the multiples of each of the `divisors`, and
+    none of those of the `no_divisors`.
     """
 
     low: Bound | None = None
@@ -29,6 +31,8 @@ class NumberSet:
     integral: bool = False
     fractional: bool = False
     excluded: tuple[Decimal10, ...] = ()
+    divisors: tuple[Decimal10, ...] = ()
+    no_divisors: tuple[Decimal10, ...] = ()
 
     def meet(self, other: NumberSet) -> NumberSet:
         """The numbers in both."""
@@ -38,6 +42,8 @@ class NumberSet:
             self.integral or other.integral,
             self.fractional or other.fractional,
             tuple(dict.fromkeys(self.excluded + other.excluded)),
+            tuple(dict.fromkeys(self.divisors + other.divisors)),
+            tuple(dict.fromkeys(self.no_divisors + other.no_divisors)),
         )
 
     def complement(self) -> tuple[NumberSet, ...]:
@@ -46,10 +52,16 @@ class NumberSet:
         out += [NumberSet(low=Bound(self.high.value, not self.high.strict))] if self.high else []
         out += [NumberSet(fractional=True)] if self.integral else []
         out += [NumberSet(integral=True)] if self.fractional else []
+        out += [NumberSet(no_divisors=(divisor,)) for divisor in self.divisors]
+        out += [NumberSet(divisors=(divisor,)) for divisor in self.no_divisors]
         return (*out, *(NumberSet(Bound(value), Bound(value)) for value in self.excluded))
 
     def __contains__(self, value: Decimal10) -> bool:
         if value in self.excluded or (self.integral and not value.is_integer) or (self.fractional and value.is_integer):
+            return False
+        if not all(is_multiple(value, divisor) for divisor in self.divisors):
+            return False
+        if any(is_multiple(value, divisor) for divisor in self.no_divisors):
             return False
         if self.low is not None and (value < self.low.value or (self.low.strict and value == self.low.value)):
             return False
@@ -61,18 +73,18 @@ class NumberSet:
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
         high = None if self.high is None else Bound(_to_integer(self.high, -1))
-        return NumberSet(low, high, True, self.fractional, self.excluded)
+        return replace(self, low=low, high=high)
 
     @property
     def is_empty(self) -> bool:
         """Whether no number is in the set, as far as bounds tell."""
         exact = self.closed()
-        if exact.integral and exact.fractional:
+        if (exact.integral and exact.fractional) or set(exact.divisors) & set(exact.no_divisors):
             return True
         if exact.low is None or exact.high is None:
             return False
         if exact.low.value == exact.high.value:
-            return exact.low.strict or exact.high.strict
+            return exact.low.strict or exact.high.strict or exact.low.value not in exact
         return exact.high.value < exact.low.value
 
 

@@ -18,7 +18,7 @@ bounds have all spellings.
 numbers="plain": no exponent, no negative zero; integers without fraction. Trailing zeros of a fraction are allowed.
 A constant has its shortest spelling only.
 
-Cost: O(REACH * n^2) nodes for bounds of n digits. Does not do `multipleOf`.
+Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is `multiples.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from functools import lru_cache
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.spec.json_schema.multiples import decided, multiples
 from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.sharing import shared
 from guided.spec.json_schema.values import Decimal10
@@ -301,8 +302,8 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     numbers = numbers.closed()
     if numbers.is_empty:
         return EMPTY
-    if numbers.fractional or numbers.excluded:
-        return _without(numbers, plain, max_digits)
+    if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors:
+        return _combined(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
         whole: Node = _ANY_NUMBER
     else:
@@ -329,13 +330,17 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
 _CERTAIN = Seq((_SIGN, _WHOLE, _FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
-def _without(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
-    """A set without the integers, or without some numbers; spellings with an exponent beyond REACH are left out."""
+def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
+    """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out."""
     base = number_node(NumberSet(numbers.low, numbers.high, numbers.integral), plain, max_digits)
     gone = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
         gone.append(number_node(NumberSet(integral=True), False))
-    return shared(And((base, _CERTAIN, *(Not(node) for node in gone))))
+    certain: list[Node] = [_CERTAIN] if gone else []
+    gone += [multiples(divisor, plain, REACH) for divisor in numbers.no_divisors]
+    certain += [decided(divisor, plain, REACH) for divisor in numbers.no_divisors]
+    kept = [multiples(divisor, plain, REACH) for divisor in numbers.divisors]
+    return shared(And((base, *kept, *certain, *(Not(node) for node in gone))))
 
 
 def number_constant(value: Decimal10, plain: bool) -> Node:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from guided.grammar.ir import Alt, Chars, Node, Permutation, Ref, Repeat, Seq
+from guided.grammar.ir import Alt, Chars, Distinct, Entry, Node, Permutation, Ref, Repeat, Seq
 
 __all__ = ["unproductive"]
 
@@ -47,6 +47,8 @@ def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
         return node.min == 0 or _generates(node.item, known, missing)
     if isinstance(node, Permutation):
         return _permutes(node, known, missing)
+    if isinstance(node, Distinct | Entry):
+        return _generates(node.item, known, missing)
     return not isinstance(node, Chars) or bool(node.ranges)
 
 

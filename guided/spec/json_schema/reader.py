@@ -17,6 +17,7 @@ from guided.spec.json_schema.applicators import APPLICATORS
 from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.effect import check_foreign, has_no_effect
 from guided.spec.json_schema.evaluation import evaluation
+from guided.spec.json_schema.formats import format_shape, why_not
 from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
@@ -157,12 +158,8 @@ class Reader:
         value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
             raise SpecError(f"multipleOf must be a number above 0, not {_show(value)}", pointer=schema.at(keyword))
-        if value.small_int() != 1:
-            raise UnsupportedError(
-                f"multipleOf {value} is not enforced yet", pointer=schema.at(keyword),
-                hint="write the allowed numbers out with enum, or use type: integer",
-            )  # fmt: skip
-        return Shape(numbers=NumberSet(integral=True))
+        one = value.small_int() == 1
+        return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
         pattern, pointer = schema.get(keyword), schema.at(keyword)
@@ -186,10 +183,15 @@ class Reader:
         name = schema.get(keyword)
         if not isinstance(name, str):
             raise SpecError(f"format must be a string, not {_show(name)}", pointer=schema.at(keyword))
-        if self.options.format == "assert" and self.options.unknown_format == "refuse":
-            raise UnsupportedError(f"the format {name!r} is not enforced yet", pointer=schema.at(keyword),
-                                   hint="say it with pattern, or pass unknown_format='ignore'")  # fmt: skip
-        return ANYTHING
+        shape = ANYTHING if self.options.format == "annotate" else format_shape(name)
+        if shape is None and self.options.unknown_format == "refuse":
+            reason, hint = why_not(name)
+            raise UnsupportedError(reason, pointer=schema.at(keyword), hint=hint)
+        return shape or ANYTHING
+
+    def asserts(self, name: Json) -> bool:
+        """Whether the format `name` is enforced."""
+        return self.options.format == "assert" and isinstance(name, str) and format_shape(name) is not None
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, on the first of them that stands in the schema."""
@@ -268,6 +270,12 @@ class Reader:
         inner = self.library.child(schema, keyword)
         return ANYTHING if inner.value is True else Shape(names=(inner,), speaks_of_objects=True)
 
+    def _unique_items(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        if not isinstance(value, bool):
+            raise SpecError(f"uniqueItems must be a boolean, not {_show(value)}", pointer=schema.at(keyword))
+        return Shape(unique=schema) if value else ANYTHING
+
     def _required(self, schema: Schema, keyword: str) -> Shape:
         names = schema.get(keyword)
         if not isinstance(names, list):
@@ -323,6 +331,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "pattern": Reader._pattern,
     "format": Reader._format,
     "contains": Reader._contains,
+    "uniqueItems": Reader._unique_items,
     "multipleOf": Reader._multiple_of,
     "required": Reader._required,
     "propertyNames": Reader._property_names,

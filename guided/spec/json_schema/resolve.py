@@ -2,9 +2,11 @@
 
 A `Schema` is one place of one document, interned: the same place is the same object, so recursion ends and rules
 can be named by places. References follow RFC 3986 and JSON Pointer (RFC 6901): `$id` (`id` in draft4) changes the
-base of its subtree, `$anchor` names a place, documents of the registry are found by their URI. An index of
-identifiers is made by one walk over the keywords that hold schemas, so an `$id` inside an `enum` is data.
-Cost: linear in the documents used. Nothing is fetched.
+base of its subtree, `$anchor` names a place, documents of the registry are found by their URI, the metaschemas are
+at hand. A place is known with the dynamic scope in which it is reached (dynamic_scope.py). An index of identifiers is
+made by one walk over the keywords that hold schemas, so an `$id` inside an `enum` is data. A subschema with a
+`$schema` of another dialect is a document of its own.
+Cost: linear in the documents used, times the dynamic scopes. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urldefrag, urljoin
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
-from guided.spec.json_schema.keywords import DRAFT_URIS, KEYWORDS, Holds, is_known
+from guided.spec.json_schema.dialects import Dialect, metaschema, read_dialect
+from guided.spec.json_schema.dynamic_scope import RECURSIVE, Scope, entered, outermost
+from guided.spec.json_schema.keywords import KEYWORDS, Holds, is_known
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.values import Json, escape, json_type, normalise, read_json
 
 __all__ = ["Document", "Library", "Schema", "subschemas"]
+
+_PLACE = 20  # what a place in a dynamic scope counts for, in nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +39,12 @@ class Document:
     draft: str
     declared: bool
     prefix: str
+    lacks: frozenset[str] = frozenset()
+    """Keywords of the draft that are not in the vocabularies of the metaschema."""
     bases: dict[str, str] = field(default_factory=dict)
     """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
+    embedded: dict[str, Document] = field(default_factory=dict)
+    """Pointer of each schema in another dialect -> the document that it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +55,7 @@ class Schema:
     pointer: str
     value: dict[str, Json] | bool
     base: str
+    scope: Scope = field(default=(), kw_only=True)
 
     @property
     def where(self) -> str:
@@ -66,9 +77,19 @@ class Schema:
         return here and is_known(keyword, self.document.draft) and not self.hides(keyword)
 
     def hides(self, keyword: str) -> bool:
-        """Whether a `$ref` next to the keyword takes its effect, as the drafts before 2019-09 say."""
-        beside = keyword != "$ref" and isinstance(self.value, dict) and isinstance(self.value.get("$ref"), str)
-        return beside and DRAFTS.index(self.document.draft) < DRAFTS.index("2019-09")
+        """Whether the dialect lacks the keyword, or a `$ref` next to it takes its effect, as before 2019-09."""
+        value, document = self.value, self.document
+        beside = keyword != "$ref" and isinstance(value, dict) and _is_only_reference(value, document.draft)
+        return beside or keyword in document.lacks
+
+
+def _is_only_reference(value: dict[str, Json], draft: str) -> bool:
+    """Whether there is a `$ref`, next to which nothing counts before 2019-09."""
+    return isinstance(value.get("$ref"), str) and _is_old(draft)
+
+
+def _is_old(draft: str) -> bool:
+    return DRAFTS.index(draft) < DRAFTS.index("2019-09")
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:
@@ -95,48 +116,54 @@ class Library:
         self, schema: object, options: JsonSchemaOptions, registry: Mapping[str, object], limits: Limits
     ) -> None:
         self._options, self._registry, self._limits = options, registry, limits
-        self._places: dict[tuple[int, str], Schema] = {}
+        self._places: dict[tuple[int, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
+        self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
         self.main = self._load(schema, "")
-        self.root = self._place(self.main, "", self.main.root, self.main.bases[""])
+        self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
 
     def child(self, schema: Schema, *tokens: str | int) -> Schema:
         """The schema at `tokens` below this one."""
         value: Json = schema.value
-        pointer, base = schema.pointer, schema.base
+        document, pointer, base = schema.document, schema.pointer, schema.base
         for token in tokens:
             value = value[token]  # type: ignore[index]
             pointer += "/" + escape(str(token))
-            base = schema.document.bases.get(pointer, base)
-        return self._place(schema.document, pointer, value, base)
+            base = document.bases.get(pointer, base)
+        if pointer in document.embedded:
+            document, pointer = document.embedded[pointer], ""
+            base = document.bases[""]
+        return self._place(document, pointer, value, base, schema)
 
-    def resolve(self, schema: Schema, reference: object) -> Schema:
-        """The schema that `$ref` in `schema` points to."""
+    def resolve(self, schema: Schema, keyword: str) -> Schema:
+        """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
+        reference = schema.get(keyword)
         if not isinstance(reference, str):
-            raise SpecError("$ref must be a string", pointer=schema.at("$ref"))
+            raise SpecError(f"{keyword} must be a string", pointer=schema.at(keyword))
+        if keyword == "$recursiveRef" and reference != "#":
+            raise SpecError("$recursiveRef must be '#'", pointer=schema.at(keyword), hint="use $ref for other targets")
+        link = _Link(schema, keyword, reference)
         uri, fragment = urldefrag(reference)
-        uri = self._absolute(schema, uri) if uri else schema.base
-        document, pointer = self._resource(uri, reference, schema)
+        document, pointer = self._resource(_absolute(uri, link) if uri else schema.base, link)
         try:
             fragment = unquote(fragment, errors="strict")
         except UnicodeDecodeError:
-            raise SpecError(f"$ref {reference!r} is not valid UTF-8 once decoded", pointer=schema.at("$ref")) from None
-        if fragment and not fragment.startswith("/"):
+            raise link.problem(" is not valid UTF-8 once decoded") from None
+        if fragment.startswith("/"):
+            return self._walk(document, pointer, fragment, link)
+        uri = document.bases[pointer]
+        dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
+        if dynamic and fragment in self._dynamic.get(uri, ()):
+            document, pointer = self._dynamic[outermost(schema.scope, fragment) or uri][fragment]
+        elif fragment:
             if (uri, fragment) not in self._anchors:
-                raise SpecError(f"$ref {reference!r}: there is no such anchor", pointer=schema.at("$ref"),
-                                hint="refer to a place by its JSON Pointer, as in #/$defs/name")  # fmt: skip
+                hint = "refer to a place by its JSON Pointer, as in #/$defs/name"
+                raise link.problem(": there is no such anchor", hint)
             document, pointer = self._anchors[uri, fragment]
-            fragment = ""
-        return self._walk(document, pointer, fragment, reference, schema)
+        return self._walk(document, pointer, "", link)
 
-    def _absolute(self, schema: Schema, uri: str) -> str:
-        try:
-            return urljoin(schema.base, uri)
-        except ValueError as error:
-            raise SpecError(f"$ref is not a URI: {error}", pointer=schema.at("$ref")) from None
-
-    def _walk(self, document: Document, pointer: str, rest: str, reference: str, source: Schema) -> Schema:
+    def _walk(self, document: Document, pointer: str, rest: str, link: _Link) -> Schema:
         """Follow the tokens of `rest` below the place `pointer` of the document."""
         value, at, base = document.root, "", document.bases[""]
         for raw in (pointer + rest).split("/")[1:]:
@@ -148,15 +175,19 @@ class Library:
             elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token[:9]) < len(value):
                 value = value[int(token[:9])]
             else:
-                raise SpecError(
-                    f"$ref {reference!r} points to nothing: there is no {document.prefix + at!r}",
-                    pointer=source.at("$ref"),
-                    hint=_nearby(value, token),
-                )
-        return self._place(document, at, value, base)
+                place = document.prefix + at
+                raise link.problem(f" points to nothing: there is no {place!r}", _nearby(value, token))
+            if at in document.embedded:
+                document, at = document.embedded[at], ""
+                base = document.bases[""]
+        return self._place(document, at, value, base, link.source)
 
-    def _place(self, document: Document, pointer: str, value: Json, base: str) -> Schema:
-        key = (id(document), pointer)
+    def _place(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
+        """The place, as it is reached from `source`."""
+        scope: Scope = () if source is None else source.scope
+        if source is None or base != source.base:
+            scope = entered(scope, self._dynamic.get(base, ()), base)
+        key = (id(document), pointer, scope)
         found = self._places.get(key)
         if found is None:
             if not isinstance(value, dict | bool):
@@ -164,74 +195,125 @@ class Library:
                 raise SpecError(
                     f"a schema is an object or a boolean, this is {kind}", pointer=document.prefix + pointer
                 )
-            found = self._places[key] = Schema(document, pointer, value, base)
+            if scope and len(self._places) * _PLACE > self._limits.nodes:
+                raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
+            found = self._places[key] = Schema(document, pointer, value, base, scope=scope)
         return found
 
-    def _resource(self, uri: str, reference: str, source: Schema) -> tuple[Document, str]:
+    def _resource(self, uri: str, link: _Link) -> tuple[Document, str]:
         for known in (uri, uri + "#"):
             if known not in self._resources and known in self._registry:
                 self._load(self._registry[known], uri)
-        if uri in self._resources:
-            return self._resources[uri]
-        if uri.split("://")[-1] in DRAFT_URIS:
-            raise UnsupportedError("references to the metaschemas are not enforced yet", pointer=source.at("$ref"),
-                                   hint="pass the metaschema in registry={uri: schema}")  # fmt: skip
-        raise SpecError(
-            f"$ref {reference!r} refers to {uri!r}, which is neither in the document nor in the registry",
-            pointer=source.at("$ref"),
-            hint="pass it in registry={uri: schema}; nothing is fetched",
-        )
+        if uri not in self._resources and (found := metaschema(uri)):
+            name, text = found
+            if name not in self._resources:
+                self._load(text, name)
+            self._resources[uri] = self._resources[name]
+        if uri not in self._resources:
+            raise link.problem(
+                f" refers to {uri!r}, which is neither in the document nor in the registry",
+                "pass it in registry={uri: schema}; nothing is fetched",
+            )
+        return self._resources[uri]
+
+    # --- documents
 
     def _load(self, schema: object, uri: str) -> Document:
-        try:
-            root = read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
-        except SpecError as error:
-            error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
-            raise
+        root = self._read(schema, uri)
         declared = self._options.draft is not None or (isinstance(root, dict) and "$schema" in root)
-        document = Document(root, self._draft(root, uri), declared, uri + "#" if uri else "")
+        prefix = uri + "#" if uri else ""
+        dialect = self._dialect(root, prefix) or Dialect(self._options.draft or "2020-12")
+        document = Document(root, dialect.draft, declared, prefix, dialect.lacks)
         self._index(document, uri)
         return document
 
-    def _draft(self, root: Json, uri: str) -> str:
-        named = root.get("$schema") if isinstance(root, dict) else None
-        if named is None:
-            return self._options.draft or "2020-12"
-        pointer = (uri + "#" if uri else "") + "/$schema"
-        if not isinstance(named, str):
-            raise SpecError("$schema must be a string", pointer=pointer)
-        plain = named.removeprefix("https://").removeprefix("http://").rstrip("#")
-        if plain not in DRAFT_URIS:
-            raise UnsupportedError(f"the dialect {named!r} is not known", pointer=pointer,
-                                   hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
-        return DRAFT_URIS[plain]
+    def _read(self, schema: object, uri: str) -> Json:
+        try:
+            return read_json(schema, self._limits) if isinstance(schema, str) else normalise(schema, self._limits)
+        except SpecError as error:
+            error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
+            raise
 
-    def _index(self, document: Document, uri: str) -> None:
+    def _dialect(self, value: Json, where: str) -> Dialect | None:
+        """What `$schema` in a schema says."""
+        named = value.get("$schema") if isinstance(value, dict) else None
+        return None if named is None else read_dialect(named, self._registered, where + "/$schema")
+
+    def _registered(self, uri: str) -> Json:
+        known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
+        return None if known is None else self._read(self._registry[known], known)
+
+    def _index(self, main: Document, uri: str) -> None:
         """Collect the identifiers and anchors of a document."""
-        document.bases[""] = uri
-        self._resources.setdefault(uri, (document, ""))
-        id_keyword = "id" if document.draft == "draft4" else "$id"
-        old = DRAFTS.index(document.draft) < DRAFTS.index("2019-09")
-        work: list[tuple[str, Json, str]] = [("", document.root, uri)]
+        main.bases[""] = uri
+        self._resources.setdefault(uri, (main, ""))
+        work: list[tuple[Document, str, Json, str]] = [(main, "", main.root, uri)]
         while work:
-            pointer, value, base = work.pop()
+            document, pointer, value, base = work.pop()
             if not isinstance(value, dict):
                 continue
-            own = value.get(id_keyword)
-            if isinstance(own, str) and not (old and isinstance(value.get("$ref"), str)):
-                path, fragment = urldefrag(own)
-                if path:
-                    base = _join(base, path)
-                    document.bases[pointer] = base
-                    self._resources.setdefault(base, (document, pointer))
-                if fragment and old:
-                    self._anchors.setdefault((base, fragment), (document, pointer))
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                name = value.get(keyword)
-                if isinstance(name, str) and is_known(keyword, document.draft):
-                    self._anchors.setdefault((base, name), (document, pointer))
+            if pointer:
+                document, pointer = self._own_document(document, pointer, value, base)
+            path, fragment = _identifier(value, document.draft)
+            if path:
+                base = document.bases[pointer] = _join(base, path)
+                self._resources.setdefault(base, (document, pointer))
+            if fragment:
+                self._anchors.setdefault((base, fragment), (document, pointer))
+            self._index_anchors(document, pointer, value, base)
+            if value.get("$recursiveAnchor") is True and (path or value is main.root) and document.draft == "2019-09":
+                self._dynamic.setdefault(base, {})[RECURSIVE] = (document, pointer)
             for tokens, inner in subschemas(value, document.draft):
-                work.append((pointer + "".join("/" + escape(str(t)) for t in tokens), inner, base))
+                work.append((document, pointer + "".join("/" + escape(str(t)) for t in tokens), inner, base))
+
+    def _own_document(
+        self, document: Document, pointer: str, value: dict[str, Json], base: str
+    ) -> tuple[Document, str]:
+        """The place of a schema: the root of an embedded document, if it names another dialect."""
+        where = document.prefix + pointer
+        dialect = None if _is_only_reference(value, document.draft) else self._dialect(value, where)
+        if dialect is None or dialect == Dialect(document.draft, document.lacks):
+            return document, pointer
+        inner = Document(value, dialect.draft, True, where, dialect.lacks, {"": base})
+        document.embedded[pointer] = inner
+        return inner, ""
+
+    def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            name = value.get(keyword)
+            if isinstance(name, str) and name and is_known(keyword, document.draft):
+                self._anchors.setdefault((base, name), (document, pointer))
+                if keyword == "$dynamicAnchor":
+                    self._dynamic.setdefault(base, {}).setdefault(name, (document, pointer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A reference, for messages."""
+
+    source: Schema
+    keyword: str
+    reference: str
+
+    def problem(self, text: str, hint: str = "") -> SpecError:
+        pointer = self.source.at(self.keyword)
+        return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
+
+
+def _absolute(uri: str, link: _Link) -> str:
+    try:
+        return urljoin(link.source.base, uri)
+    except ValueError as error:
+        raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
+
+
+def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
+    """The URI that a schema gives itself, and before 2019-09 its anchor; empty where there is none."""
+    own = value.get("id" if draft == "draft4" else "$id")
+    if not isinstance(own, str) or _is_only_reference(value, draft):
+        return "", ""
+    path, fragment = urldefrag(own)
+    return path, fragment if _is_old(draft) else ""
 
 
 def _join(base: str, path: str) -> str:

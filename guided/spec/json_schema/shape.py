@@ -98,7 +98,10 @@ class ObjectPart:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A conjunction, type by type. `values` None: no enumeration."""
+    """A conjunction, type by type. `values` None: no enumeration.
+
+    `unique`, `repeated`: the schema that asks that all items differ, or that some do not.
+    """
 
     types: tuple[str, ...] = ALL_TYPES
     values: tuple[Json, ...] | None = None
@@ -107,6 +110,8 @@ class Shape:
     patterns: tuple[Node, ...] = ()
     items: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
+    unique: Schema | None = None
+    repeated: Schema | None = None
     members: Window = _ANY_COUNT
     names: tuple[Schema, ...] = ()
     required: tuple[str, ...] = ()
@@ -132,6 +137,8 @@ class Shape:
             patterns=self.patterns + other.patterns,
             items=self.items.meet(other.items),
             arrays=self.arrays + other.arrays,
+            unique=self.unique or other.unique,
+            repeated=self.repeated or other.repeated,
             members=self.members.meet(other.members),
             names=tuple(dict.fromkeys(self.names + other.names)),
             required=tuple(dict.fromkeys(self.required + other.required)),

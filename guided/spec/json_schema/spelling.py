@@ -27,7 +27,6 @@ from guided.grammar.ir import (
     Form,
     Length,
     Node,
-    Not,
     Repeat,
     Seq,
     Span,
@@ -48,7 +47,6 @@ __all__ = [
     "either",
     "layout_of",
     "optional",
-    "other_than",
     "quoted",
     "quoted_text",
     "sized",
@@ -131,12 +129,6 @@ def quoted_text(text: str, encoding: Encoding) -> Node:
 def any_text(low: int = 0, high: int | None = None) -> Node:
     """Decoded content of `low` to `high` characters."""
     return Repeat(ANY_CHAR, low, high)
-
-
-def other_than(names: tuple[str, ...], longest: int | None) -> Node:
-    """Decoded content that is none of `names`."""
-    content = any_text(0, longest)
-    return And((content, Not(Alt(tuple(Text(name) for name in names))))) if names else content
 
 
 def either(nodes: Sequence[Node]) -> Node:

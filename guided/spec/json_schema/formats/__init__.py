@@ -1,0 +1,93 @@
+"""The keyword `format`: which strings and numbers each name allows. In: a name. Out: a `Shape`, or None if not known.
+
+A string format is a regular language over decoded characters, a number format a set of numbers; values of other
+types are not its business. The same names hold in every draft. Each node is made when first asked for, and kept.
+
+    name                       source                            enforced
+    date, date-time, time      RFC 3339                          exactly, but for odd offsets at leap seconds (dates)
+    duration                   RFC 3339, appendix A              exactly
+    email                      RFC 5321, Mailbox                 exactly
+    idn-email                  RFC 6531                          but for what is said in idn
+    hostname                   RFC 1123                          exactly, but no label begins with xn-- (internet)
+    idn-hostname               RFC 5890 to 5893                  but for what is said in idn
+    ipv4, ipv6                 RFC 2673, RFC 4291                exactly
+    uri, uri-reference         RFC 3986                          exactly
+    iri, iri-reference         RFC 3987                          exactly
+    uri-template               RFC 6570, levels 1 to 4           exactly
+    uuid                       RFC 9562                          exactly
+    json-pointer               RFC 6901                          exactly
+    relative-json-pointer      draft-bhutton-..-pointer-00       exactly
+    byte, base64url            RFC 4648, canonical               exactly
+    int8 .. int64, double-int  OpenAPI format registry           exactly
+    uint8 .. uint64            OpenAPI format registry           exactly
+    float, double              OpenAPI format registry           any number
+    binary, password           OpenAPI format registry           any string
+
+`regex` is refused: groups nest, and names of groups must differ, so the valid regular expressions are no regular
+language; a part of them would refuse others without a word. All other names are unknown.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from functools import cache
+
+from guided.grammar.ir import Node
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+
+from . import dates, idn, internet, texts, uris
+from .numbers import NUMBER_FORMATS
+
+__all__ = ["FORMATS", "format_shape", "why_not"]
+
+_STRING_FORMATS: dict[str, Callable[[], Node]] = {
+    "date-time": dates.date_time,
+    "date": dates.date,
+    "time": dates.time,
+    "duration": dates.duration,
+    "email": internet.email,
+    "idn-email": idn.idn_email,
+    "hostname": internet.hostname,
+    "idn-hostname": idn.idn_hostname,
+    "ipv4": internet.ipv4,
+    "ipv6": internet.ipv6,
+    "uri": uris.uri,
+    "uri-reference": uris.uri_reference,
+    "iri": uris.iri,
+    "iri-reference": uris.iri_reference,
+    "uri-template": uris.uri_template,
+    "uuid": texts.uuid,
+    "json-pointer": texts.json_pointer,
+    "relative-json-pointer": texts.relative_json_pointer,
+    "byte": texts.base64,
+    "base64url": texts.base64url,
+}
+_LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
+"""Counted beside the pattern, so that other keywords on the length and `not` have one count to deal with."""
+_NO_LIMITS = ("binary", "password")
+
+FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
+"""The names that are enforced."""
+
+
+def format_shape(name: str) -> Shape | None:
+    """The values that a format allows; None: it is not enforced."""
+    return _shape(name) if name in FORMATS else None
+
+
+@cache
+def _shape(name: str) -> Shape:
+    if name in _STRING_FORMATS:
+        return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
+    return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
+
+
+def why_not(name: str) -> tuple[str, str]:
+    """Reason and hint for a name that is not enforced."""
+    instead = "say it with pattern, or pass unknown_format='ignore'"
+    if name == "regex":
+        return "the format 'regex' is not enforced: groups nest, which no regular language can follow", instead
+    close = difflib.get_close_matches(name[:40].lower().replace("_", "-"), (*FORMATS, "regex"), n=1, cutoff=0.7)
+    hint = f"did you mean {close[0]!r}? else {instead}" if close else instead
+    return f"the format {name[:40]!r} is not known", hint

@@ -1,0 +1,107 @@
+"""Addresses and names of the Internet in ASCII. In: nothing. Out: one node for each format, made when first asked for.
+
+ipv4: four decimal numbers without leading zeros (RFC 3986's `dec-octet`; RFC 2673, section 3.2). ipv6: RFC 4291,
+section 2.2, without zone identifiers. hostname: RFC 1123, section 2.1; labels of 1 to 63 characters, 253 in all.
+email: `Mailbox` of RFC 5321, section 4.1.2: dot strings, quoted strings, address literals; 64 octets before the last
+`@`, 254 in all (section 4.5.3.1; a path is 256 with its brackets).
+
+Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of
+a valid label in Unicode (RFC 5890), which is decided by decoding it; no automaton of a useful size does that. The
+domain of a mailbox is not so restricted: RFC 5321 asks for no more than the syntax of a label. Of address literals
+those for IPv4 and IPv6 are known, the only tags that are registered.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from guided.grammar.ir import ANY_CHAR, Length, Node
+
+from .terms import ALNUM, DIGIT, HEX, alt, but_not, chars, letters, many, seq
+
+__all__ = ["address_literal", "domain_label", "email", "hostname", "ipv4", "ipv6", "local_part", "plain_label"]
+
+
+@cache
+def ipv4() -> Node:
+    """An address of version 4."""
+    number = alt(
+        DIGIT, seq(chars("1-9"), DIGIT), seq("1", DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
+    )
+    return seq(number, many(seq(".", number), 3, 3))
+
+
+@cache
+def ipv6() -> Node:
+    """An address of version 6."""
+    return _ipv6(ipv4(), most=7)
+
+
+def _ipv6(tail: Node, most: int) -> Node:
+    """Eight groups, of which the last two may be written as `tail`, or at most `most` and a gap."""
+    group = many(HEX, 1, 4)
+    cases = [seq(many(seq(group, ":"), 6, 6), alt(seq(group, ":", group), tail))]
+    for before in range(most + 1):
+        cases.append(seq(_groups(group, before), "::", _up_to(group, tail, most - before)))
+    return alt(*cases)
+
+
+def _groups(group: Node, count: int) -> Node:
+    return seq(group, many(seq(":", group), count - 1, count - 1)) if count else seq()
+
+
+def _up_to(group: Node, tail: Node, most: int) -> Node:
+    cases = [seq()]
+    if most:
+        cases.append(seq(many(seq(group, ":"), 0, most - 1), group))
+    if most > 1:
+        cases.append(seq(many(seq(group, ":"), 0, most - 2), tail))
+    return alt(*cases)
+
+
+@cache
+def domain_label() -> Node:
+    """Letters, digits and inner hyphens, 1 to 63 of them."""
+    return Length(_label(), 1, 63)
+
+
+@cache
+def plain_label() -> Node:
+    """A `domain_label` that is no Punycode."""
+    return Length(but_not(_label(), seq(letters("xn--"), many(ANY_CHAR))), 1, 63)
+
+
+def _label() -> Node:
+    return seq(ALNUM, many(seq(many("-"), ALNUM)))
+
+
+@cache
+def hostname() -> Node:
+    """A host's name; its 253 characters are counted elsewhere."""
+    label = plain_label()
+    return seq(label, many(seq(".", label)))
+
+
+@cache
+def address_literal() -> Node:
+    """An address in brackets. Its numbers may have leading zeros; a gap stands for two groups or more."""
+    number = alt(
+        many(DIGIT, 1, 2), seq(chars("01"), DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
+    )
+    v4 = seq(number, many(seq(".", number), 3, 3))
+    return seq("[", alt(v4, seq(letters("ipv6:"), _ipv6(v4, most=6))), "]")
+
+
+def local_part(more: Node) -> Node:
+    """What stands before the last `@`, with `more` characters beside the printable ones of ASCII."""
+    atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), more), 1)
+    plain = alt(chars(" !", "#-[", "]-~"), more)
+    quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
+    return Length(alt(seq(atom, many(seq(".", atom))), quoted), 1, 64)
+
+
+@cache
+def email() -> Node:
+    """A mailbox; its 254 characters are counted elsewhere."""
+    domain = seq(domain_label(), many(seq(".", domain_label())))
+    return seq(local_part(alt()), "@", alt(domain, address_literal()))

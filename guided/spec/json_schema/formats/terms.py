@@ -1,0 +1,83 @@
+"""Short names for IR nodes, so that a format reads like the ABNF it stands for. In: texts and nodes. Out: nodes."""
+
+from __future__ import annotations
+
+from guided.grammar.ir import Alt, And, Chars, Node, Not, Ranges, Repeat, Seq, Text, charset, complement, intersect
+
+__all__ = [
+    "ALNUM",
+    "ALPHA",
+    "DIGIT",
+    "HEX",
+    "alt",
+    "but_not",
+    "chars",
+    "charset_of",
+    "letters",
+    "many",
+    "optional",
+    "seq",
+    "without",
+]
+
+
+def charset_of(*classes: str) -> Ranges:
+    """The characters of each argument; `"a-z"`, three characters with a hyphen in the middle, is a range."""
+    ranges: list[tuple[int, int]] = []
+    for text in classes:
+        if len(text) == 3 and text[1] == "-":
+            ranges.append((ord(text[0]), ord(text[2])))
+        else:
+            ranges += [(ord(char), ord(char)) for char in text]
+    return charset(ranges)
+
+
+def chars(*classes: str | Ranges) -> Chars:
+    """One character out of the classes, each as `charset_of` takes them or as ranges."""
+    parts = (charset_of(one) if isinstance(one, str) else one for one in classes)
+    return Chars(charset(pair for part in parts for pair in part))
+
+
+def without(ranges: Ranges, *others: Ranges) -> Ranges:
+    """The first set without the others."""
+    return intersect(ranges, complement(charset(pair for other in others for pair in other)))
+
+
+def _node(item: Node | str) -> Node:
+    return Text(item) if isinstance(item, str) else item
+
+
+def seq(*items: Node | str) -> Node:
+    """One after the other."""
+    return Seq(tuple(map(_node, items)))
+
+
+def alt(*items: Node | str) -> Node:
+    """Any of them."""
+    return Alt(tuple(map(_node, items)))
+
+
+def many(item: Node | str, low: int = 0, high: int | None = None) -> Node:
+    """`low` to `high` times."""
+    return Repeat(_node(item), low, high)
+
+
+def optional(*items: Node | str) -> Node:
+    """All of them in order, or nothing."""
+    return Repeat(_node(items[0]) if len(items) == 1 else seq(*items), 0, 1)
+
+
+def but_not(item: Node, *others: Node) -> Node:
+    """The strings of `item` that none of the others has."""
+    return And((item, *map(Not, others)))
+
+
+def letters(text: str) -> Node:
+    """A string of ABNF: letters stand for both of their cases (RFC 5234, section 2.3)."""
+    return seq(*(chars(char.lower() + char.upper()) if char.isalpha() else char for char in text))
+
+
+ALPHA = chars("A-Z", "a-z")
+DIGIT = chars("0-9")
+ALNUM = chars("A-Z", "a-z", "0-9")
+HEX = chars("0-9", "A-F", "a-f")

@@ -1,0 +1,60 @@
+"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, made when first asked for.
+
+json-pointer: RFC 6901, section 3. relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of
+the index. uuid: RFC 9562, section 4, of any version and variant. byte and base64url: RFC 4648, sections 4 and 5, in the
+canonical form of section 3.5 (the bits that pad are zero); base64url with all of its padding or with none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from guided.grammar.ir import Node, complement
+
+from .terms import DIGIT, HEX, alt, chars, charset_of, many, optional, seq
+
+__all__ = ["base64", "base64url", "json_pointer", "relative_json_pointer", "uuid"]
+
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+@cache
+def json_pointer() -> Node:
+    """Reference tokens, each after a slash; a tilde is the start of ~0 or ~1."""
+    char = alt(chars(complement(charset_of("/~"))), seq("~", chars("01")))
+    return many(seq("/", many(char)))
+
+
+@cache
+def relative_json_pointer() -> Node:
+    """How many levels up, perhaps an index further on, then a pointer or `#`."""
+    number = alt("0", seq(chars("1-9"), many(DIGIT)))
+    return seq(number, optional(chars("+-"), number), alt(json_pointer(), "#"))
+
+
+@cache
+def uuid() -> Node:
+    """Five groups of hexadecimal digits."""
+    group = many(HEX, 4, 4)
+    return seq(many(HEX, 8, 8), many(seq("-", group), 3, 3), "-", many(HEX, 12, 12))
+
+
+@cache
+def base64() -> Node:
+    """Base 64 with padding."""
+    return _base64(_BASE64, lambda padding: padding)
+
+
+@cache
+def base64url() -> Node:
+    """Base 64 with an alphabet for file names and URLs."""
+    return _base64(_BASE64[:-2] + "-_", optional)
+
+
+def _base64(alphabet: str, padded: Callable[[Node | str], Node | str]) -> Node:
+    """Blocks of four; the last may stand for one byte or for two, with zeros for the bits that are left over."""
+    char = chars(alphabet)
+    one = seq(char, chars(alphabet[::16]), padded("=="))
+    two = seq(char, char, chars(alphabet[::4]), padded("="))
+    return seq(many(many(char, 4, 4)), optional(alt(one, two)))

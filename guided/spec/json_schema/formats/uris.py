@@ -1,0 +1,104 @@
+"""URIs and IRIs, and templates of them. In: nothing. Out: one node for each format, made when first asked for.
+
+uri, uri-reference: RFC 3986, appendix A. iri, iri-reference: RFC 3987, section 2.2 (the same with more characters;
+what section 4 says about text that runs both ways is advice, and not enforced). uri-template: RFC 6570, section 2,
+the operators of levels 1 to 4; those reserved for extensions belong to no level. An apostrophe is a literal (erratum
+6937). What a scheme asks of its URIs is not known here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from guided.grammar.ir import Node, Ranges, charset
+
+from .internet import ipv6
+from .terms import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
+
+__all__ = ["iri", "iri_reference", "uri", "uri_reference", "uri_template"]
+
+_UCS: Ranges = charset(
+    [(0xA0, 0xD7FF), (0xF900, 0xFDCF), (0xFDF0, 0xFFEF), (0xE1000, 0xEFFFD)]
+    + [(plane << 16, (plane << 16) + 0xFFFD) for plane in range(1, 0xE)]
+)
+_PRIVATE: Ranges = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
+_SUB_DELIMITERS = "!$&'()*+,;="
+
+
+@cache
+def uri() -> Node:
+    """An absolute or complete URI."""
+    return _with_scheme((), ())
+
+
+@cache
+def uri_reference() -> Node:
+    """A URI or a relative reference."""
+    return alt(uri(), _relative((), ()))
+
+
+@cache
+def iri() -> Node:
+    """An absolute or complete IRI."""
+    return _with_scheme(_UCS, _PRIVATE)
+
+
+@cache
+def iri_reference() -> Node:
+    """An IRI or a relative reference."""
+    return alt(iri(), _relative(_UCS, _PRIVATE))
+
+
+@cache
+def _percent() -> Node:
+    return seq("%", HEX, HEX)
+
+
+@cache
+def _parts(more: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
+    """What begins with `//`, the rest of a path, and query and fragment."""
+    plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, more)
+    future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
+    literal = seq("[", alt(ipv6(), future), "]")
+    name = many(alt(plain, _percent()))
+    user = seq(many(alt(plain, ":", _percent())), "@")
+    authority = seq(optional(user), alt(literal, name), optional(":", many(DIGIT)))
+    char = _path_char(more)
+    segments = many(seq("/", many(char)))
+    after = seq(optional("?", many(alt(char, chars("/?", private)))), optional("#", many(alt(char, chars("/?")))))
+    return seq("//", authority, segments), segments, after
+
+
+@cache
+def _path_char(more: Ranges) -> Node:
+    return alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":@", more), _percent())
+
+
+@cache
+def _with_scheme(more: Ranges, private: Ranges) -> Node:
+    network, segments, after = _parts(more, private)
+    segment = many(_path_char(more), 1)
+    rest = alt(network, seq("/", optional(segment, segments)), seq(segment, segments), seq())
+    return seq(ALPHA, many(alt(ALNUM, chars("+.-"))), ":", rest, after)
+
+
+@cache
+def _relative(more: Ranges, private: Ranges) -> Node:
+    """No scheme; the first segment of a path that does not begin with a slash has no colon."""
+    network, segments, after = _parts(more, private)
+    first = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", more), _percent()), 1)
+    segment = many(_path_char(more), 1)
+    return seq(alt(network, seq("/", optional(segment, segments)), seq(first, segments), seq()), after)
+
+
+@cache
+def uri_template() -> Node:
+    """Literals and expressions in braces."""
+    ascii_literals = ("!", "#$", "&'", "(-;", "=", "?-[", "]", "_", "a-z", "~")
+    literal = alt(chars(*ascii_literals, _UCS, _PRIVATE), _percent())
+    char = alt(chars("A-Z", "a-z", "0-9", "_"), _percent())
+    name = seq(char, many(seq(optional("."), char)))
+    prefix = seq(":", chars("1-9"), many(DIGIT, 0, 3))
+    variable = seq(name, optional(alt(prefix, "*")))
+    expression = seq("{", optional(chars("+#./;?&")), variable, many(seq(",", variable)), "}")
+    return many(alt(literal, expression))

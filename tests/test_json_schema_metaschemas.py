@@ -1,0 +1,195 @@
+"""Dialects, and the metaschemas: judged as the `jsonschema` library judges."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import SpecError, UnsupportedError
+from guided.matching.compiler import GrammarCompiler
+from guided.matching.matcher import GrammarMatcher
+from guided.spec.json_schema import check_json_schema, dialects, json_schema_to_grammar
+from guided.spec.json_schema.keywords import KEYWORDS
+from guided.vocabulary import Vocabulary
+
+Y2019 = "https://json-schema.org/draft/2019-09/"
+Y2020 = "https://json-schema.org/draft/2020-12/"
+
+
+@cache
+def _compiler():
+    return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256]))
+
+
+def _verdicts(schema, *values, **options):
+    try:
+        grammar = _compiler().compile_json_schema(schema, property_order="any", **options)
+    except SpecError as error:
+        assert "no JSON value" in error.message, error
+        return [False] * len(values)
+    return [_accepts(grammar, value) for value in values]
+
+
+def _accepts(grammar, value):
+    matcher = GrammarMatcher(grammar)
+    return matcher.accept_string(json.dumps(value)) and matcher.is_accepting()
+
+
+# --- dialects
+
+
+def _metaschema(*vocabularies, **more):
+    listed = {f"{Y2020}vocab/{name}": True for name in ("core", *vocabularies)}
+    return {"$schema": Y2020 + "schema", "$vocabulary": listed | more}
+
+
+def test_keywords_of_a_vocabulary_that_is_not_listed_are_unknown():
+    schema = {"$schema": "http://t/meta", "properties": {"a": {"type": "string", "minContains": 3}}}
+    registry = {"http://t/meta": _metaschema("applicator", **{"http://t/vocabulary": False})}
+    assert _verdicts(schema, {"a": 1}, registry=registry) == [True]
+    assert [entry.pointer for entry in check_json_schema(schema, registry=registry).with_status("ignored")] == [
+        "/properties/a/type", "/properties/a/minContains"]  # fmt: skip
+    registry = {"http://t/meta#": json.dumps(_metaschema("validation"))}
+    assert _verdicts({**schema, "minProperties": 1}, {"a": 1}, {}, registry=registry) == [True, False]
+    registry = {"http://t/meta": _metaschema("unevaluated")}
+    assert _verdicts({**schema, "unevaluatedProperties": False}, {}, {"a": 1}, registry=registry) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("metaschema", "reason"),
+    [
+        (_metaschema(**{"http://t/vocabulary": True}), "requires the vocabulary 'http://t/vocabulary'"),
+        ({"$vocabulary": {}}, "does not list the core vocabulary"),
+        ({"$schema": "http://t/meta"}, "is not known"),
+        ({}, "is not known"),
+        (True, "is not known"),
+    ],
+)
+def test_dialects_that_are_refused(metaschema, reason):
+    with pytest.raises(UnsupportedError, match=reason) as caught:
+        json_schema_to_grammar({"$schema": "http://t/meta"}, registry={"http://t/meta": metaschema})
+    assert caught.value.pointer == "/$schema"
+
+
+def test_a_metaschema_without_vocabularies_stands_for_its_own_dialect():
+    registry = {"http://t/meta": {"$schema": "http://json-schema.org/draft-04/schema#"}}
+    assert _verdicts({"$schema": "http://t/meta", "const": 1}, 2, registry=registry) == [True]
+
+
+@pytest.mark.parametrize("own", [{}, {"id": "http://t/old"}], ids=["plain", "resource"])
+def test_a_subschema_in_another_dialect(own):
+    old = {"$schema": "http://json-schema.org/draft-04/schema#", **own, "minimum": 1, "exclusiveMinimum": True,
+           "definitions": {"below": {"type": "null", "const": 1}}}  # fmt: skip
+    reference = {"$ref": own.get("id", "#/$defs/old")}
+    schema = {"$id": "http://t/", "items": reference, "$defs": {"old": old}}
+    assert _verdicts(schema, [2], [1]) == [True, False]
+    assert _verdicts({"$ref": "#/$defs/old/definitions/below", "$defs": {"old": old}}, None, 1) == [True, False]
+    old["type"] = 3
+    with pytest.raises(SpecError) as caught:
+        json_schema_to_grammar(schema)
+    assert caught.value.pointer == "/$defs/old/type"
+
+
+# --- metaschemas
+
+VALIDATORS = {
+    "http://json-schema.org/draft-04/schema#": jsonschema.Draft4Validator,
+    "http://json-schema.org/draft-06/schema#": jsonschema.Draft6Validator,
+    "http://json-schema.org/draft-07/schema#": jsonschema.Draft7Validator,
+    Y2019 + "schema": jsonschema.Draft201909Validator,
+    Y2020 + "schema": jsonschema.Draft202012Validator,
+}
+WHOLE = [*VALIDATORS, "https://json-schema.org/draft-07/schema"]
+PARTS = [year + "meta/" + name for year in (Y2019, Y2020) for name in ("core", "applicator", "meta-data", "content")]
+
+
+@cache
+def _of_metaschema(uri):
+    """Its grammar. A reference from a document of one's own stands before it."""
+    try:
+        return _compiler().compile_json_schema({"$ref": uri}, property_order="any", format="annotate")
+    except UnsupportedError as error:
+        assert "uniqueItems" in str(error)
+        pytest.skip("the metaschema has uniqueItems, which is not enforced")
+
+
+ATOMS = st.sampled_from([0, 1, -1, 2.5, "a", "", "#/x", "string", "array", True, False, None, [], ["a"], ["a", "a"]])
+NAMES_OF_KEYWORDS = [*KEYWORDS, "a"]
+SCHEMAS = st.recursive(
+    ATOMS,
+    lambda inner: st.dictionaries(st.sampled_from(NAMES_OF_KEYWORDS), inner, max_size=4) | st.lists(inner, max_size=2),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("uri", WHOLE + PARTS)
+@given(schema=SCHEMAS)
+def test_schemas_judged_by_the_metaschemas(uri, schema):
+    grammar = _of_metaschema(uri)
+    validator = next((v for known, v in VALIDATORS.items() if known.split("://")[1].rstrip("#") in uri), None)
+    if validator is None:  # a vocabulary alone: the dynamic scope begins there
+        validator = VALIDATORS[uri.partition("meta/")[0] + "schema"]
+        expected = validator({"$ref": uri}).is_valid(schema)
+    else:
+        expected = validator(validator.META_SCHEMA).is_valid(schema)
+    assert _accepts(grammar, schema) == expected
+
+
+@pytest.mark.parametrize("uri", WHOLE + PARTS)
+def test_a_good_and_a_bad_schema(uri):
+    grammar = _of_metaschema(uri)
+    inner = "items" if uri in WHOLE else "$defs" if "core" in uri else "not"
+    if "meta-data" in uri or "content" in uri:
+        good, bad = {"title": "t", "contentEncoding": "x"}, {"title": 3, "contentEncoding": 3}
+    elif "core" in uri:
+        good, bad = ({"$defs": {"a": {"$defs": {"b": {"$anchor": anchor}}}}} for anchor in ("ok", "not ok"))
+    else:
+        good, bad = ({"properties": {"a": {inner: {"anyOf": branches}}}} for branches in ([{}], []))
+    assert _accepts(grammar, good)
+    assert not _accepts(grammar, bad)
+
+
+def test_a_metaschema_extended():
+    """What an extension asks of a schema it asks of the schemas inside."""
+    mine = {"$id": "http://t/mine", "$dynamicAnchor": "meta", "$ref": Y2020 + "meta/applicator",
+            "properties": {"x-note": {"type": "string"}}}  # fmt: skip
+    good, bad = ({"not": {"items": {"x-note": note}}} for note in ("a", 1))
+    assert _verdicts(mine, good, bad, format="annotate") == [True, False]
+
+
+def test_the_registry_comes_before_the_metaschemas_at_hand():
+    registry = {Y2020 + "schema": {"type": "null"}}
+    assert _verdicts({"$ref": Y2020 + "schema"}, None, {}, registry=registry) == [True, False]
+
+
+def test_every_metaschema_is_at_hand_under_its_own_name():
+    for uri in [
+        *VALIDATORS,
+        *PARTS,
+        Y2019 + "meta/format",
+        Y2020 + "meta/format-assertion",
+        Y2020 + "meta/unevaluated",
+    ]:
+        name, text = dialects.metaschema(uri)
+        document = json.loads(text)
+        assert name == uri.rstrip("#") == (document.get("$id") or document["id"]).rstrip("#")
+    for uri in ("https://json-schema.org/", "draft-07/schema", "http://json-schema.org/../draft-07/schema", Y2020):
+        assert dialects.metaschema(uri) is None
+
+
+def test_metaschemas_are_read_only_where_a_reference_asks():
+    script = (
+        "import sys; opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "import guided.spec.json_schema as module\n"
+        f"module.json_schema_to_grammar({{'$schema': '{Y2020}schema', 'type': 'null'}})\n"
+        "assert opened and not any('metaschemas' in name for name in opened), 'too early'\n"
+        f"module.json_schema_to_grammar({{'$ref': '{Y2020}meta/core'}}, module.JsonSchemaOptions(format='annotate'))\n"
+        "assert any('metaschemas' in name for name in opened)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
