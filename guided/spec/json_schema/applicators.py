@@ -42,7 +42,8 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "oneOf")
     cases = []
     for branch in branches:
-        others = [other for other in branches if other is not branch and not reader.disjoint(branch, other)]
+        beside = reader.beside[schema]
+        others = [other for other in branches if other is not branch and not reader.disjoint(branch, other, beside)]
         without = ((reader.negation.of(other),) for other in others)
         cases.append(reader.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
     return [tuple(cases)]

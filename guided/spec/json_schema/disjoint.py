@@ -30,13 +30,13 @@ class Disjoint:
         self._read = read
         self._outlines: dict[Schema, Shape] = {}
 
-    def __call__(self, a: Schema, b: Schema, depth: int = 0) -> bool:
-        """Whether no value satisfies both, for sure."""
+    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING, depth: int = 0) -> bool:
+        """Whether no value satisfies both, for sure, nor what stands beside them."""
         if a.value is False or b.value is False:
             return True
         if depth > _DEEP:
             return False
-        one, two = self._outline(a), self._outline(b)
+        one, two = self._outline(a).meet(beside), self._outline(b).meet(beside)
         common = set(_types(one)) & set(_types(two))
         if one.values is not None and two.values is not None:
             keys = set(map(canonical, one.values))
@@ -57,7 +57,7 @@ class Disjoint:
                 for theirs in _member(two, name):
                     if theirs.value is False:
                         return True
-                    if name in two.required and any(self(mine, theirs, depth + 1) for mine in _member(one, name)):
+                    if name in two.required and any(self(mine, theirs, depth=depth + 1) for mine in _member(one, name)):
                         return True
         return False
 

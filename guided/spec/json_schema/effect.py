@@ -15,6 +15,8 @@ def check_foreign(schema: Schema, keyword: str) -> None:
     draft, known = schema.document.draft, KEYWORDS[keyword]
     if known.status is Status.ANNOTATION:
         return
+    if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
+        return  # without a list of items it has no effect in any draft
     dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
     if dropped or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"

@@ -90,7 +90,7 @@ KEYWORDS: dict[str, Keyword] = {
     "maxContains": Keyword(_A, since="2019-09"),
     "propertyNames": Keyword(_E, Holds.SCHEMA, since="draft6"),
     "patternProperties": Keyword(_E, Holds.MAP),
-    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES, until="draft7"),
+    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES),  # after draft7 for compatibility
     "dependentRequired": Keyword(_E, since="2019-09"),
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),

@@ -47,6 +47,8 @@ class Reader:
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
         self._read: dict[Schema, Reading] = {}
+        self.beside: dict[Schema, Shape] = {}
+        """What the keywords that do not apply schemas to the same value say, of the schemas that were read."""
         self.negation = Negation(self.read, Reading)
         self.disjoint = Disjoint(self.read)
         self.unevaluated = Unevaluated(lambda schema: evaluation(self, schema), self.negation, limits.nodes)
@@ -66,13 +68,15 @@ class Reader:
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
-        for keyword in schema.value:
+        # Applicators come last: they may look at what stands beside them.
+        for keyword in sorted(schema.value, key=APPLICATORS.__contains__):
             if keyword not in KEYWORDS or schema.hides(keyword):
                 continue
             try:
                 if not schema.known(keyword):
                     check_foreign(schema, keyword)
                 elif keyword in APPLICATORS:
+                    self.beside[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
                 elif keyword in _SHAPES:
                     shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
@@ -316,7 +320,7 @@ def _short_pattern(pattern: str, limits: Limits) -> Node:
 
 
 def _any_pattern(pattern: str, limits: Limits) -> Node:
-    return parse_regex(pattern, dialect="ecma", search=True, limits=limits)
+    return parse_regex(pattern, dialect="ecma", search=True, lenient=True, limits=limits)
 
 
 _SHORT = 200

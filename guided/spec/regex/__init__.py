@@ -13,6 +13,7 @@ that atomic.py does not cover, and lookarounds inside repetition that need too m
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from guided.grammar.ir import Node
@@ -30,7 +31,12 @@ __all__ = ["parse_regex"]
 
 
 def parse_regex(
-    pattern: str, *, dialect: Literal["python", "ecma"] = "python", search: bool = False, limits: Limits | None = None
+    pattern: str,
+    *,
+    dialect: Literal["python", "ecma"] = "python",
+    search: bool = False,
+    lenient: bool = False,
+    limits: Limits | None = None,
 ) -> Node:
     """The IR node of the texts that `pattern` matches.
 
@@ -38,6 +44,7 @@ def parse_regex(
         pattern: the regular expression, without delimiters.
         dialect: "python": `re` on `str`; "ecma": ECMA-262 with the u flag.
         search: False: the whole text must match; True: a match somewhere in the text is enough.
+        lenient: of "ecma", a backslash before other ASCII punctuation stands for it, as it does without the u flag.
         limits: bounds on length, nesting and size.
 
     Raises:
@@ -48,7 +55,7 @@ def parse_regex(
     if dialect not in ("python", "ecma"):
         raise ValueError(f"dialect must be 'python' or 'ecma', not {dialect!r}")
     budget = Budget(Limits() if limits is None else limits)
-    make = PythonReader if dialect == "python" else EcmaReader
+    make = PythonReader if dialect == "python" else partial(EcmaReader, lenient=lenient)
     tree = read_with(lambda ordered: make(pattern, budget, ordered=ordered))
     if search:
         tree = cat([ANY_TEXT, tree, ANY_TEXT])

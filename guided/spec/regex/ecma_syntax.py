@@ -9,6 +9,7 @@ valid and matches nothing here, since texts hold none. Back-references are valid
 from __future__ import annotations
 
 import re
+import string
 
 from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
 
@@ -32,8 +33,9 @@ class EcmaReader(Reader):
 
     literals = re.compile(r"[^\\.^$|()\[\]{}*+?\ud800-\udfff]+")
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, lenient: bool = False) -> None:
         super().__init__(pattern, budget, ordered=ordered)
+        self.lenient = lenient
         self.groups = 0
         self.names: dict[str, list[tuple[tuple[int, int], ...]]] = {}
         self.references: list[tuple[int | str, int, int]] = []
@@ -150,7 +152,7 @@ class EcmaReader(Reader):
             return int(digits, 16)
         if c == "u":
             return self._unicode(start)
-        if c in _SYNTAX or (in_set and c == "-"):
+        if c in _SYNTAX or (in_set and c == "-") or (self.lenient and c in string.punctuation):
             return ord(c)
         if in_set and c == "b":
             return 8
