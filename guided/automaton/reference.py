@@ -156,10 +156,12 @@ class ReferenceGrammar:
         while level:
             if any(state.accepting for state in level):
                 return distance
-            level = list(dict.fromkeys(after for state in level for after in self._successors(state)))
-            level = [state for state in level if state not in seen]
-            seen.update(level)
-            distance += 1
-            if len(seen) > MAX_SEARCH:
-                raise LimitExceeded("states", len(seen), MAX_SEARCH)
+            further: list[State] = []
+            for after in (after for state in level for after in self._successors(state)):
+                if after not in seen:
+                    seen.add(after)
+                    further.append(after)
+                if len(seen) > MAX_SEARCH:
+                    raise LimitExceeded("states", len(seen), MAX_SEARCH)
+            level, distance = further, distance + 1
         return None

@@ -25,6 +25,7 @@ from guided.grammar.ir import (
     EPSILON,
     Alt,
     And,
+    Automaton,
     Chars,
     Encoded,
     Encoding,
@@ -113,6 +114,8 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
                 return node if ranges else EMPTY
             case Text(text):
                 return node if text else EPSILON
+            case Automaton():
+                return node
             case Seq(items):
                 return seq(all_of(items))
             case Alt(items):
@@ -146,6 +149,8 @@ def nullable(node: Node) -> bool:
     match node:
         case Text(text):
             return not text
+        case Automaton(states, start):
+            return states[start][0]
         case Chars():
             return False
         case Seq(items) | And(items):
@@ -168,6 +173,9 @@ def derive(node: Node, point: int) -> Node:
             return EPSILON if any(low <= point <= high for low, high in ranges) else EMPTY
         case Text(text):
             return Text(text[1:]) if text and ord(text[0]) == point else EMPTY
+        case Automaton(states, start):
+            found = [to for low, high, to in states[start][1] if low <= point <= high]
+            return Automaton(states, found[0]) if found else EMPTY
         case Seq(items):
             parts = []
             for i, item in enumerate(items):
@@ -203,6 +211,9 @@ def _borders(node: Node) -> Iterator[int]:
         case Text(text):
             if text:
                 yield from (ord(text[0]), ord(text[0]) + 1)
+        case Automaton(states, start):
+            for low, high, _ in states[start][1]:
+                yield from (low, high + 1)
         case Seq(items):
             for item in items:
                 yield from _borders(item)

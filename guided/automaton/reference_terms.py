@@ -4,7 +4,7 @@ In: a `Grammar` and the bytes that can be written. Out: for each term, whether i
 contains can be written, what it is made of. A term is an IR node or the rest of one: a `Run` inside a regular node, the
 `Members` that a permutation has left, a mark that changes what is remembered (see `reference_memory.py`).
 
-Algorithm: least fixpoints over the rules. "Can be written" leaves out what `Distinct` forbids: that depends on the text.
+Algorithm: least fixpoints over the rules. What `Distinct` forbids is left out: it depends on the text.
 
 Cost: each fact is decided once. Nesting of the specification is bounded by `MAX_DEPTH`. Not done: `Encoded` inside
 `And`, `Not`, `Length` or another `Encoded` is refused: combine the items first, then spell them.
@@ -23,6 +23,7 @@ from guided.grammar.ir import (
     UTF8,
     Alt,
     And,
+    Automaton,
     Chars,
     Distinct,
     Encoded,
@@ -70,7 +71,7 @@ class Members:
                 yield item, Members(self.whole, seen, min(self.count + 1, top))
 
 
-Term: TypeAlias = Node | Run | Members
+Term: TypeAlias = Node | Run | Members | Mark | Open
 Rest: TypeAlias = tuple[Term, ...]
 
 
@@ -106,8 +107,14 @@ class Terms:
                 if head.may_stop:
                     yield ()
                 yield from head.choices()
-            case Text() | Chars() | And() | Not() | Length() | Encoded():
+            case Distinct(item, known):
+                yield (Open(frozenset(known)), item, Mark.CLOSE)
+            case Entry(item):
+                yield (Mark.BEGIN, item, Mark.END)
+            case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
+
+    # ---- facts
 
     def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
         """Grows `into` to the least set of rules of which `holds`, which reads it, is true."""
@@ -133,6 +140,10 @@ class Terms:
                 return Members(term).may_stop
             case Members():
                 return term.may_stop
+            case Distinct(item) | Entry(item):
+                return self.nullable(item)
+            case Mark() | Open():
+                return True
             case Special():
                 return False
             case Run():
@@ -159,7 +170,9 @@ class Terms:
                 return self._fillable(Members(term))
             case Members():
                 return self._fillable(term)
-            case Special():
+            case Distinct(item) | Entry(item):
+                return self.productive(item)
+            case Special() | Mark() | Open():
                 return True
             case Run():
                 return term.alive
@@ -178,6 +191,28 @@ class Terms:
         if not self.productive(whole.separator):
             most.append(0 if rest.count else 1)
         return all(must) and fewest <= min(most)
+
+    def size(self, term: Term) -> int:
+        """A guess at how much `term` takes to write."""
+        match term:
+            case Seq(items):
+                return sum(self.size(item) for item in items)
+            case Alt(items):
+                return min((self.size(item) for item in items), default=0)
+            case Repeat(item, low):
+                return max(low, 0) * self.size(item)
+            case Distinct(item) | Entry(item):
+                return self.size(item)
+            case Permutation():
+                return self.size(Members(term))
+            case Members(whole, seen, count):
+                asked = sum(member.required and i not in seen for i, member in enumerate(whole.members))
+                return max(asked, whole.min - count)
+            case Mark() | Open():
+                return 0
+            case Run():
+                return 0 if term.may_stop else 1
+        return 1
 
     def run(self, node: Node) -> Run:
         """The run at the beginning of a regular node that has no items of its own here."""
@@ -201,7 +236,7 @@ class Terms:
             match node:
                 case Seq(items) | Alt(items):
                     todo.extend((item, depth + 1) for item in items)
-                case Repeat(item):
+                case Repeat(item) | Distinct(item) | Entry(item):
                     todo.append((item, depth + 1))
                 case Permutation(members, separator):
                     todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
@@ -215,4 +250,14 @@ class Terms:
                 case And() | Not() | Length() | Encoded():
                     self.run(node)
 
-
+    def _check_empty(self) -> None:
+        """Refuses items that may be empty where the IR's docstrings exclude them."""
+        for node in self._nodes():
+            match node:
+                case Permutation(members) if any(self.nullable(member.item) for member in members):
+                    what = "a member of a permutation"
+                case Distinct(item) | Entry(item) if self.nullable(item):
+                    what = "the item of a Distinct or of an Entry"
+                case _:
+                    continue
+            raise SpecError(f"{what} may be empty", hint="take the empty case out of it")

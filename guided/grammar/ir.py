@@ -204,7 +204,10 @@ class Distinct:
     """`item`, in which the JSON values of its `Entry` parts differ from one another and from the strings `known`.
 
     An entry belongs to the innermost `Distinct` around it, also where a rule is called in between. Neither may be
-    empty, nor stand inside `And`, `Not` or `Length`.
+    empty, nor stand inside `And`, `Not`, `Length` or `Encoded`; entries of one `Distinct` do not nest.
+
+    An entry is refused as soon as all that it may still become was there before. Whether the *next* entry will find a
+    value is not asked: who writes a grammar bounds the entries by their values, where these are few.
     """
 
     item: Node

@@ -54,7 +54,8 @@ void CompletionFinder::follow(Thread at, Completion& out) {
       case ShortestText::Choice::Operate: {
         if (begun) return link();
         const EffectEdge& e = grammar_.effects[c.index];
-        if (!arena_.apply(rule, e.effect, at) || arena_.memories().touched(at.mem) > 1) {
+        const bool untold = e.effect.op == Effect::Begin && !arena_.memories().in_scope(at.mem) && at.mem != kOutside;
+        if (untold || !arena_.apply(rule, e.effect, at) || arena_.memories().touched(at.mem) > 1) {
           out.impossible = true;  // or not known, which comes to the same
           return;
         }
@@ -286,7 +287,13 @@ int64_t CompletionFinder::reach(int32_t state) {
       most = INT64_MAX;
       break;
     }
-    const int64_t outside = completion(with_memory(t.ret, arena_.memories().unread(t.mem))).total;
+    const bool owns = arena_.memories().in_scope(t.mem) && p.scopes > 0;
+    if (arena_.memories().in_scope(t.mem) && (p.scopes > 1 || (!owns && rule.keeps))) {
+      most = INT64_MAX;  // the frame ends entries of a scope that it does not end
+      break;
+    }
+    const int32_t memory = owns ? arena_.memories().left(t.mem) : arena_.memories().unread(t.mem);
+    const int64_t outside = completion(with_memory(t.ret, memory)).total;
     if (outside >= kFar) {
       most = INT64_MAX;
       break;

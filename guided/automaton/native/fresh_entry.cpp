@@ -8,37 +8,57 @@ namespace {
 constexpr int64_t kMostStates = 4096;
 constexpr size_t kMostBytes = 1 << 16;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
+constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
 constexpr int kMostFrames = 16;   // that a lower bound looks at
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
-const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
-  auto it = known_.find(thread);
-  if (it == known_.end()) {
-    std::optional<Way> found = of_tree(thread);
-    if (!found) found = search(thread);
+const FreshEntry::Way* FreshEntry::find(const Thread& thread) { return find(thread, 0); }
+
+const FreshEntry::Way* FreshEntry::find(const Thread& thread, int left_open) {
+  auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
+  auto it = known.find(thread);
+  if (it == known.end()) {
+    std::optional<Way> found = of_tree(thread, left_open);
+    if (!found) found = search(thread, left_open);
+    if (!found && nesting_ > 0) return nullptr;  // it may be the bound on nesting that stood in the way
     arena_.charge(128 + (found ? found->text.size() : 0));
-    it = known_.emplace(thread, std::move(found)).first;
+    it = known.emplace(thread, std::move(found)).first;
   }
   return it->second ? &*it->second : nullptr;
 }
 
-// Along the tree, if that ends the entry with a new value.
-std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int depth) {
+// Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
+std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int depth) {
   const Grammar& g = arena_.grammar();
   Way out;
+  std::vector<std::pair<Thread, size_t>> begun;  // the entries that the way itself begins
   while (out.text.size() < kMostBytes) {
-    if (!memories_.reading(at.mem)) {
+    const int open = memories_.under_way(at.mem).first;
+    if (open <= left_open) {
       out.after = {at};
       return out;
     }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > ShortestText::kFar) return std::nullopt;
+    if (c.cost > ShortestText::kFar) {
+      if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
+      auto [thread, size] = begun.back();
+      if (memories_.under_way(thread.mem).first != open) return std::nullopt;
+      ++nesting_;
+      const Way* inner = find(thread, open - 1);
+      --nesting_;
+      if (!inner) return std::nullopt;
+      out.text.resize(size);
+      out.text += inner->text;
+      at = inner->after.front();
+      begun.pop_back();
+      continue;
+    }
     switch (c.kind) {
       case ShortestText::Choice::End: {
         const Config& ret = arena_.config(at.ret);
-        if (ret.count != 1) return of_callers(ret, at.mem, depth, std::move(out));
+        if (ret.count != 1) return of_callers(ret, at.mem, left_open, depth, std::move(out));
         const int32_t mem = at.mem;
         at = ret.threads[0];
         at.mem = mem;
@@ -62,6 +82,8 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int depth) {
         const EffectEdge& e = g.effects[c.index];
         if (!arena_.apply(rule, e.effect, at)) return std::nullopt;
         at.pos = e.to;
+        if (e.effect.op == Effect::Begin) begun.push_back({at, out.text.size()});
+        if (e.effect.op == Effect::Keep && !begun.empty()) begun.pop_back();
         break;
       }
     }
@@ -70,12 +92,13 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int depth) {
 }
 
 // On from `out` by the shortest of several callers' ways.
-std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t memory, int depth, Way out) {
+std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t memory, int left_open, int depth,
+                                                      Way out) {
   std::optional<Way> best;
   for (int32_t i = 0; i < ret.count && depth < kMostForks; ++i) {
     Thread at = ret.threads[i];
     at.mem = memory;
-    std::optional<Way> way = at.pos == kExit ? std::nullopt : of_tree(at, depth + 1);
+    std::optional<Way> way = at.pos == kExit ? std::nullopt : of_tree(at, left_open, depth + 1);
     if (way && (!best || way->text.size() < best->text.size())) best = std::move(way);
   }
   if (!best) return std::nullopt;
@@ -85,20 +108,20 @@ std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t
 }
 
 // No text from a state to the end of its entry has fewer bytes.
-size_t FreshEntry::least(int32_t state) {
+size_t FreshEntry::least(int32_t state, int left_open) {
   size_t best = kNever;
   for (const Thread& t : arena_.config(state)) {
-    if (t.pos == kExit) continue;
-    if (!memories_.reading(t.mem)) return 0;
-    best = std::min(best, least(t));
+    if (memories_.under_way(t.mem).first <= left_open) return 0;
+    if (t.pos != kExit) best = std::min(best, least(t, left_open));
   }
   return best;
 }
 
-// As above: what is left of each frame up to the one where the outermost entry ends.
-size_t FreshEntry::least(const Thread& thread) {
+// As above: what is left of each frame up to the one where the entry ends.
+size_t FreshEntry::least(const Thread& thread, int left_open) {
   const Grammar& g = arena_.grammar();
   auto [entries, in_one] = memories_.under_way(thread.mem);
+  entries -= left_open;
   size_t sum = 0;
   Thread t = thread;
   for (int frame = 0; frame < kMostFrames; ++frame) {
@@ -116,20 +139,20 @@ size_t FreshEntry::least(const Thread& thread) {
   return sum;
 }
 
-std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread) {
+std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open) {
   const int32_t start = arena_.raw_state(thread);
-  size_t bound = std::max<size_t>(1, least(start));
+  size_t bound = std::max<size_t>(1, least(start, left_open));
   int64_t left = kMostStates + static_cast<int64_t>(bound);
   while (bound < kNever && left > 0) {
     Way way;
     size_t next_bound = kNever;
-    if (deepen(start, bound, way, next_bound, left)) return way;
+    if (deepen(start, left_open, bound, way, next_bound, left)) return way;
     bound = next_bound;
   }
   return std::nullopt;
 }
 
-bool FreshEntry::deepen(int32_t start, size_t bound, Way& way, size_t& next_bound, int64_t& left) {
+bool FreshEntry::deepen(int32_t start, int left_open, size_t bound, Way& way, size_t& next_bound, int64_t& left) {
   struct Open {
     int32_t state, byte;  // the next byte to try
   };
@@ -143,9 +166,11 @@ bool FreshEntry::deepen(int32_t start, size_t bound, Way& way, size_t& next_boun
       --left;
       std::optional<Way> best;
       for (const Thread& t : c) {
-        if (t.pos == kExit) continue;
-        auto it = known_.find(t);
-        std::optional<Way> found = it != known_.end() ? it->second : of_tree(t);
+        std::optional<Way> found;
+        if (memories_.under_way(t.mem).first <= left_open)
+          found = Way{"", {t}};
+        else if (t.pos != kExit)
+          found = of_tree(t, left_open);
         if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
       }
       if (best && text.size() + best->text.size() <= bound) {
@@ -167,7 +192,7 @@ bool FreshEntry::deepen(int32_t start, size_t bound, Way& way, size_t& next_boun
         continue;
       }
       before->second = text.size();
-      const size_t whole = text.size() + 1 + least(next);
+      const size_t whole = text.size() + 1 + least(next, left_open);
       if (whole > bound) {
         next_bound = std::min(next_bound, whole);
         next = kDead;

@@ -28,12 +28,14 @@ class FreshEntry {
   ShortestText& tree() { return tree_; }
 
  private:
-  std::optional<Way> of_tree(Thread at, int depth = 0);
-  std::optional<Way> of_callers(const Config& ret, int32_t memory, int depth, Way out);
-  std::optional<Way> search(const Thread& thread);
-  bool deepen(int32_t state, size_t bound, Way& way, size_t& next_bound, int64_t& left);
-  size_t least(int32_t state);
-  size_t least(const Thread& thread);
+  // `left_open`: how many of the entries under way need not end.
+  const Way* find(const Thread& thread, int left_open);
+  std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
+  std::optional<Way> of_callers(const Config& ret, int32_t memory, int left_open, int depth, Way out);
+  std::optional<Way> search(const Thread& thread, int left_open);
+  bool deepen(int32_t state, int left_open, size_t bound, Way& way, size_t& next_bound, int64_t& left);
+  size_t least(int32_t state, int left_open);
+  size_t least(const Thread& thread, int left_open);
 
   struct ThreadHash {
     size_t operator()(const Thread& t) const {
@@ -44,7 +46,8 @@ class FreshEntry {
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;
-  std::unordered_map<Thread, std::optional<Way>, ThreadHash> known_;
+  std::unordered_map<Thread, std::optional<Way>, ThreadHash> known_, inner_;
+  int nesting_ = 0;
 };
 
 }  // namespace guided

@@ -95,6 +95,33 @@ std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<Lo
 
 }  // namespace
 
+// The scopes that each position's frame has open: the same on every way to it.
+static void count_scopes(Grammar& g) {
+  std::vector<uint8_t> met(g.positions.size(), 0);
+  std::vector<int32_t> work;
+  auto lead = [&](int32_t to, int32_t scopes) {
+    if (met[to]) return;
+    met[to] = 1;
+    g.positions[to].scopes = scopes;
+    work.push_back(to);
+  };
+  for (const Rule& rule : g.rules)
+    if (rule.size > 0) lead(rule.start, 0);
+  while (!work.empty()) {
+    const int32_t at = work.back();
+    work.pop_back();
+    const Position p = g.positions[at];
+    for (int32_t b = 0; b < 256; ++b)
+      if (p.bytes.has(static_cast<uint8_t>(b))) lead(g.step(at, static_cast<uint8_t>(b)), p.scopes);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after, p.scopes);
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to, p.scopes);
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect::Op op = g.effects[i].effect.op;
+      lead(g.effects[i].to, p.scopes + (op == Effect::Open) - (op == Effect::Close));
+    }
+  }
+}
+
 std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
   if (lowered.rules[lowered.start].dfa.empty() && !lowered.nullable)
     throw EmptyLanguage("the specification allows no output at all");
@@ -185,6 +212,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     }
     from.dfa = Dfa{};
   }
+  if (!g.known.empty()) count_scopes(g);
   g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();
   return out;
 }

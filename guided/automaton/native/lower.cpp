@@ -217,7 +217,7 @@ class Lowerer {
 
   void build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from, int32_t to,
                      int depth) {
-    if (operand_depth_ > 0) throw Unsupported("Distinct or Entry inside And, Not or Length");
+    if (operand_depth_ > 0 || enc != 0) throw Unsupported("Distinct or Entry inside And, Not, Length or Encoded");
     if (in_flat_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
     if (nullable_.node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
     int32_t first = nfa.add(), last = nfa.add();

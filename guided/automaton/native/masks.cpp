@@ -98,8 +98,9 @@ bool MaskBuilder::is_sure(int32_t state) {
 
 bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
   Memories& memories = arena_.memories();
+  const int32_t between = memories.between(memory);
   for (const Thread& t : arena_.config(state))
-    if (t.mem == memory || (t.mem != kOutside && memories.alive(t.mem))) return true;
+    if (t.mem != kOutside && (memories.alive(t.mem) || (between >= 0 && memories.between(t.mem) == between))) return true;
   return false;
 }
 

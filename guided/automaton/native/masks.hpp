@@ -64,7 +64,7 @@ class MaskBuilder {
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state does not hang on values that are not known.
   bool is_sure(int32_t state);
-  // Whether a state may come to a value that was there in the entry that `memory` reads, or reads next.
+  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
   bool is_watched(int32_t state, int32_t memory);
   void add_remembering(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
   // The tokens of a relative table that a thread's bounds allow.
@@ -111,7 +111,7 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
 template <class Visit>
 void MaskBuilder::each_watched(const Thread& thread, const TokenTable& table, Visit&& visit) {
   Memories& memories = arena_.memories();
-  if (memories.reading(thread.mem) ? !memories.alive(thread.mem) : !table.touches_entries) return;
+  if (!memories.alive(thread.mem) && (memories.between(thread.mem) < 0 || !table.touches_entries)) return;
   struct Item {
     int32_t node, plain, real;
   };

@@ -96,6 +96,7 @@ int32_t Memories::begin(int32_t memory) {
   if (memory == kOutside) return memory;
   if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
   Scope s = scopes_[m.scope];
+  if (s.start >= 0) return memory;  // entries of one scope do not nest
   s.start = m.text ? m.text : kStart;
   return intern(intern_scope(s), s.start, seen_[s.seen].blurred ? 2 : m.touched);
 }
@@ -105,6 +106,7 @@ int32_t Memories::keep(int32_t memory) {
   if (memory == kOutside) return memory;
   if (m.scope < 0) return kUntold + std::max(m.touched, 1);
   Scope s = scopes_[m.scope];
+  if (s.start < 0) return memory;
   int32_t value = kAnyValue;
   if (m.text != kBlank) {
     value = reader(s.start, m.text).value();
@@ -113,6 +115,13 @@ int32_t Memories::keep(int32_t memory) {
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
   return intern(intern_scope(s), s.inside ? m.text : 0, m.touched);
+}
+
+// Nothing is being read any more if no scope that is left has an entry under way.
+int32_t Memories::end_entry(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || under_way(memory).first > 0) return memory;
+  return m.scope < 0 ? (m.touched ? kUntold + m.touched : kOutside) : intern(m.scope, 0, m.touched);
 }
 
 int32_t Memories::unread(int32_t memory) {

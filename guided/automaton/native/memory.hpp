@@ -43,6 +43,11 @@ class Memories {
 
   bool in_scope(int32_t memory) const { return memories_[memory].scope >= 0; }
   bool reading(int32_t memory) const { return memories_[memory].text != 0; }
+  // Of the innermost scope: what it is and what was written in it; -1 while an entry of it is under way.
+  int32_t between(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
+  }
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
   // How many entries are under way, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
@@ -51,6 +56,8 @@ class Memories {
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
   // such a scope, touched() is 2.
   int32_t unread(int32_t memory);
+  // As `memory` once the innermost scope has been closed, of whose entries nothing is known.
+  int32_t left(int32_t memory) { return unread(end_entry(close(memory))); }
   int32_t import(const Memories& other, int32_t memory);
   size_t bytes() const { return bytes_ + values_.bytes(); }
 
@@ -75,6 +82,7 @@ class Memories {
     int8_t alive = -1;    // not known yet
   };
 
+  int32_t end_entry(int32_t memory);
   int32_t read_on(int32_t memory, uint8_t byte);
   int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t before = -1);
   int32_t intern_scope(const Scope& scope);

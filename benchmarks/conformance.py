@@ -1,0 +1,212 @@
+"""`python -m benchmarks.conformance`: judge the public suites and write `docs/conformance.md`.
+
+In: the JSON-Schema-Test-Suite (its drafts' folders and `remotes`) and MaskBench's data folder. Out: for each draft how
+many groups of tests compile and how many verdicts are right, wrong accepts, wrong refusals; every group that does not
+compile, with its reason; the same for real schemas, with members in any order and in declared order. A text is judged
+by the native core over single bytes. Takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from guided.errors import GuidedError, SpecError
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from guided.vocabulary import Vocabulary
+
+DRAFTS = ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")
+
+
+@dataclass
+class Tally:
+    """Counts of one table row."""
+
+    groups: int = 0
+    compiled: int = 0
+    right: int = 0
+    other_order: int = 0
+    accepts: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    not_compiled: list[str] = field(default_factory=list)
+
+    def row(self, name: str) -> str:
+        """A line of Markdown."""
+        share = 100 * self.compiled / self.groups if self.groups else 100.0
+        return (
+            f"| {name} | {self.groups:,} | {self.compiled:,} ({share:.1f} %) | {self.right:,} "
+            f"| {len(self.accepts)} | {len(self.refusals)} |"
+        )
+
+
+class Judge:
+    """Compiles schemas over a vocabulary of single bytes, and judges texts."""
+
+    def __init__(self) -> None:
+        self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
+
+    def compile(self, schema: Any, **options: Any) -> CompiledGrammar | None:
+        """The grammar; None where no value satisfies the schema. GuidedError where it is refused."""
+        try:
+            return self._compiler.compile_json_schema(schema, **options)
+        except SpecError as error:
+            if "no JSON value" in error.message or "allows no output" in error.message:
+                return None
+            raise
+
+    def accepts(self, grammar: CompiledGrammar | None, value: Any) -> bool:
+        """Whether the value's text is in the language."""
+        if grammar is None:
+            return False
+        matcher = GrammarMatcher(grammar)
+        return matcher.accept_string(json.dumps(value)) and matcher.is_accepting()
+
+
+def _reason(error: GuidedError) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}".replace("|", "\\|")
+
+
+def suite(judge: Judge, root: Path, draft: str, optional: bool) -> Tally:
+    """One draft of the JSON-Schema-Test-Suite."""
+    remotes = root / "remotes"
+    registry = {
+        f"http://localhost:1234/{path.relative_to(remotes).as_posix()}": json.loads(path.read_text("utf-8"))
+        for path in remotes.rglob("*.json")
+    }
+    tally = Tally()
+    for name, group in _groups(root / draft, optional):
+        tally.groups += 1
+        label = f"{draft}/{name}: {group['description']}"
+        try:
+            grammar = judge.compile(
+                group["schema"], draft=draft.replace("draft2", "2"), registry=registry, property_order="any",
+                format="assert" if name.startswith("optional/format") else "annotate",
+            )  # fmt: skip
+        except GuidedError as error:
+            tally.not_compiled.append(f"{label} — {_reason(error)}")
+            continue
+        tally.compiled += 1
+        for test in group["tests"]:
+            verdict = judge.accepts(grammar, test["data"])
+            where = f"{label}: {test['description']}"
+            if verdict == test["valid"]:
+                tally.right += 1
+            else:
+                (tally.accepts if verdict else tally.refusals).append(where)
+    return tally
+
+
+def _groups(folder: Path, optional: bool) -> Iterator[tuple[str, Any]]:
+    for path in sorted((folder / "optional").rglob("*.json") if optional else folder.glob("*.json")):
+        for group in json.loads(path.read_text("utf-8")):
+            yield path.relative_to(folder).as_posix(), group
+
+
+def maskbench(judge: Judge, folder: Path, every: int, order: str) -> Tally:
+    """Real schemas with instances that satisfy them or do not."""
+    tally = Tally()
+    files = sorted(folder.glob("*.json"))[::every]
+    begin = time.monotonic()
+    for at, path in enumerate(files):
+        if at % 100 == 0:
+            print(f"{order} order: {at} of {len(files)}, {time.monotonic() - begin:.0f} s", file=sys.stderr)
+        case = json.loads(path.read_text("utf-8"))
+        tally.groups += 1
+        try:
+            grammar = judge.compile(case["schema"], property_order=order, unknown_format="ignore")
+        except GuidedError as error:
+            tally.not_compiled.append(f"{path.stem} — {_reason(error)}")
+            continue
+        tally.compiled += 1
+        any_order = None
+        for test in case["tests"]:
+            verdict = judge.accepts(grammar, test["data"])
+            if verdict == test["valid"]:
+                tally.right += 1
+            elif verdict:
+                tally.accepts.append(path.stem)
+            else:
+                any_order = any_order or judge.compile(case["schema"], property_order="any", unknown_format="ignore")
+                if order == "declared" and judge.accepts(any_order, test["data"]):
+                    tally.other_order += 1
+                else:
+                    tally.refusals.append(path.stem)
+    return tally
+
+
+def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[str, Tally]) -> str:
+    head = (
+        "| {} | groups | compiled | right verdicts | wrong accepts | wrong refusals |\n|---|---:|---:|---:|---:|---:|"
+    )
+    lines = [
+        "# Conformance",
+        "",
+        "Made by `python -m benchmarks.conformance`. Members in any order, `format` asserted in the optional tests of",
+        "formats and in the real schemas; remote documents through the registry. *Groups* are the schemas of a suite,",
+        "*verdicts* its instances: the whole text is accepted or not.",
+        "",
+        "## JSON-Schema-Test-Suite, required tests",
+        "",
+        head.format("draft"),
+        *(tally.row(draft) for draft, tally in required.items()),
+        "",
+        "## Optional tests, formats among them",
+        "",
+        head.format("draft"),
+        *(tally.row(draft) for draft, tally in optional.items()),
+        "",
+        '## MaskBench, real schemas (`unknown_format="ignore"`)',
+        "",
+        head.format("members"),
+        *(tally.row(order) for order, tally in real.items()),
+        "",
+    ]
+    if "declared" in real:
+        other = real["declared"].other_order
+        lines += [
+            f"With declared order {other} instances whose members stand in another order are refused as well.",
+            "",
+        ]
+    sections: dict[str, list[str]] = {
+        "Not compiled, required tests": [line for tally in required.values() for line in tally.not_compiled],
+        "Not compiled, optional tests": [line for tally in optional.values() for line in tally.not_compiled],
+        "Not compiled, real schemas": list(real["any"].not_compiled) if "any" in real else [],
+        "Wrong accepts": [
+            line for part in (required, optional, real) for tally in part.values() for line in tally.accepts
+        ],
+        "Wrong refusals": [
+            line for part in (required, optional, real) for tally in part.values() for line in tally.refusals
+        ],
+    }
+    for title, items in sections.items():
+        lines += [f"## {title}", "", *(f"- {item}" for item in items), *([] if items else ["None."]), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--suite", type=Path, required=True, help="the folder of the JSON-Schema-Test-Suite's drafts")
+    parser.add_argument("--maskbench", type=Path, help="MaskBench's data folder")
+    parser.add_argument("--every", type=int, default=1, help="take each so many real schemas (1)")
+    parser.add_argument("--out", type=Path, default=Path("docs/conformance.md"))
+    given = parser.parse_args()
+    judge = Judge()
+    required, optional = (
+        {draft: suite(judge, given.suite, draft, is_optional) for draft in DRAFTS} for is_optional in (False, True)
+    )
+    real = {}
+    if given.maskbench:
+        real = {order: maskbench(judge, given.maskbench, given.every, order) for order in ("any", "declared")}
+    given.out.write_text(_report(required, optional, real), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
