@@ -9,6 +9,7 @@ apply to one value, bounded by `Limits.nodes`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -62,6 +63,7 @@ class Expander:
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self._reader, self._options, self._limits = reader, options, limits
+        self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {}
         self._acyclic: set[Schema] = set()
         self.keys = Keys(self.strings)
@@ -104,6 +106,7 @@ class Expander:
             steps += 1
             if steps * _STEP > self._limits.nodes:
                 raise LimitExceeded("nodes", steps * _STEP, self._limits.nodes)
+            self.check_clock()
             shape, groups, met = work.pop()
             if groups is None:
                 finished, why = self._finished(shape)
@@ -131,6 +134,11 @@ class Expander:
                     work.append((both, rest, met | {schema}))
         return Expansion(tuple(shapes), tuple(reasons))
 
+    def check_clock(self) -> None:
+        """Raises LimitExceeded where the seconds of this compilation are used up."""
+        if (elapsed := time.monotonic() - self._begin) > self._limits.seconds:
+            raise LimitExceeded("seconds", elapsed, self._limits.seconds)
+
     def _check_acyclic(self, start: Schema) -> None:
         """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
         on_path: set[Schema] = set()
@@ -157,6 +165,7 @@ class Expander:
             if shape.some_items or shape.some_members or shape.item_counts
             else (shape,)
         ):
+            self.check_clock()
             for settled in self._distinct(case):
                 narrowed, problem = self._narrow(settled)
                 why = why or problem

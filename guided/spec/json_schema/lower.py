@@ -10,7 +10,6 @@ What must differ (the names of additional members, the items of `uniqueItems`) i
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -86,14 +85,12 @@ class Lowering:
 
     def grammar(self) -> Grammar:
         """The whole grammar; SpecError where no value satisfies the schema."""
-        begin = time.monotonic()
         around = self.layout.around
         goal = self.expander.goal((self._root,))
         top = self.value(goal, 0)
         self._add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
         while self._queue:
-            if (elapsed := time.monotonic() - begin) > self._limits.seconds:
-                raise LimitExceeded("seconds", elapsed, self._limits.seconds)
+            self.expander.check_clock()
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if "start" in unproductive(self._rules):
