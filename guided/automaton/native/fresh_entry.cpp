@@ -32,7 +32,8 @@ const FreshEntry::Way* FreshEntry::find(const Thread& thread, int left_open) {
 std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int depth) {
   const Grammar& g = arena_.grammar();
   Way out;
-  std::vector<std::pair<Thread, size_t>> begun;  // the entries that the way itself begins
+  std::vector<std::pair<Thread, size_t>> begun;  // the entries inside that are under way, and where
+  if (memories_.under_way(at.mem).second) begun.push_back({at, 0});
   while (out.text.size() < kMostBytes) {
     const int open = memories_.under_way(at.mem).first;
     if (open <= left_open) {
@@ -131,7 +132,7 @@ size_t FreshEntry::least(const Thread& thread, int left_open) {
     if (ends_here && (frame > 0 || in_one) && --entries <= 0) break;
     // Where the entry ends in this very frame, the way to the frame's end says nothing.
     if (g.rules[p.rule].scopes > 1 || (frame == 0 && in_one && !ends_here && g.rules[p.rule].keeps)) break;
-    sum += static_cast<size_t>(tree_.least_bytes(t.pos));
+    sum += static_cast<size_t>(tree_.least_bytes(t));
     const Config& ret = arena_.config(t.ret);
     if (ret.count != 1 || ret.threads[0].pos == kExit) break;
     t = ret.threads[0];

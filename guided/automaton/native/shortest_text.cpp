@@ -150,6 +150,28 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   return best;
 }
 
+// What the register of a frame still asks for: iterations, or required members.
+int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
+  if (rule.kind == RuleKind::Plain) return 0;
+  const Position& s = grammar_.positions[rule.start];
+  int64_t sum = 0, once = kFar;
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
+    const Effect& e = grammar_.effects[i].effect;
+    const int64_t cost = cost_[grammar_.effects[i].to];
+    if (e.op == Effect::Inc) once = std::min(once, cost);
+    if (e.op != Effect::Put) continue;
+    const auto member = static_cast<size_t>(e.a);
+    if (rule.required[member] && !arena_.seen(reg).has(member)) sum = plus(sum, cost);
+  }
+  return rule.kind == RuleKind::Counter ? times(once, std::max<int64_t>(0, rule.min - reg)) : sum;
+}
+
+int64_t ShortestText::least_bytes(const Thread& at) {
+  prepare();
+  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  return plus(cost_[at.pos], owed(rule, at.reg)) / kByteCost;
+}
+
 const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {
   std::vector<int32_t>& order = effects_[pos];
   const Position& p = grammar_.positions[pos];

@@ -22,10 +22,7 @@ class ShortestText {
   explicit ShortestText(Arena& arena) : arena_(arena), grammar_(arena.grammar()) {}
   Choice choose(const Thread& at);
   // No text from here to the end of the frame has fewer bytes.
-  int64_t least_bytes(int32_t position) {
-    prepare();
-    return cost_[position] / kByteCost;
-  }
+  int64_t least_bytes(const Thread& at);
 
  private:
   void prepare();
@@ -33,6 +30,7 @@ class ShortestText {
   int64_t call_cost(int32_t call) const;
   int64_t whole_cost(const Rule& rule) const;
   const std::vector<int32_t>& cheapest_effects(int32_t pos);
+  int64_t owed(const Rule& rule, int32_t reg);
 
   Arena& arena_;
   const Grammar& grammar_;
