@@ -18,14 +18,6 @@ uint64_t pair_key(int32_t a, int32_t b) {
   return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
 }
 
-uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
-  uint64_t h = n * 2 + closed;
-  for (size_t i = 0; i < n; ++i) {
-    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].pos)} << 32 | static_cast<uint32_t>(t[i].reg));
-    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].mem)} << 32 | static_cast<uint32_t>(t[i].ret));
-  }
-  return h;
-}
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
@@ -133,130 +125,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
   return id;
 }
 
-// ---- registers
-int32_t Arena::intern_seen(const SeenSet& set) {
-  std::vector<int32_t> key{static_cast<int32_t>(set.count)};
-  for (uint64_t w : set.bits) {
-    key.push_back(static_cast<int32_t>(w));
-    key.push_back(static_cast<int32_t>(w >> 32));
-  }
-  if (auto it = seen_ids_.find(key); it != seen_ids_.end()) return it->second;
-  int32_t id = static_cast<int32_t>(seen_.size());
-  seen_.push_back(set);
-  seen_ids_.emplace(std::move(key), id);
-  charge(64 + set.bits.size() * 24);
-  return id;
-}
-
-int32_t Arena::initial_register(int32_t rule) {
-  if (grammar_->rules[rule].kind != RuleKind::Set) return 0;
-  int32_t& reg = initial_registers_[rule];
-  if (reg < 0) {
-    SeenSet empty;
-    empty.bits.assign((grammar_->rules[rule].required.size() + 63) / 64, 0);
-    reg = intern_seen(empty);
-  }
-  return reg;
-}
-
-// What a set leaves to be written.
-Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
-  Left out;
-  for (size_t w = 0; w < set.bits.size(); ++w) {
-    out.needed += __builtin_popcountll(rule.required_bits[w] & ~set.bits[w]);
-    out.available += __builtin_popcountll(rule.once_bits[w] & ~set.bits[w]);
-  }
-  return out;
-}
-
-bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
-  const bool seen = set.has(member);
-  if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
-  if (rule.required[member] && !seen) --left.needed;
-  if (!rule.repeatable[member]) --left.available;
-  if (rule.max >= 0 && set.count + 1 + left.needed > rule.max) return false;
-  return rule.unbounded || set.count + 1 + left.available >= rule.min;
-}
-
-bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
-  switch (effect.op) {
-    case Effect::Open:
-      t.mem = memories_.open(t.mem, static_cast<int32_t>(effect.a));
-      return true;
-    case Effect::Close:
-      t.mem = memories_.close(t.mem);
-      return true;
-    case Effect::Begin:
-      t.mem = memories_.begin(t.mem);
-      return true;
-    case Effect::Keep:
-      t.mem = memories_.keep(t.mem);
-      return t.mem >= 0;
-    default:
-      t.reg = apply_to_register(rule, effect, t.reg, t.ret == kFree);
-      return t.reg >= 0;
-  }
-}
-
-int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
-  if (effect.op == Effect::Inc) {
-    if (free) return reg + 1;
-    int64_t count = int64_t{reg} + 1;
-    if (rule.max >= 0 && count + effect.a > rule.max) return -1;
-    if (effect.b >= 0 && count + effect.b < rule.min) return -1;
-    if (rule.max < 0) count = std::min(count, rule.min);  // saturated: no bound looks further
-    return static_cast<int32_t>(count);
-  }
-  if (effect.op == Effect::Put) {
-    size_t member = static_cast<size_t>(effect.a);
-    if (!can_put(rule, seen_[reg], member, left(rule, seen_[reg]))) return -1;
-    SeenSet set = seen_[reg];
-    set.bits[member / 64] |= uint64_t{1} << (member % 64);
-    ++set.count;
-    if (rule.max < 0) set.count = std::min(set.count, rule.min);
-    return intern_seen(set);
-  }
-  const Left rest = left(rule, seen_[reg]);
-  for (size_t i = 0; i < rule.required.size(); ++i)
-    if (can_put(rule, seen_[reg], i, rest)) return reg;
-  return -1;
-}
-
-bool Arena::may_end(const Rule& rule, int32_t reg) const {
-  if (rule.kind == RuleKind::Plain) return true;
-  if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
-  return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;
-}
-
 // ---- closure
-bool ThreadSet::add(const Thread& t) {
-  if (items_.size() < kFew) {
-    if (std::find(items_.begin(), items_.end(), t) != items_.end()) return false;
-    items_.push_back(t);
-    if (items_.size() == kFew) index_all();
-    return true;
-  }
-  Slot& slot = find(t);
-  if (slot.stamp == stamp_) return false;
-  slot = {stamp_, static_cast<uint32_t>(items_.size())};
-  items_.push_back(t);
-  if (items_.size() * 2 > slots_.size()) index_all();
-  return true;
-}
-
-ThreadSet::Slot& ThreadSet::find(const Thread& t) {
-  size_t mask = slots_.size() - 1, at = hash_threads(&t, 1, false) & mask;
-  while (slots_[at].stamp == stamp_ && !(items_[slots_[at].index] == t)) at = (at + 1) & mask;
-  return slots_[at];
-}
-
-void ThreadSet::index_all() {
-  size_t size = std::max<size_t>(256, slots_.size());
-  while (size < items_.size() * 4) size *= 2;
-  if (size > slots_.size()) slots_.assign(size, {});
-  for (size_t i = 0; i < items_.size(); ++i) find(items_[i]) = {stamp_, static_cast<uint32_t>(i)};
-}
-
 int32_t Arena::merge(int32_t a, int32_t b, int depth) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);

@@ -23,16 +23,9 @@
 
 #include "grammar.hpp"
 #include "memory.hpp"
+#include "thread_set.hpp"
 
 namespace guided {
-
-struct Thread {
-  int32_t pos, reg, ret, mem = kOutside;
-  bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret && mem == o.mem; }
-  bool operator<(const Thread& o) const {
-    return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : mem != o.mem ? mem < o.mem : ret < o.ret;
-  }
-};
 
 constexpr int32_t kExit = INT32_MAX;
 constexpr int32_t kBottom = 0, kTop = 1, kFree = 2;
@@ -60,31 +53,6 @@ struct SeenSet {  // the register of a permutation's frame
   int64_t count = 0;
   std::vector<uint64_t> bits;
   bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
-};
-
-// Some threads, each once; emptied at no cost. Searched from end to end while few, by hash when many.
-class ThreadSet {
- public:
-  bool add(const Thread& t);
-  size_t size() const { return items_.size(); }
-  void clear() {
-    items_.clear();
-    if (++stamp_ == 0) {
-      slots_.clear();
-      stamp_ = 1;
-    }
-  }
-
- private:
-  static constexpr size_t kFew = 24;
-  struct Slot {
-    uint32_t stamp = 0, index = 0;
-  };
-  Slot& find(const Thread& t);
-  void index_all();
-  std::vector<Thread> items_;
-  std::vector<Slot> slots_;  // a power of two; a slot with another stamp is free
-  uint32_t stamp_ = 1;
 };
 
 class Arena {

@@ -1,0 +1,102 @@
+// The registers of frames: counts, the members of a permutation that were written, and what effects do to them.
+#include "arena.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+int32_t Arena::intern_seen(const SeenSet& set) {
+  std::vector<int32_t> key{static_cast<int32_t>(set.count)};
+  for (uint64_t w : set.bits) {
+    key.push_back(static_cast<int32_t>(w));
+    key.push_back(static_cast<int32_t>(w >> 32));
+  }
+  if (auto it = seen_ids_.find(key); it != seen_ids_.end()) return it->second;
+  int32_t id = static_cast<int32_t>(seen_.size());
+  seen_.push_back(set);
+  seen_ids_.emplace(std::move(key), id);
+  charge(64 + set.bits.size() * 24);
+  return id;
+}
+
+int32_t Arena::initial_register(int32_t rule) {
+  if (grammar_->rules[rule].kind != RuleKind::Set) return 0;
+  int32_t& reg = initial_registers_[rule];
+  if (reg < 0) {
+    SeenSet empty;
+    empty.bits.assign((grammar_->rules[rule].required.size() + 63) / 64, 0);
+    reg = intern_seen(empty);
+  }
+  return reg;
+}
+
+// What a set leaves to be written.
+Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
+  Left out;
+  for (size_t w = 0; w < set.bits.size(); ++w) {
+    out.needed += __builtin_popcountll(rule.required_bits[w] & ~set.bits[w]);
+    out.available += __builtin_popcountll(rule.once_bits[w] & ~set.bits[w]);
+  }
+  return out;
+}
+
+bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
+  const bool seen = set.has(member);
+  if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
+  if (rule.required[member] && !seen) --left.needed;
+  if (!rule.repeatable[member]) --left.available;
+  if (rule.max >= 0 && set.count + 1 + left.needed > rule.max) return false;
+  return rule.unbounded || set.count + 1 + left.available >= rule.min;
+}
+
+bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
+  switch (effect.op) {
+    case Effect::Open:
+      t.mem = memories_.open(t.mem, static_cast<int32_t>(effect.a));
+      return true;
+    case Effect::Close:
+      t.mem = memories_.close(t.mem);
+      return true;
+    case Effect::Begin:
+      t.mem = memories_.begin(t.mem);
+      return true;
+    case Effect::Keep:
+      t.mem = memories_.keep(t.mem);
+      return t.mem >= 0;
+    default:
+      t.reg = apply_to_register(rule, effect, t.reg, t.ret == kFree);
+      return t.reg >= 0;
+  }
+}
+
+int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
+  if (effect.op == Effect::Inc) {
+    if (free) return reg + 1;
+    int64_t count = int64_t{reg} + 1;
+    if (rule.max >= 0 && count + effect.a > rule.max) return -1;
+    if (effect.b >= 0 && count + effect.b < rule.min) return -1;
+    if (rule.max < 0) count = std::min(count, rule.min);  // saturated: no bound looks further
+    return static_cast<int32_t>(count);
+  }
+  if (effect.op == Effect::Put) {
+    size_t member = static_cast<size_t>(effect.a);
+    if (!can_put(rule, seen_[reg], member, left(rule, seen_[reg]))) return -1;
+    SeenSet set = seen_[reg];
+    set.bits[member / 64] |= uint64_t{1} << (member % 64);
+    ++set.count;
+    if (rule.max < 0) set.count = std::min(set.count, rule.min);
+    return intern_seen(set);
+  }
+  const Left rest = left(rule, seen_[reg]);
+  for (size_t i = 0; i < rule.required.size(); ++i)
+    if (can_put(rule, seen_[reg], i, rest)) return reg;
+  return -1;
+}
+
+bool Arena::may_end(const Rule& rule, int32_t reg) const {
+  if (rule.kind == RuleKind::Plain) return true;
+  if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
+  return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;
+}
+
+}  // namespace guided
