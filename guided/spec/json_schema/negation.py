@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Alt, Not, Text
+from guided.spec.json_schema.formats import wider
 from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.resolve import Schema
@@ -90,7 +91,7 @@ class Negation:
             yield Shape(types=types)
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
         yield from (Shape(types=("string",), length=window) for window in shape.length.complement())
-        yield from (Shape(types=("string",), patterns=(Not(pattern),)) for pattern in shape.patterns)
+        yield from (Shape(types=("string",), patterns=(Not(wider(pattern)),)) for pattern in shape.patterns)
         yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
         yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
         for part in shape.arrays:

@@ -18,13 +18,13 @@ types are not its business. The same names hold in every draft. Each node is mad
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly
     byte, base64url            RFC 4648, canonical               exactly
+    regex                      ECMA-262, with the flag u         only valid ones; left out: what is said in regex
     int8 .. int64, double-int  OpenAPI format registry           exactly
     uint8 .. uint64            OpenAPI format registry           exactly
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-`regex` is refused: groups nest, and names of groups must differ, so the valid regular expressions are no regular
-language; a part of them would refuse others without a word. All other names are unknown.
+All other names are unknown.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from functools import cache
 
 from guided.grammar.ir import Node
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.regex import parse_regex
 
-from . import dates, idn, internet, texts, uris
+from . import dates, idn, internet, regex, texts, uris
 from .numbers import NUMBER_FORMATS
 
 __all__ = ["FORMATS", "format_shape", "why_not"]
@@ -62,10 +63,24 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "relative-json-pointer": texts.relative_json_pointer,
     "byte": texts.base64,
     "base64url": texts.base64url,
+    "regex": regex.regex,
 }
 _LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
 """Counted beside the pattern, so that other keywords on the length and `not` have one count to deal with."""
 _NO_LIMITS = ("binary", "password")
+
+_WIDER = {
+    "hostname": r"^[A-Za-z0-9.\-]*$",
+    "idn-hostname": r"^[A-Za-z0-9.\-\u0080-\u{10FFFF}]*$",
+    "idn-email": "@",
+    "time": r"^\d\d:\d\d:",
+    "date-time": r"^\d{4}-\d\d-\d\d",
+    "regex": r"^(?![*+?){])",
+}
+"""Formats some values of which are left out -> a pattern of strings that have them all: what `not` takes away."""
+
+_NARROW: dict[int, str] = {}
+"""The nodes of those formats that were asked for, by their id; they are kept for good."""
 
 FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
 """The names that are enforced."""
@@ -79,15 +94,26 @@ def format_shape(name: str) -> Shape | None:
 @cache
 def _shape(name: str) -> Shape:
     if name in _STRING_FORMATS:
+        if name in _WIDER:
+            _NARROW[id(_STRING_FORMATS[name]())] = name
         return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
     return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
+
+
+def wider(pattern: Node) -> Node:
+    """The strings that a pattern must be taken to hold where it is negated: more than it has, if it leaves some out."""
+    name = _NARROW.get(id(pattern))
+    return pattern if name is None else _all_of(name)
+
+
+@cache
+def _all_of(name: str) -> Node:
+    return parse_regex(_WIDER[name], dialect="ecma", search=True)
 
 
 def why_not(name: str) -> tuple[str, str]:
     """Reason and hint for a name that is not enforced."""
     instead = "say it with pattern, or pass unknown_format='ignore'"
-    if name == "regex":
-        return "the format 'regex' is not enforced: groups nest, which no regular language can follow", instead
-    close = difflib.get_close_matches(name[:40].lower().replace("_", "-"), (*FORMATS, "regex"), n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name[:40].lower().replace("_", "-"), FORMATS, n=1, cutoff=0.7)
     hint = f"did you mean {close[0]!r}? else {instead}" if close else instead
     return f"the format {name[:40]!r} is not known", hint

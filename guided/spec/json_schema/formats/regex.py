@@ -1,0 +1,166 @@
+r"""Regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, made when first asked for.
+
+The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Groups nest, the names of groups differ and
+references need their groups: the valid expressions are no regular language. Each string of this one is valid; it leaves
+some out, fewer in the upper two levels: outside of groups or in one group, and not in a lookaround. Left out are
+
+- groups more than 8 deep; lookarounds inside more than one group or inside a lookaround; in lookarounds, groups more
+  than one deep;
+- named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes;
+- {n,m} where m has no more digits than n: it is there up to 9, and in the upper two levels up to 99, without leading
+  zeros. Where m has more, n has at most 3 and m does not begin with 0; {0,m} is always there;
+- ranges in a class, unless a step lies between their ends: low <= step <= high shows that they are in order. The ends
+  are characters, bare or with a backslash before them. `_STEPS` hold everywhere. In the upper two levels `_MORE_STEPS`
+  vouch for all ranges of two letters, and `_FAR_STEPS` for those whose ends are \x.., \u.... or past ASCII. A bare
+  hyphen begins no range;
+- \u{..} and \p{..} below the upper two levels, and \p{..} but for the short names of general categories.
+
+So `not` with this format also allows the valid expressions that are left out.
+Cost: about 2,200 states, 80 ms in the first grammar of a vocabulary.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from guided.grammar.ir import ALL_CHARS, ANY_CHAR, And, Node, Ranges, complement, intersect
+
+from .terms import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
+
+__all__ = ["regex"]
+
+_DEEPEST, _FULL_LEVELS = 8, 2
+_DEEPEST_WITH_LOOK, _DEEPEST_IN_LOOK = 1, 1
+
+_SYNTAX = "^$\\.*+?()[]{}|/"
+_CATEGORIES = {"C": "cfnos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
+_STEPS = "/13579BMZbmz~"
+_MORE_STEPS = "'@DFHJLNPRTVXY_`dfhjlnprtvxy"
+_FAR_STEPS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
+"""Control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han, Hangul: where a range of them is likely to pass."""
+
+
+def _one(node: Node) -> Node:
+    """The same node, its automaton made minimal by itself: it goes into many others."""
+    return And((node,))
+
+
+# --- escapes
+
+
+def _digit(low: int, high: int) -> Node:
+    """One hexadecimal digit from `low` to `high`."""
+    digits = "0123456789abcdef"[low : high + 1]
+    return chars(digits, digits.upper())
+
+
+def _hex(low: int, high: int, digits: int) -> Node:
+    """So many hexadecimal digits, a number from `low` to `high`."""
+    if low > high:
+        return alt()
+    if low == 0 and high == 16**digits - 1:
+        return many(HEX, digits, digits)
+    unit = 16 ** (digits - 1)
+    first, last = low // unit, high // unit
+    if first == last:
+        return seq(_digit(first, first), _hex(low % unit, high % unit, digits - 1))
+    return alt(
+        seq(_digit(first, first), _hex(low % unit, unit - 1, digits - 1)),
+        seq(_digit(first + 1, last - 1), many(HEX, digits - 1, digits - 1)),
+        seq(_digit(last, last), _hex(0, high % unit, digits - 1)),
+    )
+
+
+def _escape(full: bool, more: str) -> Node:
+    """A character, or a set of them, after a backslash; `more` may follow it beside what may do so everywhere."""
+    cases = [chars("dDsSwWfnrtv", _SYNTAX, more), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
+    if full:
+        categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
+        number = seq(many("0"), alt(many(HEX, 1, 5), seq("10", many(HEX, 4, 4))))
+        cases += [seq(chars("pP"), "{", alt(*categories), "}"), seq("u{", number, "}")]
+    return seq("\\", alt(*cases))
+
+
+# --- classes
+
+
+def _range(low: int, step: int) -> Node:
+    """A range that begins from `low` to `step` and ends there or later."""
+
+    def end(ranges: Ranges, bare: str) -> Node:
+        return alt(chars(without(ranges, charset_of(bare))), seq("\\", chars(intersect(ranges, escaped))))
+
+    escaped = charset_of(_SYNTAX, "-")
+    return seq(end(((low, step),), "\\]-"), "-", end(intersect(ALL_CHARS, ((step, 0x10FFFF),)), "\\]"))
+
+
+def _far_range(low: int, step: int) -> Node:
+    """The same, with ends in hexadecimal or past ASCII. Two escaped surrogates may be one character: none is an end."""
+
+    def end(low: int, high: int) -> Node:
+        long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
+        code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", long)))
+        return alt(code, chars(intersect(((low, high),), complement(charset_of("\x00-\x7f")))))
+
+    return seq(end(low, step), "-", end(step, 0x10FFFF))
+
+
+@cache
+def _class(full: bool) -> Node:
+    """A class of characters. A hyphen stands for itself at the start, at the end and after a range."""
+    steps = sorted(map(ord, _STEPS + _MORE_STEPS)) if full else sorted(map(ord, _STEPS))
+    ranges = [_range(before + 1, step) for before, step in zip([-1, *steps], steps, strict=False)]
+    if full:
+        ranges += (_far_range(before + 1, step) for before, step in zip((-1, *_FAR_STEPS), _FAR_STEPS, strict=False))
+    single = alt(chars(complement(charset_of("\\]-"))), _escape(full, "b0-"))
+    hyphen = optional("-")
+    inside = seq(hyphen, many(alt(single, seq(alt(*ranges), hyphen))), hyphen, "]")
+    rest = many(ANY_CHAR)
+    octal = seq(many(alt(chars(complement(charset_of("\\"))), seq("\\", ANY_CHAR))), "\\0", DIGIT, rest)
+    return seq("[", alt(seq("^", but_not(inside, octal)), but_not(inside, octal, seq("^", rest))))
+
+
+# --- terms
+
+
+@cache
+def _quantifier(full: bool) -> Node:
+    """How often, and whether lazily."""
+    ordered = [seq(many("0", 1), ",", many(DIGIT, 1))]
+    for digits in range(1, 4):
+        ordered.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
+    for n in range(1, 10):
+        ordered.append(seq(f"{n},", chars(f"{n}-9")))
+        if full:
+            ordered.append(seq(f"{n}", DIGIT, ",", chars("123456789"[n:]), DIGIT))
+            ordered += (seq(f"{n}{m},{n}", chars(f"{m}-9")) for m in range(10))
+    times = seq("{", alt(seq(many(DIGIT, 1), optional(",")), *ordered), "}")
+    return _one(seq(alt(chars("*+?"), times), optional("?")))
+
+
+@cache
+def _atom(full: bool) -> Node:
+    """What may be repeated, but for groups."""
+    return _one(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
+
+
+def _alternatives(full: bool, group: Node | None, look: Node | None) -> Node:
+    """Terms and bars, with groups around `group` and lookarounds around `look`."""
+    atoms, others = [_atom(full)], [chars("^$|"), seq("\\", chars("bB"))]
+    if group is not None:
+        atoms.append(seq("(", optional("?:"), group, ")"))
+    if look is not None:
+        others.append(seq("(?", optional("<"), chars("=!"), look, ")"))
+    return many(alt(*others, seq(alt(*atoms), optional(_quantifier(full)))))
+
+
+@cache
+def regex() -> Node:
+    """A regular expression."""
+    look: Node | None = None
+    for _ in range(_DEEPEST_IN_LOOK + 1):
+        look = _alternatives(False, look, None)
+    out: Node | None = None
+    for depth in range(_DEEPEST, 0, -1):
+        out = _alternatives(depth < _FULL_LEVELS, out, look if depth <= _DEEPEST_WITH_LOOK else None)
+    return _alternatives(True, out, look)
