@@ -77,6 +77,9 @@ def distinct(shape: Shape, item: _Item, values: _Values, negation: Negation) -> 
     window = shape.items
     if rest is not None:
         window = window.meet(Window(0, prefix + len({canonical(value) for value in rest})))
+    if window.is_empty:
+        yield replace(shape, items=window)
+        return
     few = [values(item(shape, index)) for index in range(prefix)]
     if all(found is None for found in few):
         if rest is not None and prefix and window.low > prefix:

@@ -32,7 +32,7 @@ from guided.spec.json_schema.values import Json, canonical, json_type
 __all__ = ["Expander", "Expansion", "Goal", "is_nothing", "item_goal"]
 
 _MOST_SOURCES = 6
-_STEP = 100  # what a branch of a disjunctive normal form counts for, in nodes
+_STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""

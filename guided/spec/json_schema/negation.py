@@ -8,7 +8,7 @@ complement is the schema itself: recursive definitions have complements too. Cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -105,10 +105,12 @@ class Negation:
         for counted in shape.item_counts:
             for window in counted.count.complement():
                 yield replace(self.counted(counted.schema, window), types=("array",))
-        for name in shape.required:
-            yield Shape(types=("object",), objects=(ObjectPart({name: self.nothing(at)}, None),))
+        both = self._required_members(shape)
+        for name in shape.required:  # absent, or there and not as it should be: one case, since a member may be absent
+            other = self.of(both[name]) if name in both else self.nothing(at)
+            yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for part_ in shape.objects:
-            yield from self._object(part_)
+            yield from self._object(part_, both)
         for names in shape.names:
             yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(self.of(names),)), None),))
         for some_ in shape.some_members:
@@ -133,9 +135,18 @@ class Negation:
         if part.rest is not None and (other := self.of(part.rest)).value is not False:
             yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
 
-    def _object(self, part: ObjectPart) -> Iterator[Shape]:
+    def _required_members(self, shape: Shape) -> dict[str, Schema]:
+        """What is asked of each member that is required, where one part alone declares it."""
+        found: dict[str, list[Schema]] = {}
+        for part in shape.objects:
+            for name, member in part.properties.items():
+                if member is not None:
+                    found.setdefault(name, []).append(member)
+        return {name: found[name][0] for name in shape.required if len(found.get(name, ())) == 1}
+
+    def _object(self, part: ObjectPart, settled: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if member is not None and (other := self.of(member)).value is not False:
+            if name not in settled and member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
             if (other := self.of(member)).value is not False:
