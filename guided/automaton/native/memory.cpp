@@ -98,7 +98,8 @@ int32_t Memories::begin(int32_t memory) {
   Scope s = scopes_[m.scope];
   if (s.start >= 0) return memory;  // entries of one scope do not nest
   s.start = m.text ? m.text : kStart;
-  return intern(intern_scope(s), s.start, seen_[s.seen].blurred ? 2 : m.touched);
+  const bool unsure = seen_[s.seen].blurred || s.start == kBlank;  // an outer entry is not known, nor is this one then
+  return intern(intern_scope(s), s.start, unsure ? 2 : m.touched);
 }
 
 int32_t Memories::keep(int32_t memory) {
