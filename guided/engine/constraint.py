@@ -1,7 +1,7 @@
 """What a caller may give as a constraint, and what becomes of it.
 
-In: None, a compiled grammar, a JSON Schema, a regular expression, a choice, or a type. Out: the compiled grammar, and
-the function that makes a value of its text. What the Python value is decides what it means; nothing is guessed.
+In: None, a compiled grammar, a JSON Schema, a regular expression, a choice, a type, or a function. Out: the compiled
+grammar, and what makes a value of its text. What the Python value is decides what it means; nothing is guessed.
 JSON is written the way small models write it best: ", " and ": ", numbers without exponents, and the shortest escapes.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Constraint", "compile_constraint", "value_parser"]
@@ -53,11 +54,10 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> Com
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:
-    """Makes the value of a complete text: an instance of a pydantic model, else a JSON value; None: there is none."""
+    """Makes the value of a complete text: a value of the type, or a JSON value; None: there is none."""
     if grammar is None or grammar.kind not in ("json_schema", "type"):
         return None
-    validate: Callable[[str], Any] | None = getattr(grammar.source, "model_validate_json", None)
-    return validate or json.loads
+    return text_reader(grammar.source) if grammar.kind == "type" else json.loads
 
 
 def _same(a: Vocabulary, b: Vocabulary) -> bool:

@@ -71,9 +71,13 @@ class Result:
     def value(self) -> Any:
         """The parsed text where the constraint is JSON or a type and the output is complete, else None.
 
+        A value of the type where it is one (see `guided.spec.python_values`): an instance of a dataclass or a pydantic
+        model, a member of an Enum, a set, a date; for a function its arguments, as `inspect.BoundArguments`.
+
         Parsed when it is first asked for. What Python's own readers refuse is theirs to raise: ValueError for an
         integer of more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting,
-        pydantic's ValidationError where a model checks more than its schema says.
+        pydantic's ValidationError where a model checks more than its schema says. SpecError, with the place: a class
+        inside the type does so (`__post_init__`), or the value nests deeper than `python_values.DEEPEST`.
         """
         return self.parse(self.text) if self.parse is not None and self.finish_reason == "stop" else None
 

@@ -122,7 +122,7 @@ class GrammarCompiler:
             LimitExceeded: see `Limits`.
         """
         if isinstance(schema, type):
-            schema = type_to_schema(schema)
+            return self.compile_type(schema, registry=registry, **options)
         chosen = _options(options)
         known = _checked_registry(registry)
         text = schema if isinstance(schema, str) else _content(schema)
@@ -182,7 +182,11 @@ class GrammarCompiler:
         return self._cached(key, given, lambda: pattern_to_grammar(given, classes))
 
     def compile_type(self, tp: Any, **options: Any) -> CompiledGrammar:
-        """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ..."""
+        """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ...
+
+        A function means its arguments, as an object. `guided.spec.python_types` lists what is understood;
+        `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
+        """
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
         return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp)
 

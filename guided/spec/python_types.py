@@ -1,25 +1,40 @@
 """Python types -> JSON Schema. In: a type as a program writes it. Out: the schema of its JSON form, as a dict.
 
-    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T]    Literal Enum
+    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
     Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
+    datetime date time timedelta UUID Decimal IPv4Address IPv6Address (`python_texts`)    functions: their arguments
 
-Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts are closed: other keys could not be read back.
-pydantic models describe themselves (`model_json_schema`); pydantic is not needed for anything else. What has no JSON
-form is refused with its name. Cost: linear in the types reached.
+Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts, arguments are closed: other keys could not be
+read back. pydantic models describe themselves (`model_json_schema`); pydantic is not needed for anything else. What has
+no JSON form, or no value that JSON could be read into (`set[list[int]]`), is refused with its name. A function is
+described by itself, not inside other types. Cost: linear in the types reached. The way back is `python_values`.
 """
 
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
-import datetime
 import enum
 import types
 import typing
-import uuid
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError
+from guided.spec.python_members import (
+    DICTS,
+    LISTS,
+    SETS,
+    hint_for,
+    hints_of,
+    is_function,
+    is_hashable_type,
+    is_pydantic,
+    is_qualifier,
+    members_of,
+    name_of,
+    parameters_of,
+    supertype,
+)
+from guided.spec.python_texts import TEXTS
 
 __all__ = ["type_to_schema"]
 
@@ -32,14 +47,10 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     Any: {},
     object: {},
-    datetime.datetime: {"type": "string", "format": "date-time"},
-    datetime.date: {"type": "string", "format": "date"},
-    datetime.time: {"type": "string", "format": "time"},
-    uuid.UUID: {"type": "string", "format": "uuid"},
+    **{tp: text.schema for tp, text in TEXTS.items()},
 }
-_LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable)
-_SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
-_DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_HASHABLE = {"type": ["null", "boolean", "number", "string"]}
+"""The items of a set of anything."""
 _BOUNDS = {
     "Gt": ("gt", "exclusiveMinimum"),
     "Ge": ("ge", "minimum"),
@@ -52,9 +63,9 @@ _DEEPEST = 100
 
 
 def type_to_schema(tp: Any) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of the values of a type, as they stand in JSON."""
+    """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function, as they stand in JSON."""
     reader = _Types()
-    schema = reader.schema(tp, 0)
+    schema = reader.members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.schema(tp, 0)
     return {**schema, "$defs": reader.definitions} if reader.definitions else schema
 
 
@@ -69,19 +80,18 @@ class _Types:
         scalar = _SCALARS.get(tp) if isinstance(tp, collections.abc.Hashable) else None
         if scalar is not None:
             return dict(scalar)
-        if isinstance(tp, typing.NewType):
-            return self.schema(tp.__supertype__, depth + 1)
-        if hasattr(tp, "__value__") and type(tp).__name__ == "TypeAliasType":
-            return self.schema(tp.__value__, depth + 1)
+        if (named := supertype(tp)) is not None:
+            return self.schema(named, depth + 1)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic(tp, origin, typing.get_args(tp), depth + 1)
-        if tp in (*_LISTS, *_SETS, *_DICTS, tuple):
-            unique = {"uniqueItems": True} if tp in _SETS else {}
-            return {"type": "object" if tp in _DICTS else "array", **unique}
+        if tp in (*LISTS, *DICTS, tuple):
+            return {"type": "object" if tp in DICTS else "array"}
+        if tp in SETS:
+            return {"type": "array", "items": _HASHABLE, "uniqueItems": True}
         if isinstance(tp, type):
             return self._class(tp, depth + 1)
-        raise UnsupportedError(f"{_name(tp)} has no JSON Schema", hint=_hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
 
     # --- generics
 
@@ -92,30 +102,50 @@ class _Types:
             return {"anyOf": [self.schema(arg, depth) for arg in args]}
         if origin is typing.Annotated:
             return self._annotated(args[0], args[1:], depth)
-        if _name(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final"):
+        if is_qualifier(origin):
             return self.schema(args[0], depth)
-        if origin in _LISTS or origin in _SETS:
-            unique = {"uniqueItems": True} if origin in _SETS else {}
-            return {"type": "array", "items": self.schema(args[0], depth), **unique}
+        if origin in LISTS:
+            return {"type": "array", "items": self.schema(args[0], depth)}
+        if origin in SETS:
+            return {"type": "array", "items": self._set_items(tp, args[0], depth), "uniqueItems": True}
         if origin is tuple:
             if len(args) == 2 and args[1] is Ellipsis:
                 return {"type": "array", "items": self.schema(args[0], depth)}
             return self._tuple(args, depth)
-        if origin in _DICTS:
-            if args[0] is not str:
-                raise UnsupportedError(
-                    f"{_name(tp)}: the keys of a JSON object are strings", hint="write dict[str, ...]"
-                )
-            return {"type": "object", "additionalProperties": self.schema(args[1], depth)}
-        if _is_pydantic(origin):
+        if origin in DICTS:
+            return self._dict(tp, args, depth)
+        if is_pydantic(origin):
             return self._class(tp, depth)
-        raise UnsupportedError(f"{_name(tp)} has no JSON Schema", hint=_hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
 
     def _tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         if not args:
             return {"type": "array", "maxItems": 0}
+        if any(getattr(arg, "__unpacked__", False) or typing.get_origin(arg) is typing.Unpack for arg in args):
+            raise UnsupportedError("a tuple with *tuple[...] inside has no JSON Schema", hint="write tuple[T, ...]")
         items = [self.schema(arg, depth) for arg in args]
         return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+
+    def _set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
+        if item is Any or item is object:
+            return dict(_HASHABLE)
+        if not is_hashable_type(item):
+            hint = "a set holds tuples, frozensets and frozen dataclasses; else write list[...]"
+            raise UnsupportedError(f"{name_of(tp)}: {name_of(item)} has no hash, so no set can hold it", hint=hint)
+        return self.schema(item, depth)
+
+    def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        """The keys: strings, or constants that are strings, so that no two of them are equal in Python alone."""
+        out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
+        if args[0] is str:
+            return out
+        schema = self.schema(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
+        names = self.definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        constants = names.get("enum", [names["const"]] if "const" in names else [None])
+        open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys()
+        if not open_text and not all(isinstance(constant, str) for constant in constants):
+            raise UnsupportedError(f"{name_of(tp)}: the keys of a JSON object are strings", hint="write dict[str, ...]")
+        return {**out, "propertyNames": schema}
 
     def _annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         """Bounds of the annotated-types package are keywords, a string is a description; the rest is refused."""
@@ -128,18 +158,18 @@ class _Types:
             if isinstance(item, str):
                 schema["description"] = item
             elif type(item).__module__ != "annotated_types":
-                raise UnsupportedError(f"Annotated[{_name(tp)}, {item!r}] is not understood",
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {item!r}] is not understood",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
-            elif kind in _BOUNDS:
+            elif kind in _BOUNDS and _is_number(schema):
                 attribute, keyword = _BOUNDS[kind]
-                schema[keyword] = getattr(item, attribute)
-            elif kind in ("MinLen", "MaxLen") and suffix is not None:
+                _tighten(schema, keyword, getattr(item, attribute))
+            elif kind in ("MinLen", "MaxLen") and suffix is not None and tp not in TEXTS:
                 low = kind == "MinLen"
-                schema[("min" if low else "max") + suffix] = item.min_length if low else item.max_length
+                _tighten(schema, ("min" if low else "max") + suffix, item.min_length if low else item.max_length)
             elif kind in ("Interval", "Len"):
                 todo = [*item, *todo]
             else:
-                raise UnsupportedError(f"Annotated[{_name(tp)}, {item!r}] is not enforced")
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {item!r}] is not enforced")
         return schema
 
     # --- classes
@@ -153,7 +183,7 @@ class _Types:
         return {"$ref": f"#/$defs/{self._names[tp]}"}
 
     def _fresh_name(self, tp: Any) -> str:
-        name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in _name(tp))
+        name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
         number = 1
         while name in self.definitions:
             number += 1
@@ -164,76 +194,56 @@ class _Types:
         if hasattr(tp, "model_json_schema"):
             schema: dict[str, Any] = tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
             return schema
-        if _is_pydantic(tp):
+        if is_pydantic(tp):
             from pydantic import TypeAdapter
 
             described: dict[str, Any] = TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
             return described
         if issubclass(tp, enum.Enum):
             return _values(tuple(tp), tp)
-        if dataclasses.is_dataclass(tp):
-            hints = _hints(tp)
-            fields = [field for field in dataclasses.fields(tp) if field.init]
-            missing = dataclasses.MISSING
-            needed = {f.name for f in fields if f.default is missing and f.default_factory is missing}
-            return self._members({field.name: hints[field.name] for field in fields}, needed, tp, depth)
-        if typing.is_typeddict(tp):
-            return self._members(_hints(tp), tp.__required_keys__, tp, depth)
+        if (members := members_of(tp)) is not None:
+            return self.members(members, tp, depth)
         if issubclass(tp, tuple) and hasattr(tp, "_fields"):
-            hints = _hints(tp)
+            hints = hints_of(tp)
             return {"title": tp.__name__, **self._tuple([hints.get(field, Any) for field in tp._fields], depth)}
         raise UnsupportedError(
-            f"{_name(tp)} has no JSON Schema", hint="use a dataclass, a TypedDict or a pydantic model"
+            f"{name_of(tp)} has no JSON Schema", hint="use a dataclass, a TypedDict or a pydantic model"
         )
 
-    def _members(
-        self, hints: typing.Mapping[str, Any], required: typing.Collection[str], tp: Any, depth: int
-    ) -> dict[str, Any]:
-        schema = {
-            "title": _name(tp),
+    def members(self, members: typing.Mapping[str, tuple[Any, bool]], tp: Any, depth: int) -> dict[str, Any]:
+        """The closed objects of these members: name -> (type, whether it is required)."""
+        return {
+            "title": name_of(tp),
             "type": "object",
-            "properties": {name: self.schema(hint, depth) for name, hint in hints.items()},
-            "required": [name for name in hints if name in required],
+            "properties": {name: self.schema(hint, depth) for name, (hint, _) in members.items()},
+            "required": [name for name, (_, required) in members.items() if required],
             "additionalProperties": False,
         }
-        return schema
 
 
-def _is_pydantic(tp: Any) -> bool:
-    return isinstance(tp, type) and "__pydantic_core_schema__" in vars(tp)
+def _is_number(schema: typing.Mapping[str, Any]) -> bool:
+    kinds = [part.get("type") for part in schema.get("anyOf", [schema])]
+    return all(kind in ("integer", "number", "null") for kind in kinds)
 
 
-def _hints(tp: Any) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(tp, include_extras=True)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        hint = "annotations given as text are looked up in the module of the class"
-        raise SpecError(f"{_name(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None
+def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
+    """Add a bound to those that are there: both hold."""
+    if bound is None:  # annotated_types.Len has no upper one
+        return
+    if keyword == "multipleOf" and schema.get(keyword, bound) != bound:
+        raise UnsupportedError(f"multiples of {schema[keyword]} and of {bound} at once", hint="give one divisor")
+    stricter = max if keyword.startswith(("min", "exclusiveMin")) else min
+    schema[keyword] = stricter(schema.get(keyword, bound), bound)
 
 
 def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
     if not values:
-        raise SpecError(f"{_name(tp)} has no members, so no value satisfies it")
+        raise SpecError(f"{name_of(tp)} has no members, so no value satisfies it")
     plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
     for value in plain:
         if value is not None and not isinstance(value, str | int | float):
             raise UnsupportedError(
-                f"{_name(tp)}: the value {value!r} is not a JSON scalar",
+                f"{name_of(tp)}: the value {value!r} is not a JSON scalar",
                 hint="use strings, numbers, True, False and None",
             )
     return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
-
-
-def _name(tp: Any) -> str:
-    return getattr(tp, "__name__", None) or str(tp)
-
-
-def _hint_for(tp: Any) -> str:
-    """What to pass instead of something that is no type."""
-    if isinstance(tp, str):
-        return "pass the type itself, not its name"
-    if isinstance(tp, collections.abc.Mapping):
-        return "a schema goes to compile_json_schema"
-    if isinstance(tp, typing.TypeVar):
-        return "put a type in the place of the type variable"
-    return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

@@ -1,0 +1,94 @@
+r"""Python values that stand in JSON as strings. In: a type, such as `datetime.date`. Out: its schema and its parser.
+
+    datetime time    RFC 3339, so with an offset           date    RFC 3339
+    timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
+    Decimal          a plain number, such as "-12.50"
+
+Narrower than the formats, because the types hold less: no year 0, no leap second, at most six digits after the point of
+a second. `timedelta` is wider than the format `duration`, which has no sign and no fraction, and narrower, since months
+and years have no length; a count has at most eight digits, so that every sum is a `timedelta`. `Decimal` is a string
+since readers of JSON make a float of a number. The parsers take what the schemas allow and nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import ipaddress
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+__all__ = ["TEXTS", "Text"]
+
+_DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
+_SECOND = r":[0-5][0-9](?:\.[0-9]{1,6})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
+_NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
+_DURATION = (
+    r"^-?P(?!$)(?:[0-9]{1,8}W|(?:[0-9]{1,8}D)?"
+    r"(?:T(?=[0-9])(?:[0-9]{1,8}H)?(?:[0-9]{1,8}M)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?S)?)?)$"
+)
+_UNITS = re.compile(
+    r"(?P<sign>-?)P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"T?(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:\.(?P<fraction>\d+))?S)?"
+)
+
+
+class Text(NamedTuple):
+    """How the values of a type are written.
+
+    Attributes:
+        schema: the strings.
+        parse: makes the value of such a string; ValueError for all others.
+    """
+
+    schema: dict[str, Any]
+    parse: Callable[[str], Any]
+
+
+def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
+    """`pattern` is what `parse` must be given, where that takes more than the schema allows."""
+    strings = re.compile(pattern)
+
+    def checked(text: str) -> Any:
+        if not strings.search(text) or text.endswith("\n"):
+            raise ValueError(f"it does not match {pattern}")
+        return parse(text)
+
+    return Text({"type": "string", **schema}, checked)
+
+
+def _duration(text: str) -> datetime.timedelta:
+    match = _UNITS.fullmatch(text)
+    assert match is not None
+    units = ("weeks", "days", "hours", "minutes", "seconds")
+    value = datetime.timedelta(
+        **{unit: int(match[unit] or 0) for unit in units}, microseconds=int((match["fraction"] or "").ljust(6, "0"))
+    )
+    return -value if match["sign"] else value
+
+
+def _moment(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text.upper())
+
+
+def _clock(text: str) -> datetime.time:
+    return datetime.time.fromisoformat(text.upper())
+
+
+TEXTS: Final[dict[Any, Text]] = {
+    datetime.datetime: _text(
+        _moment,
+        f"^{_DAY}[Tt]{_MINUTE}{_SECOND}",
+        format="date-time",
+        pattern=f"^(?!0000).*{_SECOND}",
+    ),
+    datetime.date: _text(datetime.date.fromisoformat, f"^{_DAY}$", format="date", pattern="^(?!0000)"),
+    datetime.time: _text(_clock, f"^{_MINUTE}{_SECOND}", format="time", pattern=_SECOND),
+    datetime.timedelta: _text(_duration, _DURATION, pattern=_DURATION),
+    uuid.UUID: _text(uuid.UUID, "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$", format="uuid"),
+    decimal.Decimal: _text(decimal.Decimal, _NUMBER, pattern=_NUMBER),
+    ipaddress.IPv4Address: _text(ipaddress.IPv4Address, "", format="ipv4"),
+    ipaddress.IPv6Address: _text(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
+}
