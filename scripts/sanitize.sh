@@ -24,6 +24,7 @@ python="$(command -v "${PYTHON:-python3}")"
 build="$root/build/sanitize-$kind"
 shadow="$build/shadow"
 
+mkdir -p "$root/build"
 cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER=g++ \
   -DGUIDED_SANITIZE="$flags" -DGUIDED_MODULE_FLAGS=NOSTRIP -DPython_EXECUTABLE="$python" >"$build.log" 2>&1 ||
   { cat "$build.log" >&2; exit 2; }
