@@ -10,6 +10,7 @@ constexpr int64_t kFar = ShortestText::kFar;
 constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts are cut, so that they share their ends
 constexpr size_t kLongest = 256;           // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
+constexpr size_t kMostOpen = 1000;       // tokens that are looked at one by one
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
@@ -232,11 +233,17 @@ int64_t CompletionFinder::most_inside(const Thread& t, TokenTable& table) {
   if (most >= 0) return most;
   most = 0;
   int32_t last = -1;
-  masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t, int32_t after) {
-    if (after == last || most == INT64_MAX) return;
-    last = after;
-    most = std::max(most, near ? farthest(after) : completion(after).total);
+  bool is_open = false;
+  masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t token, int32_t after) {
+    if (after != last && most < INT64_MAX) {
+      last = after;
+      const int64_t left = near ? farthest(after) : completion(after).total;
+      is_open = !grammar_.known.empty() && left >= kFar && left < INT64_MAX;
+      if (!is_open) most = std::max(most, left);
+    }
+    if (is_open) table.open_ended.push_back(token);
   });
+  if (table.open_ended.size() > kMostOpen) most = INT64_MAX;
   kept.store(most, std::memory_order_relaxed);
   return most;
 }
@@ -299,8 +306,16 @@ int64_t CompletionFinder::reach(int32_t state) {
       break;
     }
     most = std::max(most, inside + outside);
-    masks_.each_remainder(t, table, [&](int32_t, int32_t after) { most = std::max(most, distance(after)); }, &unsure);
-    if (t.mem != kOutside)
+    auto rest = [&](int32_t token, int32_t after) {
+      const int64_t left = distance(after);
+      if (left < kFar)
+        most = std::max(most, left);
+      else
+        unsure.push_back(token);  // what the thread reads is not known at that state
+    };
+    masks_.each_remainder(t, table, rest, &unsure);
+    unsure.insert(unsure.end(), table.open_ended.begin(), table.open_ended.end());
+    if (!grammar_.known.empty())
       for (int32_t token : unsure) most = std::max(most, after_token(t, token));
     if (most >= kFar) most = INT64_MAX;
   }

@@ -56,6 +56,7 @@ struct TokenTable {
   std::vector<Remainder> entries;
   // Most tokens to finish the frame after a token that stays (see completion.hpp).
   std::atomic<int64_t> most_left{-1}, most_left_near_bound{-1};
+  std::vector<int32_t> open_ended;  // tokens that stay, after which it hangs on what was written before (memory.hpp)
   size_t bytes() const;
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
