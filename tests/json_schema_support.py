@@ -30,6 +30,22 @@ def accepts(grammar, data):
     return matcher.accept_string(data) and matcher.is_accepting()
 
 
+def verdicts(schema, *values, **options):
+    """Whether the schema allows each of the values, members in any order; the language may be empty."""
+    try:
+        grammar = byte_compiler().compile_json_schema(schema, property_order="any", **options)
+    except SpecError as error:
+        assert "no JSON value" in error.message, error
+        return [False] * len(values)
+    return [allows(grammar, value) for value in values]
+
+
+def allows(compiled, value):
+    """Whether the text of a value is in a compiled language."""
+    matcher = GrammarMatcher(compiled)
+    return matcher.accept_string(json.dumps(value)) and matcher.is_accepting()
+
+
 _scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.text(max_size=2))
 values = st.recursive(
     _scalars,

@@ -1,7 +1,5 @@
 """Dynamic references against a naive reading of the standard."""
 
-import json
-from functools import cache
 from urllib.parse import urljoin
 
 import pytest
@@ -10,33 +8,12 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
-from guided.matching.compiler import GrammarCompiler
-from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.spec.json_schema.dynamic_scope import entered, outermost
 from guided.spec.json_schema.resolve import Library
-from guided.vocabulary import Vocabulary
+from tests.json_schema_support import verdicts
 
 Y2019 = "https://json-schema.org/draft/2019-09/schema"
-
-
-@cache
-def _compiler():
-    return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256]))
-
-
-def _verdicts(schema, *values, **options):
-    try:
-        grammar = _compiler().compile_json_schema(schema, property_order="any", **options)
-    except SpecError as error:
-        assert "no JSON value" in error.message, error
-        return [False] * len(values)
-    return [_accepts(grammar, value) for value in values]
-
-
-def _accepts(grammar, value):
-    matcher = GrammarMatcher(grammar)
-    return matcher.accept_string(json.dumps(value)) and matcher.is_accepting()
 
 
 # --- $dynamicRef: random resources, judged by an evaluator that keeps the whole path of resources
@@ -144,7 +121,7 @@ class _Naive:
 @given(_documents())
 def test_dynamic_references_mean_the_outermost_anchor(main):
     naive = _Naive(main)
-    assert _verdicts(main, *INSTANCES) == [naive.valid(value, main, "", []) for value in INSTANCES]
+    assert verdicts(main, *INSTANCES) == [naive.valid(value, main, "", []) for value in INSTANCES]
 
 
 # --- the rules one by one
@@ -153,7 +130,7 @@ ITEMS = {"$id": "list", "type": "array", "items": {"$dynamicRef": "#item"}}
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer", "verdicts"),
+    ("inner", "outer", "expected"),
     [
         ({"$dynamicAnchor": "item"}, {"$dynamicAnchor": "item", "type": "string"}, [True, False]),
         ({"$dynamicAnchor": "item"}, {"$anchor": "item", "type": "string"}, [True, True]),
@@ -162,12 +139,12 @@ ITEMS = {"$id": "list", "type": "array", "items": {"$dynamicRef": "#item"}}
     ],
     ids=["both dynamic", "plain outside", "plain inside", "another name"],
 )
-def test_the_outermost_anchor_wins_where_both_are_dynamic(inner, outer, verdicts):
+def test_the_outermost_anchor_wins_where_both_are_dynamic(inner, outer, expected):
     schema = {"$id": "http://t/", "$ref": "list", "$defs": {"o": outer, "l": {**ITEMS, "$defs": {"i": inner}}}}
-    assert _verdicts(schema, ["a"], [1]) == verdicts
+    assert verdicts(schema, ["a"], [1]) == expected
     pointed = {**ITEMS, "items": {"$dynamicRef": "#/$defs/i"}}  # a pointer is no dynamic anchor
     schema["$defs"]["l"] = {**pointed, "$defs": {"i": inner}}
-    assert _verdicts(schema, ["a"], [1]) == [inner.get("type") != "null"] * 2
+    assert verdicts(schema, ["a"], [1]) == [inner.get("type") != "null"] * 2
 
 
 def test_a_place_has_a_meaning_for_each_way_to_it():
@@ -177,7 +154,7 @@ def test_a_place_has_a_meaning_for_each_way_to_it():
     names = {name: {"$ref": name} for name in (*of, "list")}
     schema = {"$id": "http://t/", "properties": names, "$defs": {"l": generic, **of}}
     values = [{name: [item]} for name in names for item in ("a", 1, None)]
-    assert _verdicts(schema, *values) == [True, False, False, False, True, False, False, False, True]
+    assert verdicts(schema, *values) == [True, False, False, False, True, False, False, False, True]
 
 
 def test_unevaluated_properties_see_through_dynamic_references():
@@ -185,11 +162,11 @@ def test_unevaluated_properties_see_through_dynamic_references():
             "properties": {"data": True, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}}}  # fmt: skip
     strict = {"$id": "http://t/strict", "$dynamicAnchor": "node", "$ref": "tree", "unevaluatedProperties": False}
     values = [{"children": [{"data": 1}]}, {"children": [{"daat": 1}]}]
-    assert _verdicts(strict, *values, registry={"http://t/tree": tree}) == [True, False]
-    assert _verdicts({"$ref": "http://t/tree"}, *values, registry={"http://t/tree": tree}) == [True, True]
+    assert verdicts(strict, *values, registry={"http://t/tree": tree}) == [True, False]
+    assert verdicts({"$ref": "http://t/tree"}, *values, registry={"http://t/tree": tree}) == [True, True]
     chosen = {"$dynamicRef": "#node", "$defs": {"n": {"$dynamicAnchor": "node", "properties": {"a": {}}}},
               "unevaluatedProperties": False}  # fmt: skip
-    assert _verdicts(chosen, {"a": 1}, {"b": 1}) == [True, False]
+    assert verdicts(chosen, {"a": 1}, {"b": 1}) == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +178,7 @@ def test_recursive_references(inner, outer, verdict):
     node = {"$id": "node", "$recursiveAnchor": inner, "anyOf": [{"type": "string"}, nested]}
     schema = {"$schema": Y2019, "$id": "http://t/", "$recursiveAnchor": outer,
               "anyOf": [{"type": "integer"}, {"$ref": "node"}], "$defs": {"n": node}}  # fmt: skip
-    assert _verdicts(schema, 1, {"a": "s"}, {"a": {"b": 1}}, {"a": None}) == [True, True, verdict, False]
+    assert verdicts(schema, 1, {"a": "s"}, {"a": {"b": 1}}, {"a": None}) == [True, True, verdict, False]
 
 
 def test_a_recursive_reference_has_one_form():
@@ -215,7 +192,7 @@ def test_complements_keep_the_scope():
     generic = {**ITEMS, "$defs": {"i": {"$dynamicAnchor": "item"}}}
     schema = {"$id": "http://t/", "type": "array", "not": {"$ref": "list"},
               "$defs": {"l": generic, "i": {"$dynamicAnchor": "item", "type": "string"}}}  # fmt: skip
-    assert _verdicts(schema, ["a"], [1], ["a", None], []) == [False, True, True, False]
+    assert verdicts(schema, ["a"], [1], ["a", None], []) == [False, True, True, False]
 
 
 # --- scopes

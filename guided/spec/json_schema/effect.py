@@ -1,4 +1,4 @@
-"""Whether a keyword has an effect where it stands: it may be of another draft, or allow every value."""
+"""Whether a keyword has an effect where it stands: it may be of another draft."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from guided.spec.json_schema.keywords import KEYWORDS, Status
 from guided.spec.json_schema.options import DRAFTS
 from guided.spec.json_schema.resolve import Schema
 
-__all__ = ["check_foreign", "has_no_effect"]
+__all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
@@ -24,10 +24,3 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         raise UnsupportedError(
             f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
         )
-
-
-def has_no_effect(schema: Schema, keyword: str) -> bool:
-    """Whether this use of a keyword allows every value."""
-    assert isinstance(schema.value, dict)
-    value = schema.value[keyword]
-    return value is True and keyword in ("unevaluatedItems", "unevaluatedProperties")

@@ -37,7 +37,6 @@ class Status(Enum):
 
     ENFORCED = auto()
     ANNOTATION = auto()
-    REFUSED = auto()
 
 
 class Holds(Enum):
@@ -53,20 +52,19 @@ class Holds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A keyword of the drafts `since` to `until`. `hint` says what to write instead of a refused one."""
+    """A keyword of the drafts `since` to `until`."""
 
     status: Status
     holds: Holds = Holds.NOTHING
     since: str = "draft4"
     until: str = "2020-12"
-    hint: str = ""
 
 
 def _on(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
     return {name: Keyword(status, Holds.NOTHING, since, until) for name in names}
 
 
-_E, _R, _A = Status.ENFORCED, Status.REFUSED, Status.ANNOTATION
+_E, _A = Status.ENFORCED, Status.ANNOTATION
 
 KEYWORDS: dict[str, Keyword] = {
     **_on(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),

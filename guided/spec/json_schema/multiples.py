@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.spec.json_schema.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
 from guided.spec.json_schema.values import Decimal10
 
 __all__ = ["MOST_STATES", "decided", "is_multiple", "multiples"]
@@ -27,13 +28,7 @@ __all__ = ["MOST_STATES", "decided", "is_multiple", "multiples"]
 MOST_STATES = 20_000
 MOST_WITH_EXPONENT = 4_000
 
-_E = Chars(((0x45, 0x45), (0x65, 0x65)))
-_DIGIT = Chars(((0x30, 0x39),))
-_ZEROS = Repeat(Text("0"), 0, None)
-_SIGN = Repeat(Text("-"), 0, 1)
-_WHOLE = Alt((Text("0"), Seq((Chars(((0x31, 0x39),)), Repeat(_DIGIT, 0, None)))))
-_NUMBER = Seq((_WHOLE, Repeat(Seq((Text("."), Repeat(_DIGIT, 1, None))), 0, 1)))
-_ANY_EXPONENT = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), Repeat(_DIGIT, 1, None)))
+_NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
 _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 
@@ -58,12 +53,12 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
     """
     parts: list[Node] = [_unsigned(divisor)]
     if not plain:
-        parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), _ANY_EXPONENT)))
+        parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
         parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _scaled(divisor, reach))
         if (large := _large(divisor, reach)) is not None:
             rest, exponent = large
             parts.append(Seq((_remaining(rest, reach), exponent)))
-    return Seq((_SIGN, Alt(tuple(parts))))
+    return Seq((SIGN, Alt(tuple(parts))))
 
 
 @lru_cache(maxsize=64)
@@ -73,15 +68,15 @@ def decided(divisor: Decimal10, plain: bool, reach: int) -> Node:
     if not plain:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _scaled(divisor, reach))))))
         if (large := _large(divisor, reach)) is not None:
-            short = Seq((_WHOLE, Repeat(Seq((Text("."), Repeat(_DIGIT, 1, reach))), 0, 1)))
+            short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
             parts.append(Seq((short, large[1])))
-    return Seq((_SIGN, Alt(tuple(parts))))
+    return Seq((SIGN, Alt(tuple(parts))))
 
 
 def _exponent(power: int) -> Node:
     plus, minus = Repeat(Text("+"), 0, 1), Text("-")
     sign = minus if power < 0 else plus if power else Alt((plus, minus))
-    return Seq((_E, sign, _ZEROS, Text(str(abs(power)))))
+    return Seq((E, sign, ZEROS, Text(str(abs(power)))))
 
 
 def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
@@ -108,9 +103,9 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     enough = max(reach + max(counts) + shift, 0)
     if rest * (reach + 2) > MOST_WITH_EXPONENT or enough > 99:
         return None
-    three = Seq((Chars(((0x31, 0x39),)), _DIGIT, _DIGIT, Repeat(_DIGIT, 0, None)))
+    three = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
     numbers = Alt((*(Text(str(number)) for number in range(enough, 100)), three))
-    return rest, Seq((_E, Repeat(Text("+"), 0, 1), _ZEROS, numbers))
+    return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
 def _size(divisor: Decimal10) -> int:

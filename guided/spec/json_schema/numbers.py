@@ -29,6 +29,19 @@ from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
 from guided.spec.json_schema.multiples import decided, multiples
 from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
+from guided.spec.json_schema.number_text import (
+    ANY_EXPONENT,
+    ANY_NUMBER,
+    DIGIT,
+    DIGITS,
+    FRACTION,
+    NONZERO,
+    SIGN,
+    WHOLE,
+    ZERO_FRACTION,
+    ZEROS,
+    E,
+)
 from guided.spec.json_schema.sharing import shared
 from guided.spec.json_schema.values import Decimal10
 
@@ -40,21 +53,6 @@ SCIENTIFIC = 16
 _FEW_DIGITS = 8  # of integers; the general intersection costs more for few, less for many
 _LONGEST_BOUND = 1_000
 _LARGEST_EXPONENT = 4_000
-
-
-# --- pieces of spellings
-
-_DIGIT = Chars(((0x30, 0x39),))
-_NONZERO = Chars(((0x31, 0x39),))
-_DIGITS = Repeat(_DIGIT, 0, None)
-_ZEROS = Repeat(Text("0"), 0, None)
-_SIGN = Repeat(Text("-"), 0, 1)
-_FRACTION = Repeat(Seq((Text("."), Repeat(_DIGIT, 1, None))), 0, 1)
-_ZERO_FRACTION = Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1)
-_E = Chars(((0x45, 0x45), (0x65, 0x65)))
-_ANY_EXPONENT = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), Repeat(_DIGIT, 1, None)))
-_WHOLE = Alt((Text("0"), Seq((_NONZERO, _DIGITS))))
-_ANY_NUMBER = Seq((_SIGN, _WHOLE, _FRACTION, Repeat(_ANY_EXPONENT, 0, 1)))
 
 
 def _alt(items: list[Node]) -> Node:
@@ -77,15 +75,15 @@ def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
     """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
     left = None if free is None else max(free - read, 0)
     if position <= 0 or read > position:
-        return _DIGITS if left is None else Seq((Repeat(_DIGIT, 0, left), _ZEROS))
+        return DIGITS if left is None else Seq((Repeat(DIGIT, 0, left), ZEROS))
     whole = position - read
     if left is None:
-        return Seq((Repeat(_DIGIT, whole, whole), _FRACTION if fraction else EPSILON))
+        return Seq((Repeat(DIGIT, whole, whole), FRACTION if fraction else EPSILON))
     if left <= whole:
         zeros = Repeat(Text("0"), whole - left, whole - left)
-        return Seq((Repeat(_DIGIT, left, left), zeros, _ZERO_FRACTION if fraction else EPSILON))
-    after = Seq((Text("."), Repeat(_DIGIT, 1, left - whole), _ZEROS))
-    return Seq((Repeat(_DIGIT, whole, whole), Repeat(after, 0, 1)))
+        return Seq((Repeat(DIGIT, left, left), zeros, ZERO_FRACTION if fraction else EPSILON))
+    after = Seq((Text("."), Repeat(DIGIT, 1, left - whole), ZEROS))
+    return Seq((Repeat(DIGIT, whole, whole), Repeat(after, 0, 1)))
 
 
 def _next(position: int, read: int, digits: Node) -> Node:
@@ -126,7 +124,7 @@ def _edges(position: int, low: Bound | None, high: Bound | None, free: int | Non
         sides.append(_compared(position, high, False, free, fraction))
     if not sides:
         start = Text("0." + "0" * -position) if position <= 0 else EPSILON
-        return Seq((start, _NONZERO, _rest(position, 1, free, fraction)))
+        return Seq((start, NONZERO, _rest(position, 1, free, fraction)))
     return sides[0] if len(sides) == 1 else And(tuple(sides))
 
 
@@ -136,11 +134,11 @@ def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
         return EMPTY
     parts: list[Node] = []
     if high is None or high >= 1:
-        count = Repeat(_DIGIT, max(low or 1, 1) - 1, None if high is None else high - 1)
-        parts.append(Seq((_NONZERO, count, _FRACTION if fraction else EPSILON)))
+        count = Repeat(DIGIT, max(low or 1, 1) - 1, None if high is None else high - 1)
+        parts.append(Seq((NONZERO, count, FRACTION if fraction else EPSILON)))
     if fraction and (low is None or low <= 0):
         zeros = Repeat(Text("0"), max(-high, 0) if high is not None else 0, None if low is None else -low)
-        parts.append(Seq((Text("0."), zeros, _NONZERO, _DIGITS)))
+        parts.append(Seq((Text("0."), zeros, NONZERO, DIGITS)))
     return _alt(parts)
 
 
@@ -176,7 +174,7 @@ def _naturals(low: int, high: int | None) -> Node:
         return EMPTY
     if low < 10 and (high is None or high < 10):
         one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
-        return Seq((_ZEROS, one if high is not None else Alt((one, Seq((_NONZERO, _DIGIT, _DIGITS))))))
+        return Seq((ZEROS, one if high is not None else Alt((one, Seq((NONZERO, DIGIT, DIGITS))))))
     parts: list[Node] = [Repeat(Text("0"), 1, None)] if low == 0 else []
     least = Bound(Decimal10.parse(str(low))) if low > 1 else None
     most = Bound(Decimal10.parse(str(high))) if high is not None else None
@@ -195,7 +193,7 @@ def _exponent(low: int | None, high: int | None) -> Node:
         parts.append(
             Seq((Text("-"), _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low)))
         )
-    return Seq((_E, _alt(parts))) if parts else EMPTY
+    return Seq((E, _alt(parts))) if parts else EMPTY
 
 
 def _near(*places: int | None) -> list[int]:
@@ -210,7 +208,7 @@ def _near(*places: int | None) -> list[int]:
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
     """Positive numbers between positive bounds, spelled with an exponent (see the limit above)."""
     if low is None and high is None:
-        return Seq((_positions(None, None, True), _ANY_EXPONENT))
+        return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
     for at in _near(first, last):
@@ -230,14 +228,14 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
 @lru_cache(maxsize=1)
 def _positive_integers() -> Node:
     """Every spelling of a positive integer, up to the limit above."""
-    head = Seq((Repeat(Seq((_NONZERO, _DIGITS)), 0, 1), _NONZERO))
-    parts: list[Node] = [Seq((_NONZERO, _DIGITS, _ZERO_FRACTION))]
+    head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
+    parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
         most = zeros if zeros < REACH else None
-        parts.append(Seq((head, Repeat(Text("0"), zeros, most), _ZERO_FRACTION, _exponent(-zeros, None))))
+        parts.append(Seq((head, Repeat(Text("0"), zeros, most), ZERO_FRACTION, _exponent(-zeros, None))))
     for place in range(1, SCIENTIFIC + 1):
-        fraction = Seq((Repeat(_DIGIT, place - 1, place - 1), _NONZERO, _ZEROS))
-        parts.append(Seq((_WHOLE if place <= REACH else _DIGIT, Text("."), fraction, _exponent(place, None))))
+        fraction = Seq((Repeat(DIGIT, place - 1, place - 1), NONZERO, ZEROS))
+        parts.append(Seq((WHOLE if place <= REACH else DIGIT, Text("."), fraction, _exponent(place, None))))
     return Alt(tuple(parts))
 
 
@@ -305,14 +303,14 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors:
         return _combined(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
-        whole: Node = _ANY_NUMBER
+        whole: Node = ANY_NUMBER
     else:
         parts: list[Node] = []
         if Decimal10(False, "", 0) in numbers:
             if plain:
-                parts.append(Text("0") if numbers.integral else Seq((Text("0"), _ZERO_FRACTION)))
+                parts.append(Text("0") if numbers.integral else Seq((Text("0"), ZERO_FRACTION)))
             else:
-                parts.append(Seq((_SIGN, Text("0"), _ZERO_FRACTION, Repeat(_ANY_EXPONENT, 0, 1))))
+                parts.append(Seq((SIGN, Text("0"), ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
         above, below = _sides(numbers)
         if above is not None:
             parts.append(_positive(*above, numbers.integral, plain))
@@ -321,13 +319,13 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         whole = _alt(parts)
     if max_digits is None:
         return shared(whole)
-    run = Repeat(_DIGIT, 1, max_digits)
-    exponent = Seq((_E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return shared(And((whole, Seq((_SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1))))))
+    run = Repeat(DIGIT, 1, max_digits)
+    exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
+    return shared(And((whole, Seq((SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1))))))
 
 
 # What is taken away must be known in every spelling that remains: one with a small exponent, or none.
-_CERTAIN = Seq((_SIGN, _WHOLE, _FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
+_CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
 def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:

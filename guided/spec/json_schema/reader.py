@@ -15,7 +15,7 @@ from guided.grammar.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema.applicators import APPLICATORS
 from guided.spec.json_schema.disjoint import Disjoint
-from guided.spec.json_schema.effect import check_foreign, has_no_effect
+from guided.spec.json_schema.effect import check_foreign
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.formats import format_shape, why_not
 from guided.spec.json_schema.keywords import KEYWORDS, Status
@@ -80,9 +80,6 @@ class Reader:
                     groups += APPLICATORS[keyword](self, schema)
                 elif keyword in _SHAPES:
                     shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
-                elif KEYWORDS[keyword].status is Status.REFUSED and not has_no_effect(schema, keyword):
-                    reason = f"the keyword {keyword!r} is not enforced yet"
-                    raise UnsupportedError(reason, pointer=schema.at(keyword), hint=KEYWORDS[keyword].hint)
                 else:
                     assert KEYWORDS[keyword].status is not Status.ENFORCED, keyword
             except (SpecError, UnsupportedError) as problem:
