@@ -223,15 +223,15 @@ int64_t CompletionFinder::distance(int32_t state) {
 }
 
 // The most tokens to the end of the frame after a token that stays in it; INT64_MAX where that is not known cheaply.
-int64_t CompletionFinder::most_inside(const Thread& t, TokenTable& table) {
+const TokenTable::Left& CompletionFinder::left_inside(const Thread& t, TokenTable& table) {
   const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
   // A relative table knows no bounds. Where a token may come near the upper one, any of the threads after it may be the
   // only one that is left: the farthest of them counts.
   const bool near = table.relative && rule.max >= 0 && t.reg + table.furthest > rule.max;
-  std::atomic<int64_t>& kept = near ? table.most_left_near_bound : table.most_left;
-  int64_t most = kept.load(std::memory_order_relaxed);
-  if (most >= 0) return most;
-  most = 0;
+  TokenTable::Left& kept = near ? table.left_near_bound : table.left;
+  if (kept.most.load(std::memory_order_acquire) >= 0) return kept;
+  int64_t most = 0;
+  std::vector<int32_t> open_ended;
   int32_t last = -1;
   bool is_open = false;
   masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t token, int32_t after) {
@@ -241,11 +241,15 @@ int64_t CompletionFinder::most_inside(const Thread& t, TokenTable& table) {
       is_open = !grammar_.known.empty() && left >= kFar && left < INT64_MAX;
       if (!is_open) most = std::max(most, left);
     }
-    if (is_open) table.open_ended.push_back(token);
+    if (is_open) open_ended.push_back(token);
   });
-  if (table.open_ended.size() > kMostOpen) most = INT64_MAX;
-  kept.store(most, std::memory_order_relaxed);
-  return most;
+  if (open_ended.size() > kMostOpen) most = INT64_MAX;
+  std::lock_guard<std::mutex> lock(table.left_lock);
+  if (kept.most.load(std::memory_order_relaxed) < 0) {
+    kept.open_ended = std::move(open_ended);
+    kept.most.store(most, std::memory_order_release);
+  }
+  return kept;
 }
 
 // The distance of the farthest thread of a state under kFree; INT64_MAX where frames are open inside, whose returns may
@@ -289,7 +293,9 @@ int64_t CompletionFinder::reach(int32_t state) {
       if (after != kDead) most = std::max(most, distance(after));
     });
     std::vector<int32_t> unsure = table.unsure;
-    int64_t inside = table.overflow || (table.relative && t.reg < rule.min) ? INT64_MAX : most_inside(t, table);
+    const bool known_inside = !table.overflow && !(table.relative && t.reg < rule.min);
+    const TokenTable::Left* left = known_inside ? &left_inside(t, table) : nullptr;
+    const int64_t inside = left ? left->most.load(std::memory_order_relaxed) : INT64_MAX;
     if (inside == INT64_MAX) {
       most = INT64_MAX;
       break;
@@ -307,14 +313,14 @@ int64_t CompletionFinder::reach(int32_t state) {
     }
     most = std::max(most, inside + outside);
     auto rest = [&](int32_t token, int32_t after) {
-      const int64_t left = distance(after);
-      if (left < kFar)
-        most = std::max(most, left);
+      const int64_t needed = distance(after);
+      if (needed < kFar)
+        most = std::max(most, needed);
       else
         unsure.push_back(token);  // what the thread reads is not known at that state
     };
     masks_.each_remainder(t, table, rest, &unsure);
-    unsure.insert(unsure.end(), table.open_ended.begin(), table.open_ended.end());
+    unsure.insert(unsure.end(), left->open_ended.begin(), left->open_ended.end());
     if (!grammar_.known.empty())
       for (int32_t token : unsure) most = std::max(most, after_token(t, token));
     if (most >= kFar) most = INT64_MAX;

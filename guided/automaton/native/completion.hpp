@@ -58,7 +58,7 @@ class CompletionFinder {
   bool ends_token(int32_t node) const;
   int64_t cost_after(const Completion& c, size_t i) const;
   void spell(Completion& c);
-  int64_t most_inside(const Thread& thread, TokenTable& table);
+  const TokenTable::Left& left_inside(const Thread& thread, TokenTable& table);
   int64_t farthest(int32_t state);
 
   MaskBuilder& masks_;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "arena.hpp"
@@ -54,9 +55,14 @@ struct TokenTable {
   std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  // Most tokens to finish the frame after a token that stays (see completion.hpp).
-  std::atomic<int64_t> most_left{-1}, most_left_near_bound{-1};
-  std::vector<int32_t> open_ended;  // tokens that stay, after which it hangs on what was written before (memory.hpp)
+  // Most tokens to finish the frame after a token that stays (see completion.hpp), and the tokens after which it hangs on
+  // what was written before (memory.hpp). Grammars share tables: set once, under the lock; `most` is stored last.
+  struct Left {
+    std::atomic<int64_t> most{-1};
+    std::vector<int32_t> open_ended;
+  };
+  Left left, left_near_bound;
+  std::mutex left_lock;
   size_t bytes() const;
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
