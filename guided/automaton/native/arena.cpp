@@ -21,7 +21,7 @@ uint64_t pair_key(int32_t a, int32_t b) {
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
-    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1), memories_(grammar_->known) {
+    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1), memories_(grammar_->known), endless_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
@@ -244,7 +244,9 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
 
 // Whether an entry that the thread is reading can still end with a new value.
 bool Arena::leads_to_an_end(const Thread& t) {
-  return t.mem == kOutside || !memories_.alive(t.mem) || !viable || viable(t);
+  if (t.mem <= kUntold + 2 || !viable) return true;
+  if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
+  return !memories_.alive(t.mem) || viable(t);
 }
 
 // The state after `byte`, computed.

@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "endless_strings.hpp"
 #include "grammar.hpp"
 #include "memory.hpp"
 #include "thread_set.hpp"
@@ -96,6 +97,7 @@ class Arena {
   bool may_end(const Rule& rule, int32_t reg) const;
   int32_t initial_register(int32_t rule);
   Memories& memories() { return memories_; }
+  EndlessStrings& endless() { return endless_; }
   // Steps that do not ask whether entries can still end well: for who finds that out.
   int32_t raw_step(int32_t state, uint8_t byte);
   int32_t raw_state(const Thread& thread);
@@ -140,6 +142,7 @@ class Arena {
   size_t slab_left_ = 0;
   std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
   Memories memories_;
+  EndlessStrings endless_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "taken_strings.hpp"
+
 namespace guided {
 
 namespace {
@@ -118,14 +120,8 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   }
 }
 
-void MaskBuilder::add_remembering(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
-  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
-  std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
-  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
-  each_watched(t, tokens, [&](int32_t token, int32_t after) {
-    if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
-  });
-  verify(t, unsure, refused);
+void MaskBuilder::add_but(const TokenSet& staying, const std::vector<int32_t>& leaving,
+                          const std::vector<int32_t>& refused, MaskRecipe& out) {
   if (refused.empty()) {
     out.add(staying);
     out.sparse.insert(out.sparse.end(), leaving.begin(), leaving.end());
@@ -138,6 +134,42 @@ void MaskBuilder::add_remembering(const Thread& t, TokenTable& tokens, MaskRecip
   for (int32_t id : refused) bits[id >> 5] &= ~(1u << (id & 31));
   out.own.push_back(make_token_set(std::move(bits)));
   out.add(out.own.back());
+}
+
+bool MaskBuilder::add_reading_strings(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
+  Memories& memories = arena_.memories();
+  std::optional<Memories::StringAhead> ahead;
+  if (memories.reading(t.mem)) {
+    ahead = memories.string_ahead(t.mem);
+    if (!ahead || !arena_.endless().goes_on(t.pos)) return false;
+  } else if (memories.between(t.mem) < 0) {
+    return false;
+  }
+  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+  std::vector<int32_t> leaving, refused, unsure;
+  each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); });
+  std::sort(leaving.begin(), leaving.end());
+  auto refuse = [&](int32_t token) {
+    if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
+  };
+  if (ahead) TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
+  for (int32_t token : ahead ? vocabulary_.quotes_thrice : vocabulary_.quotes_twice)
+    if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) unsure.push_back(token);
+  verify(t, unsure, refused);
+  add_but(staying, leaving, refused, out);
+  return true;
+}
+
+void MaskBuilder::add_remembering(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
+  if (arena_.endless().all_entries() && add_reading_strings(t, tokens, out)) return;
+  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+  std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
+  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+  each_watched(t, tokens, [&](int32_t token, int32_t after) {
+    if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
+  });
+  verify(t, unsure, refused);
+  add_but(staying, leaving, refused, out);
 }
 
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {

@@ -10,7 +10,8 @@
 // A thread that remembers (memory.hpp) has the tokens of its table, built as if nothing had been written before, but for
 // those that end an entry with a value that was there, or lead where no other end is left. They lie along the spellings
 // of the values that were there, so a walk of the trie along these finds them. The few tokens in which several entries
-// end are stepped through one by one.
+// end are stepped through one by one. Where all entries are strings without end (names of members nearly always are), the
+// walk needs no automaton (taken_strings.hpp), and none but tokens with several quotation marks can end two.
 //
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
@@ -67,6 +68,10 @@ class MaskBuilder {
   // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
   bool is_watched(int32_t state, int32_t memory);
   void add_remembering(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
+  // Where all entries are strings that can always end in a new way. False where it is not known what was read.
+  bool add_reading_strings(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
+  void add_but(const TokenSet& staying, const std::vector<int32_t>& leaving, const std::vector<int32_t>& refused,
+               MaskRecipe& recipe);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 

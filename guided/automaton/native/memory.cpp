@@ -16,11 +16,17 @@ uint64_t pair_key(uint64_t kind, int32_t a, int32_t b) {
 
 bool KnownNames::has(std::string_view name) const { return std::binary_search(sorted.begin(), sorted.end(), name); }
 
+std::pair<std::vector<std::string>::const_iterator, std::vector<std::string>::const_iterator> KnownNames::ahead(
+    const StringProgress& progress) const {
+  const auto from = std::lower_bound(sorted.begin(), sorted.end(), progress.text);
+  const auto to = std::partition_point(
+      from, sorted.end(), [&](const std::string& name) { return name.compare(0, progress.text.size(), progress.text) == 0; });
+  return {from, to};
+}
+
 bool KnownNames::fits(const StringProgress& progress) const {
-  for (auto it = std::lower_bound(sorted.begin(), sorted.end(), progress.text);
-       it != sorted.end() && it->compare(0, progress.text.size(), progress.text) == 0; ++it)
-    if (progress.fits(*it)) return true;
-  return false;
+  const auto [from, to] = ahead(progress);
+  return std::any_of(from, to, [&](const std::string& name) { return progress.fits(name); });
 }
 
 Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
@@ -171,6 +177,27 @@ bool Memories::may_be_there(int32_t scope, int32_t text) {
   const int32_t done = text_so_far.done();
   return text == s.start || (done >= 0 && values_.content(done)[0] == 's' &&
                              names.has(std::string_view(values_.content(done)).substr(1)));
+}
+
+std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.scope < 0 || !in_string(memory)) return std::nullopt;
+  const Scope& s = scopes_[m.scope];
+  if (s.start < 0 || s.inside || seen_[s.seen].blurred) return std::nullopt;
+  const JsonReader text = reader(s.start, m.text);
+  if (!text.string()) return std::nullopt;
+  StringAhead out{*text.string(), {}};
+  int32_t seen = s.seen;
+  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) {
+    const std::string& content = values_.content(seen_[seen].value);
+    if (content[0] == 's' && out.read.fits(std::string_view(content).substr(1))) out.taken.push_back(content.substr(1));
+  }
+  const auto [from, to] = known_[seen_[seen].before].ahead(out.read);
+  for (auto it = from; it != to; ++it)
+    if (out.read.fits(*it)) out.taken.push_back(*it);
+  std::sort(out.taken.begin(), out.taken.end());
+  out.taken.erase(std::unique(out.taken.begin(), out.taken.end()), out.taken.end());
+  return out;
 }
 
 std::pair<int, bool> Memories::under_way(int32_t memory) const {

@@ -13,6 +13,7 @@
 // Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,6 +28,9 @@ struct KnownNames {
   Digest digest;
   bool has(std::string_view name) const;
   bool fits(const StringProgress& progress) const;  // whether the string may still become one of them
+  // Those of which the string has the first bytes.
+  std::pair<std::vector<std::string>::const_iterator, std::vector<std::string>::const_iterator> ahead(
+      const StringProgress& progress) const;
 };
 
 constexpr int32_t kOutside = 0, kUntold = 1;
@@ -49,6 +53,15 @@ class Memories {
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
+  // Of an entry that is a string so far and lies in no other entry: what has been read, and the strings, sorted, that were
+  // there and that it may still become. Nothing where it is none, or not known.
+  struct StringAhead {
+    StringProgress read;
+    std::vector<std::string> taken;
+  };
+  std::optional<StringAhead> string_ahead(int32_t memory);
+  // Whether it is inside of a string.
+  bool in_string(int32_t memory) const { return texts_[memories_[memory].text].mode != 0; }
   // How many entries are under way, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there.

@@ -4,11 +4,16 @@
 #include <array>
 #include <map>
 
+#include "places.hpp"
+
 namespace guided {
 
 namespace {
 constexpr size_t kDenseFrom = 600;         // a set of at least so many ids is kept as a bitmask
 constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its memory
+constexpr int kManyBytes = 16;             // a position that reads fewer is no loop worth looking for
+constexpr int32_t kManyTokens = 2000;      // below a node: worth finding out which consist of some kinds
+constexpr int32_t kFewTokens = 48;         // below a node: walked without looking for loops
 }  // namespace
 
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
@@ -25,10 +30,12 @@ TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
 }
 
 TokenSet make_token_set(std::vector<uint32_t> bits) {
+  const size_t most = std::min<size_t>(kDenseFrom, bits.size() * 2 + 8);
   size_t count = 0;
-  for (uint32_t w : bits) count += static_cast<size_t>(__builtin_popcount(w));
+  for (size_t w = 0; w < bits.size() && count < most; ++w)
+    if (bits[w]) count += static_cast<size_t>(__builtin_popcount(bits[w]));
   TokenSet out;
-  if (count >= std::min<size_t>(kDenseFrom, bits.size() * 2 + 8)) {
+  if (count >= most) {
     out.dense = std::move(bits);
     return out;
   }
@@ -64,147 +71,285 @@ class TableWalk {
   TableWalk(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread, const ByteSet& follow)
       : arena_(arena),
         vocabulary_(vocabulary),
+        trie_(vocabulary.trie),
         thread_(thread),
         follow_(follow),
+        relative_(thread.ret == kFree),
+        counter_(arena.grammar().rules[arena.grammar().positions[thread.pos].rule].kind == RuleKind::Counter),
+        places_(arena, vocabulary, thread),
         table_(std::make_shared<TokenTable>()) {
-    table_->relative = thread.ret == kFree;
+    table_->relative = relative_;
     for (int b = 0; b < 256; ++b)
-      if (follow.has(static_cast<uint8_t>(b))) follow_kinds_ |= TokenTrie::kind(static_cast<uint8_t>(b));
+      if (follow.has(static_cast<uint8_t>(b)))
+        follow_kinds_ |= b < 128 ? kind_of_ascii(static_cast<uint8_t>(b)) : kWholeCharacters;
   }
 
   std::shared_ptr<TokenTable> run() {
-    const TokenTrie& trie = vocabulary_.trie;
-    walk_nodes(arena_, trie, arena_.lone(thread_), [&](int32_t n, int32_t state, int32_t depth) {
-      const TokenTrie::Node& node = trie.nodes()[n];
-      if (state != state_) enter(state);
-      if (node.children > 0 && depth > 0 && (node.below & ~loops_) == 0) {
-        if (table_->relative)
-          take_counting(node.payload_lo, node.subtree_hi, depth, *chain_);
-        else
-          take(node.payload_lo, node.subtree_hi);
-        return false;
-      }
-      take(node.payload_lo, node.payload_hi);
-      if (exits_ && depth > 0 && node.children > 0) leave(n, state, depth);
-      return !table_->overflow;
-    });
+    const int32_t start = places_.start();
+    if (places_.bytes(start).count() < kManyBytes || !begin_in_loop(start)) queue_.push_back({0, start, 0, 0, 0, false});
+    for (size_t head = 0; head < queue_.size() && !table_->overflow; ++head) visit(queue_[head]);
     finish();
     return table_;
   }
 
  private:
-  struct Chain;
-  // What is the same for all nodes that are met in one state. Few states are met often: a small direct-mapped cache.
+  struct Item {
+    int32_t node, place, depth, length;  // length: of the node's string, in characters
+    Kinds kinds;                         // that the string consists of
+    bool inside_only;                    // what ends at borders of characters is taken care of
+  };
+  // Under a counter nothing leads back, but the same place one character further: the sets for tokens that end after 0,
+  // 1, 2, ... more characters, and the places.
+  struct Chain {
+    std::vector<int32_t> sets, places;
+    uint8_t byte = 0;  // that leads on
+    Kinds kinds = 0;
+    bool torn = false;  // a bound is looked at that only some of the characters meet
+  };
+  // What is the same for all nodes that are met in one place. Few places are met often: a small direct-mapped cache.
   struct Met {
-    int32_t state = -1;
-    bool exits = false;
-    int32_t touched = 0;       // entries of an untold scope (memory.hpp)
-    uint8_t loops = 0;         // kinds of bytes (TokenTrie::kind) that all lead back to the state
-    uint32_t* ends = nullptr;  // the row for tokens that end here; null where none may
+    int32_t place = -1;
+    bool exits = false, looped = false;  // looped: `loops` is known
+    int32_t touched = 0;   // entries of an untold scope (memory.hpp)
+    int32_t set = -1;      // for tokens that end here; -1 where none may
+    Kinds loops = 0;       // kinds of characters that all lead back to the place (relative: one count further)
     Chain* chain = nullptr;
   };
-  // Under a counter nothing leads back, but the same state one count further: the rows of tokens that end after 0, 1, 2,
-  // ... more bytes of such kinds.
-  struct Chain {
-    std::vector<uint32_t*> rows;
-    int32_t last = 0;
-    uint8_t byte = 0;
+  // Tokens with one label: stretches of the trie's payloads, or bits.
+  struct Collected {
+    Label label;
+    std::vector<std::pair<int32_t, int32_t>> stretches;
+    std::vector<uint32_t> bits;
+    std::vector<int32_t> ids;
   };
 
-  void enter(int32_t state) {
-    Met& met = recent_[static_cast<size_t>(state) % recent_.size()];
-    if (met.state != state) met = look(state);
-    state_ = state;
-    exits_ = met.exits;
-    touched_ = met.touched;
-    loops_ = met.loops;
-    ends_ = met.ends;
-    chain_ = met.chain;
+  // ---- places
+  const Met& meet(int32_t place) {
+    Met& recent = recent_[static_cast<size_t>(place) % recent_.size()];
+    if (recent.place != place) recent = look(place);
+    return recent;
   }
 
-  const Met& look(int32_t state) {
-    auto [it, fresh] = met_.try_emplace(state);
+  const Met& look(int32_t place) {
+    auto [it, fresh] = met_.try_emplace(place);
     Met& met = it->second;
     if (!fresh) return met;
-    const Config& c = arena_.config(state);
-    met.state = state;
-    for (const Thread& t : c)
-      if (t.mem != kOutside) met.touched = std::max(met.touched, arena_.memories().touched(t.mem));
-    met.exits = c.count > 0 && c.threads[c.count - 1].pos == kExit;
-    met.ends = at_boundary(arena_, state) ? bits_of(state).data() : nullptr;
-    if (!met.ends || (met.exits && !table_->relative)) return met;  // an exit must be seen at every node
-    uint8_t broken = met.exits ? follow_kinds_ : 0;
-    int32_t further = -1;
-    for (int b = 0; b < 256; ++b) {
-      uint8_t byte = static_cast<uint8_t>(b), kind = TokenTrie::kind(byte);
-      if (broken & kind || !vocabulary_.live.has(byte)) continue;
-      int32_t next = c.bytes.has(byte) ? arena_.step(state, byte) : kDead;
-      if (!table_->relative && next == state) continue;
-      if (table_->relative && next != kDead && (next == further || (further < 0 && counts_on(c, arena_.config(next))))) {
-        if (further < 0) chains_[state] = {{met.ends}, next, byte};
-        further = next;
-        continue;
-      }
-      broken |= kind;
+    met.place = place;
+    Label label;
+    if (Places::is_position(place)) {
+      met.touched = arena_.memories().touched(thread_.mem);
+      if (relative_) label.stay = thread_.reg;
+    } else {
+      const Config& c = arena_.config(place);
+      for (const Thread& t : c)
+        if (t.mem != kOutside) met.touched = std::max(met.touched, arena_.memories().touched(t.mem));
+      met.exits = c.count > 0 && c.threads[c.count - 1].pos == kExit;
+      if (relative_) label = label_of(c);
     }
-    met.loops = static_cast<uint8_t>(~broken);
-    if (further >= 0)
-      met.chain = &chains_[state];
-    else if (table_->relative)
-      met.loops = 0;
+    if (places_.at_boundary(place)) met.set = set_of(std::move(label));
     return met;
   }
 
-  // Whether `b` is `a` with every thread of the counter's frame one count further.
-  static bool counts_on(const Config& a, const Config& b) {
-    if (a.count != b.count) return false;
-    for (int32_t i = 0; i < a.count; ++i) {
-      const Thread &x = a.threads[i], &y = b.threads[i];
-      if (x.ret != kFree || y.ret != kFree || x.pos != y.pos || x.reg + 1 != y.reg || x.mem != y.mem) return false;
+  const Met& with_loops(const Met& found) {
+    if (found.looped) return found;
+    Met& met = met_[found.place];
+    met.looped = true;
+    if (met.set >= 0) find_loops(met);
+    return recent_[static_cast<size_t>(met.place) % recent_.size()] = met;
+  }
+
+  void find_loops(Met& met) {
+    int32_t to = met.place;
+    met.loops = relative_ ? 0 : places_.leading(met.place, to);
+    if (counter_ && met.loops == 0) {
+      auto [further, byte] = places_.counted_on(met.place);
+      if (further == kDead) return;
+      to = further;
+      met.loops = places_.leading(met.place, to);
+      met.chain = &chains_[met.place];
+      *met.chain = {{met.set}, {met.place}, byte, met.loops};
+    }
+    if (met.exits) met.loops &= ~follow_kinds_;  // an exit that may be taken must be seen at every node
+  }
+
+  struct Link {
+    int32_t set, place;
+  };
+  // So many characters further: in a loop nowhere else, under a counter along the chain.
+  Link link(const Met& met, int32_t further) {
+    if (!met.chain) return {met.set, met.place};
+    Chain& chain = *met.chain;
+    while (static_cast<int32_t>(chain.sets.size()) <= further) {
+      const int32_t last = chain.places.back();
+      const int32_t after = last == kDead ? kDead : places_.next(last, chain.byte);
+      // With its bounds on, a counter may end the loop; then it does so for all characters, or it is none.
+      if (!relative_ && last != kDead && (chain.kinds & ~places_.leading(last, after))) chain.torn = true;
+      chain.places.push_back(after);
+      chain.sets.push_back(after == kDead ? -1 : look(after).set);
+    }
+    return {chain.sets[further], chain.places[further]};
+  }
+
+  // Whether the chain holds for all tokens below a node.
+  bool holds(const Met& met, const TokenTrie::Node& node, int32_t length) {
+    if (!met.chain || relative_) return true;
+    int32_t longest = 0;
+    for (int32_t i = node.payload_lo; i < node.subtree_hi; ++i)
+      longest = std::max<int32_t>(longest, trie_.lengths()[i]);
+    link(met, longest - length);
+    return !met.chain->torn;
+  }
+
+  // ---- the walk
+  // Where most characters lead from the start to a place that they loop in (often the start itself).
+  bool begin_in_loop(int32_t start) {
+    int32_t loop = start;
+    Kinds kinds = with_loops(meet(start)).loops, led = kinds;
+    for (uint8_t byte : {'e', '0'}) {
+      const int32_t after = kinds == 0 && places_.bytes(start).has(byte) ? places_.next(start, byte) : kDead;
+      if (after == kDead) continue;
+      loop = after;
+      kinds = with_loops(meet(loop)).loops;
+      led = places_.leading(start, loop);
+    }
+    if (kinds == 0) return false;
+    const Met met = meet(loop);
+    const int32_t length = loop == start ? 0 : 1;
+    if ((kinds & ~led) == 0) return take_loop({0, start, 0, length, 0, false}, met);
+    // Some characters of these kinds lead elsewhere: one child of the root after the other.
+    const TokenTrie::Node root = trie_.nodes()[0];
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
+      const uint8_t byte = trie_.nodes()[c].byte;
+      const Kinds kind = byte < 128 ? kind_of_ascii(byte) : kWholeCharacters;
+      const int32_t after = places_.bytes(start).has(byte) ? places_.next(start, byte) : kDead;
+      if (after == kDead) continue;
+      const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
+      if (leads && (kinds & kind) && take_loop({c, start, 0, length, 0, false}, met)) continue;
+      queue_.push_back({c, after, 1, (byte & 0xC0) != 0x80, kind, false});
     }
     return true;
   }
 
-  void take_counting(int32_t from, int32_t to, int32_t depth, Chain& chain) {
-    note_entries(from, to);
-    const auto &payloads = vocabulary_.trie.payloads(), &sizes = vocabulary_.trie.sizes();
+  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where others
+  // begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  bool take_loop(const Item at, const Met met) {
+    const TokenTrie::Node& node = trie_.nodes()[at.node];
+    if (met.touched > 1 || !holds(met, node, at.length)) return false;
+    const auto known = vocabulary_.of_kinds(met.loops, node.subtree_hi - node.payload_lo > kManyTokens);
+    if (!known) return false;
+    table_->touches_entries |= met.touched > 0;
+    if (at.node == 0 && !met.chain)
+      sets_[met.set].bits = known->tokens;
+    else
+      known->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) {
+        const int32_t set = link(met, trie_.lengths()[i] - at.length).set;
+        if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[i]);
+      });
+    for (int b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      const bool leaves = met.exits && follow_.has(byte);
+      if (!places_.bytes(met.place).has(byte) && !places_.bytes(at.place).has(byte) && !leaves) continue;
+      known->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
+        if (edge.depth < at.depth) return;
+        const bool before = edge.length < at.length;
+        const int32_t place = before ? at.place : link(met, edge.length - at.length).place;
+        if (place == kDead) return;
+        if (leaves && !before && edge.depth > 0) leave(edge.node, place, edge.depth);
+        const int32_t after = places_.bytes(place).has(byte) ? places_.next(place, byte) : kDead;
+        if (after != kDead)
+          queue_.push_back({edge.node, after, edge.depth + 1, edge.length + ((b & 0xC0) != 0x80), kBrokenBytes,
+                            b >= 128 && (met.loops & kWholeCharacters)});
+      });
+    }
+    return true;
+  }
+
+  void visit(const Item item) {
+    const TokenTrie::Node& node = trie_.nodes()[item.node];
+    const Met* met = &meet(item.place);
+    if (item.depth > 0 && !item.inside_only && !node.inside && node.subtree_hi - node.payload_lo > kFewTokens) {
+      met = &with_loops(*met);
+      if ((node.below & ~met->loops) == 0) {
+        if (!met->chain) {
+          take(*met, node.payload_lo, node.subtree_hi);
+          return;
+        }
+        if (holds(*met, node, item.length)) {
+          take_counting(*met, node.payload_lo, node.subtree_hi, item.length);
+          return;
+        }
+      } else if ((item.kinds & ~met->loops) == 0 && take_loop(item, *met)) {
+        return;
+      }
+    }
+    take(*met, node.payload_lo, node.payload_hi);
+    if (node.children == 0) return;
+    if (met->exits && item.depth > 0)
+      trie_.children(item.node, follow_, [&](int32_t child) { leave(child, item.place, item.depth); });
+    trie_.children(item.node, places_.bytes(item.place), [&](int32_t c) {
+      const TokenTrie::Node& child = trie_.nodes()[c];
+      if (item.inside_only && !child.inside) return;
+      const int32_t after = places_.next(item.place, child.byte);
+      if (after == kDead) return;
+      const Kinds kind = child.byte < 128 ? kind_of_ascii(child.byte) : kWholeCharacters;
+      queue_.push_back({c, after, item.depth + 1, item.length + ((child.byte & 0xC0) != 0x80),
+                        item.kinds | kind, item.inside_only});
+    });
+  }
+
+  void take(const Met& met, int32_t from, int32_t to) {
+    if (met.set < 0 || from == to) return;
+    note_entries(met.touched, from, to);
+    auto& stretches = sets_[met.set].stretches;
+    if (!stretches.empty() && stretches.back().second == from)
+      stretches.back().second = to;
+    else
+      stretches.push_back({from, to});
+  }
+
+  void take_counting(const Met& met, int32_t from, int32_t to, int32_t length) {
+    note_entries(met.touched, from, to);
     for (int32_t i = from; i < to; ++i) {
-      size_t more = static_cast<size_t>(sizes[i] - depth);
-      while (chain.rows.size() <= more) {
-        chain.rows.push_back(look(chain.last).ends);
-        chain.last = arena_.step(chain.last, chain.byte);
-      }
-      set_bit(chain.rows[more], payloads[i]);
+      const int32_t set = link(met, trie_.lengths()[i] - length).set;
+      if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[i]);
     }
   }
 
-  void take(int32_t from, int32_t to) {
-    if (!ends_) return;
-    note_entries(from, to);
-    const auto& payloads = vocabulary_.trie.payloads();
-    for (int32_t i = from; i < to; ++i) set_bit(ends_, payloads[i]);
-  }
-
-  void note_entries(int32_t from, int32_t to) {
-    if (touched_ == 0 || from == to) return;
+  void note_entries(int32_t touched, int32_t from, int32_t to) {
+    if (touched == 0 || from == to) return;
     table_->touches_entries = true;
-    const auto& payloads = vocabulary_.trie.payloads();
-    if (touched_ > 1) table_->unsure.insert(table_->unsure.end(), payloads.begin() + from, payloads.begin() + to);
+    if (touched > 1)
+      table_->unsure.insert(table_->unsure.end(), trie_.payloads().begin() + from, trie_.payloads().begin() + to);
   }
 
-  std::vector<uint32_t>& bits_of(int32_t state) {
+  // Tokens that leave the frame before this node's byte, which may follow, and go on.
+  void leave(int32_t node, int32_t state, int32_t depth) {
+    const Config& c = arena_.config(state);
+    const TokenTrie::Node& n = trie_.nodes()[node];
+    for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i)
+      for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
+        left_.push_back({trie_.payloads()[i], depth, relative_ ? c.threads[k].reg : 0,
+                         arena_.memories().touched(c.threads[k].mem)});
+    if (left_.size() > kMaxRemainders) table_->overflow = true;
+  }
+
+  // ---- labels
+  int32_t set_of(Label label) {
+    if (!relative_ && !sets_.empty()) return 0;
+    auto [it, fresh] = set_numbers_.try_emplace(label, static_cast<int32_t>(sets_.size()));
+    if (fresh) sets_.push_back({std::move(label), {}, {}, {}});
+    return it->second;
+  }
+
+  Label label_of(const Config& config) {
     Label label;
-    if (table_->relative) {
-      for (const Thread& t : arena_.config(state)) {
-        if (t.pos == kExit)
-          label.leave.push_back(t.reg);
-        else
-          label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
-      }
+    for (const Thread& t : config) {
+      if (t.pos == kExit)
+        label.leave.push_back(t.reg);
+      else
+        label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
     }
-    auto& bits = by_label_[label];
-    bits.resize(static_cast<size_t>(vocabulary_.words));
-    return bits;
+    return label;
   }
 
   // The count of the frame at the bottom; where several frames are possible, the least. Stacks may be deep: no recursion.
@@ -231,44 +376,41 @@ class TableWalk {
     return counts_[thread.ret];
   }
 
-  // Tokens that leave the frame here and go on: the strings below this node that start with a byte that may follow.
-  void leave(int32_t node, int32_t state, int32_t depth) {
-    const Config& c = arena_.config(state);
-    if (c.count == 0 || c.threads[c.count - 1].pos != kExit) return;
-    const TokenTrie& trie = vocabulary_.trie;
-    std::vector<int32_t> below;
-    trie.children(node, follow_, [&](int32_t child) { below.push_back(child); });
-    while (!below.empty()) {
-      const TokenTrie::Node& n = trie.nodes()[below.back()];
-      below.pop_back();
-      for (int32_t i = n.payload_lo; i < n.payload_hi; ++i)
-        for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
-          left_.push_back({trie.payloads()[i], depth, table_->relative ? c.threads[k].reg : 0,
-                           arena_.memories().touched(c.threads[k].mem)});
-      for (int32_t child = n.first_child; child < n.first_child + n.children; ++child) below.push_back(child);
+  // ---- the result
+  TokenSet collected(Collected& set) {
+    const auto& payloads = trie_.payloads();
+    size_t count = set.ids.size();
+    for (const auto& [from, to] : set.stretches) count += static_cast<size_t>(to - from);
+    if (set.bits.empty() && count < kDenseFrom) {
+      for (const auto& [from, to] : set.stretches) set.ids.insert(set.ids.end(), payloads.begin() + from, payloads.begin() + to);
+      return make_token_set(std::move(set.ids), vocabulary_.words);
     }
-    if (left_.size() > kMaxRemainders) table_->overflow = true;
+    set.bits.resize(static_cast<size_t>(vocabulary_.words));
+    for (const auto& [from, to] : set.stretches)
+      for (int32_t i = from; i < to; ++i) set_bit(set.bits.data(), payloads[i]);
+    for (int32_t id : set.ids) set_bit(set.bits.data(), id);
+    TokenSet out;
+    out.dense = std::move(set.bits);
+    return out;
   }
 
   void finish() {
     if (table_->overflow) return;
-    std::vector<uint32_t> taken;
-    if (!table_->relative) {
-      taken = std::move(by_label_[Label{}]);
-      taken.resize(static_cast<size_t>(vocabulary_.words));
-      table_->all = make_token_set(taken);
-    } else {
-      for (auto& [label, bits] : by_label_) {
-        TokenSet set = make_token_set(std::move(bits));
-        if (set.dense.empty() && set.sparse.empty()) continue;
-        table_->furthest = std::max(table_->furthest, label.stay);
-        for (int32_t l : label.leave) table_->furthest = std::max(table_->furthest, l);
-        table_->labels.emplace_back(label, std::move(set));
+    for (Collected& set : sets_) {
+      TokenSet tokens = collected(set);
+      if (!relative_) {
+        table_->all = std::move(tokens);
+        continue;
       }
+      if (tokens.dense.empty() && tokens.sparse.empty()) continue;
+      table_->furthest = std::max(table_->furthest, set.label.stay);
+      for (int32_t l : set.label.leave) table_->furthest = std::max(table_->furthest, l);
+      table_->labels.emplace_back(std::move(set.label), std::move(tokens));
     }
+    std::sort(table_->labels.begin(), table_->labels.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     std::vector<TrieEntry> entries;
     for (const Left& l : left_) {
-      if (!taken.empty() && taken[l.token >> 5] >> (l.token & 31) & 1) continue;
+      if (!relative_ && table_->all.has(l.token)) continue;
       const std::string& text = vocabulary_.tokens[l.token];
       entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
                          static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
@@ -283,22 +425,21 @@ class TableWalk {
   };
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
+  const TokenTrie& trie_;
   Thread thread_;
   ByteSet follow_;
+  bool relative_, counter_;
+  Places places_;
   std::shared_ptr<TokenTable> table_;
-  std::map<Label, std::vector<uint32_t>> by_label_;  // mask rows; a plain table has one label
+  Kinds follow_kinds_ = 0;
+  std::vector<Item> queue_;
+  std::vector<Collected> sets_;  // a plain table has one
+  std::map<Label, int32_t> set_numbers_;
   std::unordered_map<int32_t, Met> met_;
   std::array<Met, 64> recent_;
   std::unordered_map<int32_t, Chain> chains_;
-  uint8_t follow_kinds_ = 0;
-  Chain* chain_ = nullptr;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
-  int32_t state_ = -1;  // the state met last, and what enter() found out about it
-  int32_t touched_ = 0;
-  bool exits_ = false;
-  uint8_t loops_ = 0;
-  uint32_t* ends_ = nullptr;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 // lengths; 1-2 ms for a JSON string over 128,000 tokens, 10-50 us for usual positions.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -25,6 +26,10 @@ namespace guided {
 struct TokenSet {
   std::vector<uint32_t> dense;   // words of a mask row, or empty
   std::vector<int32_t> sparse;   // sorted ids, where not dense
+  bool has(int32_t id) const {
+    if (dense.empty()) return std::binary_search(sparse.begin(), sparse.end(), id);
+    return dense[static_cast<size_t>(id) >> 5] >> (id & 31) & 1;
+  }
   size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
 };
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words);

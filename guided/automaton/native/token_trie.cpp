@@ -5,6 +5,49 @@
 
 namespace guided {
 
+namespace {
+
+// Where in a character of UTF-8 a string ends: at a border, so many bytes before one, after a byte that narrows the next.
+enum Utf8 : uint8_t { Border, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
+
+Utf8 read_utf8(Utf8 at, uint8_t b) {
+  const auto within = [b](uint8_t lo, uint8_t hi, Utf8 then) { return b >= lo && b <= hi ? then : Broken; };
+  switch (at) {
+    case Border:
+      if (b < 0x80) return Border;
+      if (b >= 0xC2 && b <= 0xDF) return One;
+      if (b == 0xE0) return AfterE0;
+      if (b == 0xED) return AfterED;
+      if (b >= 0xE1 && b <= 0xEF) return Two;
+      if (b == 0xF0) return AfterF0;
+      if (b == 0xF4) return AfterF4;
+      return within(0xF1, 0xF3, Three);
+    case One: return within(0x80, 0xBF, Border);
+    case Two: return within(0x80, 0xBF, One);
+    case Three: return within(0x80, 0xBF, Two);
+    case AfterE0: return within(0xA0, 0xBF, One);
+    case AfterED: return within(0x80, 0x9F, One);
+    case AfterF0: return within(0x90, 0xBF, Two);
+    case AfterF4: return within(0x80, 0x8F, Two);
+    case Broken: break;
+  }
+  return Broken;
+}
+
+// Past ASCII, patterns tell apart white space (ECMA-262's `.`, `\s` and `\S`) and little else.
+bool is_white(const uint8_t* character, const uint8_t* end) {
+  uint32_t code = 0;
+  for (const uint8_t* at = character; at < end; ++at) code = code << 8 | *at;
+  switch (code) {
+    case 0xC2A0: case 0xE19A80: case 0xE280A8: case 0xE280A9: case 0xE280AF: case 0xE2819F: case 0xE38080: case 0xEFBBBF:
+      return true;
+    default:
+      return code >= 0xE28080 && code <= 0xE2808A;
+  }
+}
+
+}  // namespace
+
 void TokenTrie::build(std::vector<TrieEntry> entries) {
   // Sort by the first eight bytes as one number, then by the rest.
   struct Keyed {
@@ -31,14 +74,17 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     int32_t lo, hi, depth;  // entries that share their first `depth` bytes
   };
   std::vector<Task> tasks{{0, static_cast<int32_t>(sorted.size()), 0}};
+  std::vector<Utf8> ends{Border};
   nodes_.assign(1, Node{});
   payloads_.clear();
   payloads_.reserve(sorted.size());
-  sizes_.clear();
-  sizes_.reserve(sorted.size());
+  lengths_.clear();
+  lengths_.reserve(sorted.size());
   for (const Keyed& k : sorted) {
     payloads_.push_back(k.entry.payload);
-    sizes_.push_back(k.entry.size);
+    int32_t length = 0;
+    for (int32_t i = 0; i < k.entry.size; ++i) length += (k.entry.bytes[i] & 0xC0) != 0x80;
+    lengths_.push_back(static_cast<uint16_t>(std::min(length, 0xFFFF)));
   }
   wide_.clear();
   wide_index_.clear();
@@ -57,6 +103,14 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
       while (j < task.hi && sorted[j].entry.bytes[task.depth] == byte) ++j;
       Node child;
       child.byte = byte;
+      Utf8 end = read_utf8(ends[node], byte);
+      if (end == Border && byte >= 0x80) {
+        const uint8_t *to = sorted[i].entry.bytes + task.depth + 1, *from = to - 1;
+        while ((*from & 0xC0) == 0x80) --from;
+        if (is_white(from, to)) end = Broken;
+      }
+      ends.push_back(end);
+      child.inside = ends.back() != Border;
       nodes_.push_back(child);
       tasks.push_back({i, j, task.depth + 1});
       have.add(byte);
@@ -71,8 +125,12 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     }
   }
   for (size_t node = nodes_.size(); node-- > 0;)
-    for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c)
-      nodes_[node].below |= kind(nodes_[c].byte) | nodes_[c].below;
+    for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c) {
+      const Node& child = nodes_[c];
+      const bool broken = ends[c] == Broken || (child.inside && child.payload_hi > child.payload_lo);
+      const Kinds own = child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters;
+      nodes_[node].below |= child.below | (broken ? kBrokenBytes : own);
+    }
 }
 
 }  // namespace guided

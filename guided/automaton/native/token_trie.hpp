@@ -3,17 +3,32 @@
 // In: (bytes, payload) pairs in any order. Out: nodes in breadth-first order, so that the children of a node are
 // neighbours, sorted by byte. A walk asks only for the bytes that the automaton can read: nodes with many children
 // carry a bit set of their bytes, and a child's place is a popcount. The payloads lie in the order of their strings, so
-// that all below a node are one stretch; each node knows which kinds of bytes occur below it (a mask of eight kinds), so
-// that a walk that finds itself in a loop over those kinds takes the stretch and goes no further.
-// Cost: building sorts the strings once, O(total bytes); 20 bytes a node.
+// that all below a node are one stretch; each node knows which kinds of characters occur below it, so that a walk that
+// finds itself in a loop over those kinds takes the stretch and goes no further.
+// Cost: building sorts the strings once, O(total bytes); 32 bytes a node.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "common.hpp"
 
 namespace guided {
+
+// Kinds of characters, as a set: each small letter, digits, two kinds of capitals, each ASCII sign, controls. Characters
+// past ASCII are one kind, but for white space; that, bytes that are no character, and those of which a token holds only
+// a part are another.
+using Kinds = uint64_t;
+constexpr Kinds kWholeCharacters = Kinds{1} << 62, kBrokenBytes = Kinds{1} << 63;
+inline Kinds kind_of_ascii(uint8_t b) {
+  if (b >= 'a' && b <= 'z') return Kinds{1} << (b - 'a');
+  if (b >= 'A' && b <= 'Z') return Kinds{1} << (b <= 'F' ? 26 : 27);
+  if (b >= '0' && b <= '9') return Kinds{1} << 28;
+  if (b < 0x20 || b == 0x7F) return Kinds{1} << 29;
+  const int sign = b < '0' ? b - ' ' : b < 'A' ? b - ':' + 16 : b < 'a' ? b - '[' + 23 : b - '{' + 29;  // 0..32
+  return Kinds{1} << std::min(30 + sign, 61);  // the last two, } and ~, are one
+}
 
 struct TrieEntry {
   const uint8_t* bytes;
@@ -29,25 +44,15 @@ class TokenTrie {
     int32_t subtree_hi = 0;                  // payload_lo..subtree_hi: of the node and all below
     uint16_t children = 0;
     uint8_t byte = 0;
-    uint8_t below = 0;  // kinds of bytes strictly below
+    bool inside = false;  // of a character past ASCII, or after what is none of kWholeCharacters
+    Kinds below = 0;      // strictly below
   };
-
-  // The eight kinds: a-z, A-Z, 0-9, space, quote and backslash, other ASCII, controls, the rest.
-  static uint8_t kind(uint8_t b) {
-    if (b >= 'a' && b <= 'z') return 1;
-    if (b >= 'A' && b <= 'Z') return 2;
-    if (b >= '0' && b <= '9') return 4;
-    if (b == ' ') return 8;
-    if (b == '"' || b == '\\') return 16;
-    if (b >= 0x80) return 128;
-    return b < 0x20 || b == 0x7F ? 64 : 32;
-  }
 
   void build(std::vector<TrieEntry> entries);
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
-  const std::vector<int32_t>& sizes() const { return sizes_; }  // of the strings, in the order of the payloads
-  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 8 + wide_.size() * sizeof(ByteSet); }
+  const std::vector<uint16_t>& lengths() const { return lengths_; }  // in characters, in the order of the payloads
+  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 6 + wide_.size() * sizeof(ByteSet); }
 
   // Calls visit(child) for the children of `node` whose byte is in `allowed`.
   template <class Visit>
@@ -82,7 +87,8 @@ class TokenTrie {
  private:
   static constexpr int kNarrow = 6;
   std::vector<Node> nodes_;
-  std::vector<int32_t> payloads_, sizes_;
+  std::vector<int32_t> payloads_;
+  std::vector<uint16_t> lengths_;
   std::vector<ByteSet> wide_;
   std::vector<int32_t> wide_index_;  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
 };

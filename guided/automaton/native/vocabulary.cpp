@@ -57,6 +57,9 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
     ++spelled;
     longest = std::max(longest, static_cast<int32_t>(t.size()));
     for (char ch : t) live.add(static_cast<uint8_t>(ch));
+    const auto quotes = std::count(t.begin(), t.end(), '"');
+    if (quotes >= 2) quotes_twice.push_back(static_cast<int32_t>(i));
+    if (quotes >= 3) quotes_thrice.push_back(static_cast<int32_t>(i));
     if (t.size() == 1) alone.add(static_cast<uint8_t>(t[0]));
     entries.push_back({reinterpret_cast<const uint8_t*>(t.data()), static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
   }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kind_sets.hpp"
 #include "rules.hpp"
 #include "token_trie.hpp"
 
@@ -50,13 +51,20 @@ struct TokenVocabulary {
   ByteSet live;       // bytes in some token
   ByteSet alone;      // bytes that are tokens by themselves
   bool byte_complete; // every live byte is a token by itself
+  std::vector<int32_t> quotes_twice, quotes_thrice;  // tokens with at least so many quotation marks
   bool all_text;      // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
   mutable RuleCache rules;
+  std::shared_ptr<const KindSet> of_kinds(Kinds kinds, bool build) const {
+    return kind_sets_.find(trie, words, kinds, build);
+  }
 
   bool textual(int32_t id) const { return id >= 0 && id < static_cast<int32_t>(tokens.size()) && !tokens[id].empty(); }
   bool is_end(int32_t id) const;
+
+ private:
+  KindSets kind_sets_;
 };
 
 }  // namespace guided

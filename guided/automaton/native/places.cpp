@@ -1,0 +1,132 @@
+#include "places.hpp"
+
+#include <array>
+
+#include "token_table.hpp"
+
+namespace guided {
+
+int32_t Places::place_of(int32_t pos) {
+  const Position& p = grammar_.positions[pos];
+  if (!p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi) return kPosition + pos;
+  auto [it, fresh] = closed_.try_emplace(pos, kDead);
+  if (fresh) {
+    std::vector<Thread> kernel{{pos, thread_.reg, thread_.ret, thread_.mem}};
+    const int32_t state = arena_.close(kernel);
+    it->second = arena_.config(state).count == 0 ? kDead : state;
+  }
+  return it->second;
+}
+
+bool Places::at_boundary(int32_t place) const {
+  if (!is_position(place)) return guided::at_boundary(arena_, place);
+  return !grammar_.single || grammar_.positions[place - kPosition].boundary;
+}
+
+std::pair<int32_t, uint8_t> Places::counted_on(int32_t place) {
+  for (int b = 0; b < 128; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    const int32_t after = bytes(place).has(byte) ? next(place, byte) : kDead;
+    if (after != kDead && counts_on(place, after)) return {after, byte};
+  }
+  return {kDead, 0};
+}
+
+bool Places::counts_on(int32_t a, int32_t b) const {
+  if (is_position(b)) return false;  // the count has not changed
+  const Thread alone{a - kPosition, thread_.reg, thread_.ret, thread_.mem};
+  const Thread* before = is_position(a) ? &alone : arena_.config(a).threads;
+  const Config& after = arena_.config(b);
+  if (after.count != (is_position(a) ? 1 : arena_.config(a).count)) return false;
+  for (int32_t i = 0; i < after.count; ++i) {
+    const Thread &x = before[i], &y = after.threads[i];
+    if (x.ret > kFree || x.ret != y.ret || x.pos != y.pos || x.reg + 1 != y.reg || x.mem != y.mem) return false;
+  }
+  return true;
+}
+
+// Classes of bytes that the place does not tell apart; null where its threads are of several rules.
+const std::vector<uint8_t>* Places::classes(int32_t place) const {
+  if (is_position(place)) return &grammar_.rules[grammar_.positions[place - kPosition].rule].byte_class;
+  int32_t rule = -1;
+  for (const Thread& t : arena_.config(place)) {
+    if (t.pos == kExit) continue;
+    if (t.mem > kUntold + 2 || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
+    rule = grammar_.positions[t.pos].rule;
+  }
+  return rule < 0 ? nullptr : &grammar_.rules[rule].byte_class;
+}
+
+Kinds Places::leading(int32_t from, int32_t to) {
+  Kinds broken = kBrokenBytes;
+  const ByteSet readable = bytes(from);
+  const std::vector<uint8_t>* alike = classes(from);
+  std::array<int32_t, 256> after;
+  after.fill(kUnknown);
+  for (int b = 0; b < 128; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    const Kinds kind = kind_of_ascii(byte);
+    if (broken & kind || !vocabulary_.live.has(byte)) continue;
+    int32_t& leads_to = after[alike ? (*alike)[byte] : byte];
+    if (leads_to == kUnknown) leads_to = readable.has(byte) ? next(from, byte) : kDead;
+    if (leads_to != to) broken |= kind;
+  }
+  if (~broken == kWholeCharacters || !characters_lead(from, to)) broken |= kWholeCharacters;
+  return ~broken;
+}
+
+// ---- characters past ASCII, as far as tokens hold their bytes
+bool Places::characters_lead(int32_t from, int32_t to) {
+  struct Lead {
+    int lo, hi, second_lo, second_hi, more;
+  };
+  // White space is no whole character (token_trie.cpp): its last bytes, or those before them, are stepped over.
+  static constexpr Lead kLeads[] = {
+      {0xC2, 0xC2, 0x80, 0x9F, 1}, {0xC2, 0xC2, 0xA1, 0xBF, 1}, {0xC3, 0xDF, 0x80, 0xBF, 1},
+      {0xE0, 0xE0, 0xA0, 0xBF, 2}, {0xE1, 0xE1, 0x80, 0x99, 2}, {0xE1, 0xE1, 0x9B, 0xBF, 2},
+      {0xE2, 0xE2, 0x82, 0xBF, 2}, {0xE3, 0xE3, 0x81, 0xBF, 2}, {0xE4, 0xEC, 0x80, 0xBF, 2},
+      {0xED, 0xED, 0x80, 0x9F, 2}, {0xEE, 0xEE, 0x80, 0xBF, 2}, {0xEF, 0xEF, 0x80, 0xBA, 2},
+      {0xEF, 0xEF, 0xBC, 0xBF, 2}, {0xF0, 0xF0, 0x90, 0xBF, 3}, {0xF1, 0xF3, 0x80, 0xBF, 3},
+      {0xF4, 0xF4, 0x80, 0x8F, 3}};
+  static constexpr Lead kLasts[] = {
+      {0xE1, 0x9A, 0x81, 0xBF, 0}, {0xE2, 0x80, 0x8B, 0xA7, 0}, {0xE2, 0x80, 0xAA, 0xAE, 0}, {0xE2, 0x80, 0xB0, 0xBF, 0},
+      {0xE2, 0x81, 0x80, 0x9E, 0}, {0xE2, 0x81, 0xA0, 0xBF, 0}, {0xE3, 0x80, 0x81, 0xBF, 0}, {0xEF, 0xBB, 0x80, 0xBE, 0}};
+  for (const Lead& lead : kLeads) {
+    auto leads = [&](int32_t after) {
+      return after == kDead ? to == kDead : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);
+    };
+    if (!bytes_lead(from, lead.lo, lead.hi, leads)) return false;
+  }
+  for (const Lead& last : kLasts) {  // of three bytes, the first two given
+    int32_t at = from;
+    for (int byte : {last.lo, last.hi})
+      at = at != kDead && bytes(at).has(static_cast<uint8_t>(byte)) ? next(at, static_cast<uint8_t>(byte)) : kDead;
+    if (at == kDead ? to != kDead : !tail_leads(at, last.second_lo, last.second_hi, 1, to)) return false;
+  }
+  return true;
+}
+
+// The last `more` bytes of a character, the first of them in lo..hi.
+bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
+  return bytes_lead(from, lo, hi, [&](int32_t after) {
+    if (more == 1 || after == kDead) return after == to;
+    return tail_leads(after, 0x80, 0xBF, more - 1, to);
+  });
+}
+
+template <class Check>
+bool Places::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
+  const std::vector<uint8_t>* alike = classes(from);
+  int32_t checked = kUnknown, met = -1;  // neighbours mostly lead to the same place
+  for (int b = lo; b <= hi; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == met)) continue;
+    if (alike) met = (*alike)[byte];
+    const int32_t after = bytes(from).has(byte) ? next(from, byte) : kDead;
+    if (after != checked && !check(after)) return false;
+    checked = after;
+  }
+  return true;
+}
+
+}  // namespace guided
