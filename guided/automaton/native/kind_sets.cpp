@@ -7,6 +7,7 @@ namespace guided {
 namespace {
 
 constexpr size_t kMostSets = 64;  // each takes some 100 KB
+constexpr size_t kFew = 600;
 
 std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds) {
   auto out = std::make_unique<KindSet>();
@@ -44,6 +45,13 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
       if (!ours || breaks) out->edges[child.byte].push_back({c, at.depth, at.length});
       if (ours) open.push_back({c, at.depth + 1, at.length + 1});
     }
+  }
+  size_t count = 0;
+  for (uint64_t w : out->places) count += static_cast<size_t>(__builtin_popcountll(w));
+  if (count < kFew) {
+    out->each_token(0, static_cast<int32_t>(trie.payloads().size()), [&](int32_t i) { out->ids.push_back(trie.payloads()[i]); });
+    std::sort(out->ids.begin(), out->ids.end());
+    out->tokens.clear();
   }
   for (auto& list : out->edges)
     std::sort(list.begin(), list.end(), [&](const KindSet::Edge& x, const KindSet::Edge& y) {

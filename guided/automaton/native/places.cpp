@@ -6,6 +6,30 @@
 
 namespace guided {
 
+int32_t Places::number(int32_t place) {
+  auto [it, fresh] = numbers_.try_emplace(place, count());
+  if (fresh) {
+    met_.push_back({place, place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes});
+    rows_.resize(rows_.size() + 256, kNotYet);
+  }
+  return it->second;
+}
+
+int32_t Places::step(int32_t from, uint8_t byte) {
+  int32_t to = kDead;
+  if (met_[from].bytes.has(byte)) {
+    const int32_t place = met_[from].place;
+    if (place < kPosition) {
+      to = arena_.step(place, byte);
+    } else {
+      const int32_t pos = grammar_.step(place - kPosition, byte);
+      if (pos >= 0) to = place_of(pos);
+    }
+  }
+  const int32_t found = to == kDead ? kNowhere : number(to);
+  return rows_[static_cast<size_t>(from) * 256 + byte] = found;
+}
+
 int32_t Places::place_of(int32_t pos) {
   const Position& p = grammar_.positions[pos];
   if (!p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi) return kPosition + pos;
@@ -19,27 +43,27 @@ int32_t Places::place_of(int32_t pos) {
 }
 
 bool Places::at_boundary(int32_t place) const {
-  if (!is_position(place)) return guided::at_boundary(arena_, place);
-  return !grammar_.single || grammar_.positions[place - kPosition].boundary;
+  if (met_[place].place < kPosition) return guided::at_boundary(arena_, met_[place].place);
+  return !grammar_.single || grammar_.positions[met_[place].place - kPosition].boundary;
 }
 
 std::pair<int32_t, uint8_t> Places::counted_on(int32_t place) {
   for (int b = 0; b < 128; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    const int32_t after = bytes(place).has(byte) ? next(place, byte) : kDead;
-    if (after != kDead && counts_on(place, after)) return {after, byte};
+    const int32_t after = next(place, byte);
+    if (after != kNowhere && counts_on(place, after)) return {after, byte};
   }
-  return {kDead, 0};
+  return {kNowhere, 0};
 }
 
 bool Places::counts_on(int32_t a, int32_t b) const {
-  if (is_position(b)) return false;  // the count has not changed
-  const Thread alone{a - kPosition, thread_.reg, thread_.ret, thread_.mem};
-  const Thread* before = is_position(a) ? &alone : arena_.config(a).threads;
-  const Config& after = arena_.config(b);
-  if (after.count != (is_position(a) ? 1 : arena_.config(a).count)) return false;
-  for (int32_t i = 0; i < after.count; ++i) {
-    const Thread &x = before[i], &y = after.threads[i];
+  const Config* after = config(b);
+  if (!after) return false;  // the count has not changed
+  const Thread alone{met_[a].place - kPosition, thread_.reg, thread_.ret, thread_.mem};
+  const Config* before = config(a);
+  if (after->count != (before ? before->count : 1)) return false;
+  for (int32_t i = 0; i < after->count; ++i) {
+    const Thread &x = before ? before->threads[i] : alone, &y = after->threads[i];
     if (x.ret > kFree || x.ret != y.ret || x.pos != y.pos || x.reg + 1 != y.reg || x.mem != y.mem) return false;
   }
   return true;
@@ -47,9 +71,10 @@ bool Places::counts_on(int32_t a, int32_t b) const {
 
 // Classes of bytes that the place does not tell apart; null where its threads are of several rules.
 const std::vector<uint8_t>* Places::classes(int32_t place) const {
-  if (is_position(place)) return &grammar_.rules[grammar_.positions[place - kPosition].rule].byte_class;
+  const Config* threads = config(place);
+  if (!threads) return &grammar_.rules[grammar_.positions[met_[place].place - kPosition].rule].byte_class;
   int32_t rule = -1;
-  for (const Thread& t : arena_.config(place)) {
+  for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
     if (t.mem > kUntold + 2 || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
     rule = grammar_.positions[t.pos].rule;
@@ -59,16 +84,15 @@ const std::vector<uint8_t>* Places::classes(int32_t place) const {
 
 Kinds Places::leading(int32_t from, int32_t to) {
   Kinds broken = kBrokenBytes;
-  const ByteSet readable = bytes(from);
   const std::vector<uint8_t>* alike = classes(from);
   std::array<int32_t, 256> after;
-  after.fill(kUnknown);
+  after.fill(kNotYet);
   for (int b = 0; b < 128; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     const Kinds kind = kind_of_ascii(byte);
     if (broken & kind || !vocabulary_.live.has(byte)) continue;
     int32_t& leads_to = after[alike ? (*alike)[byte] : byte];
-    if (leads_to == kUnknown) leads_to = readable.has(byte) ? next(from, byte) : kDead;
+    if (leads_to == kNotYet) leads_to = next(from, byte);
     if (leads_to != to) broken |= kind;
   }
   if (~broken == kWholeCharacters || !characters_lead(from, to)) broken |= kWholeCharacters;
@@ -93,15 +117,15 @@ bool Places::characters_lead(int32_t from, int32_t to) {
       {0xE2, 0x81, 0x80, 0x9E, 0}, {0xE2, 0x81, 0xA0, 0xBF, 0}, {0xE3, 0x80, 0x81, 0xBF, 0}, {0xEF, 0xBB, 0x80, 0xBE, 0}};
   for (const Lead& lead : kLeads) {
     auto leads = [&](int32_t after) {
-      return after == kDead ? to == kDead : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);
+      return after == kNowhere ? to == kNowhere : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);
     };
     if (!bytes_lead(from, lead.lo, lead.hi, leads)) return false;
   }
   for (const Lead& last : kLasts) {  // of three bytes, the first two given
     int32_t at = from;
     for (int byte : {last.lo, last.hi})
-      at = at != kDead && bytes(at).has(static_cast<uint8_t>(byte)) ? next(at, static_cast<uint8_t>(byte)) : kDead;
-    if (at == kDead ? to != kDead : !tail_leads(at, last.second_lo, last.second_hi, 1, to)) return false;
+      at = at == kNowhere ? kNowhere : next(at, static_cast<uint8_t>(byte));
+    if (at == kNowhere ? to != kNowhere : !tail_leads(at, last.second_lo, last.second_hi, 1, to)) return false;
   }
   return true;
 }
@@ -109,7 +133,7 @@ bool Places::characters_lead(int32_t from, int32_t to) {
 // The last `more` bytes of a character, the first of them in lo..hi.
 bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
   return bytes_lead(from, lo, hi, [&](int32_t after) {
-    if (more == 1 || after == kDead) return after == to;
+    if (more == 1 || after == kNowhere) return after == to;
     return tail_leads(after, 0x80, 0xBF, more - 1, to);
   });
 }
@@ -117,12 +141,12 @@ bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
 template <class Check>
 bool Places::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
   const std::vector<uint8_t>* alike = classes(from);
-  int32_t checked = kUnknown, met = -1;  // neighbours mostly lead to the same place
+  int32_t checked = kNotYet, met = -1;  // neighbours mostly lead to the same place
   for (int b = lo; b <= hi; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == met)) continue;
     if (alike) met = (*alike)[byte];
-    const int32_t after = bytes(from).has(byte) ? next(from, byte) : kDead;
+    const int32_t after = next(from, byte);
     if (after != checked && !check(after)) return false;
     checked = after;
   }

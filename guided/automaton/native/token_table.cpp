@@ -1,7 +1,6 @@
 #include "token_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "places.hpp"
@@ -11,9 +10,9 @@ namespace guided {
 namespace {
 constexpr size_t kDenseFrom = 600;         // a set of at least so many ids is kept as a bitmask
 constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its memory
-constexpr int kManyBytes = 16;             // a position that reads fewer is no loop worth looking for
+constexpr int kManyBytes = 4;              // a position that reads fewer is no loop worth looking for
 constexpr int32_t kManyTokens = 2000;      // below a node: worth finding out which consist of some kinds
-constexpr int32_t kFewTokens = 48;         // below a node: walked without looking for loops
+constexpr int32_t kFewTokens = 16;         // below a node: walked without looking for loops
 }  // namespace
 
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
@@ -85,19 +84,25 @@ class TableWalk {
   }
 
   std::shared_ptr<TokenTable> run() {
-    const int32_t start = places_.start();
-    if (places_.bytes(start).count() < kManyBytes || !begin_in_loop(start)) queue_.push_back({0, start, 0, 0, 0, false});
-    for (size_t head = 0; head < queue_.size() && !table_->overflow; ++head) visit(queue_[head]);
+    if (places_.bytes(0).count() < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
+    // What begins at the root's children one after the other: each is read in order, and the queue stays short.
+    std::vector<Item> begun;
+    begun.swap(queue_);
+    for (const Item& first : begun) {
+      queue_.assign(1, first);
+      for (size_t head = 0; head < queue_.size() && !table_->overflow; ++head) visit(queue_[head]);
+    }
     finish();
     return table_;
   }
 
  private:
   struct Item {
-    int32_t node, place, depth, length;  // length: of the node's string, in characters
-    Kinds kinds;                         // that the string consists of
-    bool inside_only;                    // what ends at borders of characters is taken care of
+    int32_t node, place, depth;
+    int32_t length;  // of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of
+    Kinds kinds;     // that the string consists of
   };
+  static constexpr int32_t kInsideOnly = -1;
   // Under a counter nothing leads back, but the same place one character further: the sets for tokens that end after 0,
   // 1, 2, ... more characters, and the places.
   struct Chain {
@@ -106,14 +111,20 @@ class TableWalk {
     Kinds kinds = 0;
     bool torn = false;  // a bound is looked at that only some of the characters meet
   };
-  // What is the same for all nodes that are met in one place. Few places are met often: a small direct-mapped cache.
+  // The tokens that consist of the kinds that loop in a place, and the bytes at whose edges something goes on.
+  struct Loop {
+    std::shared_ptr<const KindSet> set;
+    std::vector<uint8_t> edges;
+  };
+  // What is the same for all nodes that are met in one place.
   struct Met {
-    int32_t place = -1;
-    bool exits = false, looped = false;  // looped: `loops` is known
+    bool known = false, exits = false, looped = false;  // looped: `loops` is known
+    int32_t place = 0;
     int32_t touched = 0;   // entries of an untold scope (memory.hpp)
     int32_t set = -1;      // for tokens that end here; -1 where none may
-    Kinds loops = 0;       // kinds of characters that all lead back to the place (relative: one count further)
+    Kinds loops = 0;       // kinds of characters that all lead back to the place (under a counter: one count further)
     Chain* chain = nullptr;
+    const Loop* loop = nullptr;  // what there is to take; null: not looked up, or not known
   };
   // Tokens with one label: stretches of the trie's payloads, or bits.
   struct Collected {
@@ -125,37 +136,33 @@ class TableWalk {
 
   // ---- places
   const Met& meet(int32_t place) {
-    Met& recent = recent_[static_cast<size_t>(place) % recent_.size()];
-    if (recent.place != place) recent = look(place);
-    return recent;
-  }
-
-  const Met& look(int32_t place) {
-    auto [it, fresh] = met_.try_emplace(place);
-    Met& met = it->second;
-    if (!fresh) return met;
+    if (static_cast<size_t>(place) >= met_.size()) met_.resize(static_cast<size_t>(places_.count()) * 2);
+    Met& met = met_[place];
+    if (met.known) return met;
+    met.known = true;
     met.place = place;
     Label label;
-    if (Places::is_position(place)) {
+    if (const Config* c = places_.config(place)) {
+      for (const Thread& t : *c)
+        if (t.mem != kOutside) met.touched = std::max(met.touched, arena_.memories().touched(t.mem));
+      met.exits = c->count > 0 && c->threads[c->count - 1].pos == kExit;
+      if (relative_) label = label_of(*c);
+    } else {
       met.touched = arena_.memories().touched(thread_.mem);
       if (relative_) label.stay = thread_.reg;
-    } else {
-      const Config& c = arena_.config(place);
-      for (const Thread& t : c)
-        if (t.mem != kOutside) met.touched = std::max(met.touched, arena_.memories().touched(t.mem));
-      met.exits = c.count > 0 && c.threads[c.count - 1].pos == kExit;
-      if (relative_) label = label_of(c);
     }
     if (places_.at_boundary(place)) met.set = set_of(std::move(label));
     return met;
   }
 
-  const Met& with_loops(const Met& found) {
-    if (found.looped) return found;
-    Met& met = met_[found.place];
-    met.looped = true;
-    if (met.set >= 0) find_loops(met);
-    return recent_[static_cast<size_t>(met.place) % recent_.size()] = met;
+  const Met& with_loops(int32_t place) {
+    if (!meet(place).looped) {
+      Met met = met_[place];  // looking for loops may meet more places
+      met.looped = true;
+      if (met.set >= 0) find_loops(met);
+      met_[place] = met;
+    }
+    return met_[place];
   }
 
   void find_loops(Met& met) {
@@ -163,7 +170,7 @@ class TableWalk {
     met.loops = relative_ ? 0 : places_.leading(met.place, to);
     if (counter_ && met.loops == 0) {
       auto [further, byte] = places_.counted_on(met.place);
-      if (further == kDead) return;
+      if (further == Places::kNowhere) return;
       to = further;
       met.loops = places_.leading(met.place, to);
       met.chain = &chains_[met.place];
@@ -181,11 +188,11 @@ class TableWalk {
     Chain& chain = *met.chain;
     while (static_cast<int32_t>(chain.sets.size()) <= further) {
       const int32_t last = chain.places.back();
-      const int32_t after = last == kDead ? kDead : places_.next(last, chain.byte);
+      const int32_t after = last == Places::kNowhere ? last : places_.next(last, chain.byte);
       // With its bounds on, a counter may end the loop; then it does so for all characters, or it is none.
-      if (!relative_ && last != kDead && (chain.kinds & ~places_.leading(last, after))) chain.torn = true;
+      if (!relative_ && last != Places::kNowhere && (chain.kinds & ~places_.leading(last, after))) chain.torn = true;
       chain.places.push_back(after);
-      chain.sets.push_back(after == kDead ? -1 : look(after).set);
+      chain.sets.push_back(after == Places::kNowhere ? -1 : meet(after).set);
     }
     return {chain.sets[further], chain.places[further]};
   }
@@ -202,99 +209,120 @@ class TableWalk {
 
   // ---- the walk
   // Where most characters lead from the start to a place that they loop in (often the start itself).
-  bool begin_in_loop(int32_t start) {
-    int32_t loop = start;
-    Kinds kinds = with_loops(meet(start)).loops, led = kinds;
+  bool begin_in_loop() {
+    int32_t loop = 0;
+    Kinds kinds = with_loops(0).loops, led = kinds;
     for (uint8_t byte : {'e', '0'}) {
-      const int32_t after = kinds == 0 && places_.bytes(start).has(byte) ? places_.next(start, byte) : kDead;
-      if (after == kDead) continue;
+      const int32_t after = kinds == 0 ? places_.next(0, byte) : Places::kNowhere;
+      if (after == Places::kNowhere) continue;
       loop = after;
-      kinds = with_loops(meet(loop)).loops;
-      led = places_.leading(start, loop);
+      kinds = with_loops(loop).loops;
+      led = places_.leading(0, loop);
     }
     if (kinds == 0) return false;
-    const Met met = meet(loop);
-    const int32_t length = loop == start ? 0 : 1;
-    if ((kinds & ~led) == 0) return take_loop({0, start, 0, length, 0, false}, met);
+    const int32_t length = loop == 0 ? 0 : 1;
+    if ((kinds & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
     // Some characters of these kinds lead elsewhere: one child of the root after the other.
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
       const uint8_t byte = trie_.nodes()[c].byte;
-      const Kinds kind = byte < 128 ? kind_of_ascii(byte) : kWholeCharacters;
-      const int32_t after = places_.bytes(start).has(byte) ? places_.next(start, byte) : kDead;
-      if (after == kDead) continue;
+      const int32_t after = places_.next(0, byte);
+      if (after == Places::kNowhere) continue;
       const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
-      if (leads && (kinds & kind) && take_loop({c, start, 0, length, 0, false}, met)) continue;
-      queue_.push_back({c, after, 1, (byte & 0xC0) != 0x80, kind, false});
+      if (leads && (kinds & kind_of(byte)) && take_loop({c, 0, 0, length, 0}, loop)) continue;
+      queue_.push_back({c, after, 1, (byte & 0xC0) != 0x80, kind_of(byte)});
+    }
+    return true;
+  }
+  static Kinds kind_of(uint8_t byte) { return byte < 128 ? kind_of_ascii(byte) : kWholeCharacters; }
+
+  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where others
+  // begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  bool take_loop(const Item at, int32_t place_of_loop) {
+    const TokenTrie::Node& node = trie_.nodes()[at.node];
+    const Met met = meet(place_of_loop);
+    if (met.touched > 1 || !holds(met, node, at.length)) return false;
+    const Loop* loop = met.loop ? met.loop : find_loop(at.place, met, node.subtree_hi - node.payload_lo > kManyTokens);
+    if (!loop) return false;
+    table_->touches_entries |= met.touched > 0;
+    if (at.node == 0 && !met.chain) {
+      sets_[met.set].bits = loop->set->tokens;
+      sets_[met.set].ids = loop->set->ids;
+    } else {
+      loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) {
+        const int32_t set = link(met, trie_.lengths()[i] - at.length).set;
+        if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[i]);
+      });
+    }
+    for (const uint8_t byte : loop->edges) {
+      const bool leaves = met.exits && follow_.has(byte);
+      loop->set->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
+        if (edge.depth < at.depth) return;
+        const bool before = edge.length < at.length;
+        const int32_t place = before ? at.place : link(met, edge.length - at.length).place;
+        if (place == Places::kNowhere) return;
+        if (leaves && !before && edge.depth > 0) leave(edge.node, place, edge.depth);
+        const int32_t after = places_.next(place, byte);
+        if (after == Places::kNowhere) return;
+        const bool inside_only = byte >= 128 && (met.loops & kWholeCharacters);
+        queue_.push_back({edge.node, after, edge.depth + 1,
+                          inside_only ? kInsideOnly : edge.length + ((byte & 0xC0) != 0x80), met.loops | kind_of(byte)});
+      });
     }
     return true;
   }
 
-  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where others
-  // begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
-  bool take_loop(const Item at, const Met met) {
-    const TokenTrie::Node& node = trie_.nodes()[at.node];
-    if (met.touched > 1 || !holds(met, node, at.length)) return false;
-    const auto known = vocabulary_.of_kinds(met.loops, node.subtree_hi - node.payload_lo > kManyTokens);
-    if (!known) return false;
-    table_->touches_entries |= met.touched > 0;
-    if (at.node == 0 && !met.chain)
-      sets_[met.set].bits = known->tokens;
-    else
-      known->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) {
-        const int32_t set = link(met, trie_.lengths()[i] - at.length).set;
-        if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[i]);
-      });
+  const Loop* find_loop(int32_t before, const Met& met, bool build) {
+    auto set = vocabulary_.of_kinds(met.loops, build);
+    if (!set) return nullptr;
+    auto loop = std::make_unique<Loop>();
     for (int b = 0; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
-      const bool leaves = met.exits && follow_.has(byte);
-      if (!places_.bytes(met.place).has(byte) && !places_.bytes(at.place).has(byte) && !leaves) continue;
-      known->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
-        if (edge.depth < at.depth) return;
-        const bool before = edge.length < at.length;
-        const int32_t place = before ? at.place : link(met, edge.length - at.length).place;
-        if (place == kDead) return;
-        if (leaves && !before && edge.depth > 0) leave(edge.node, place, edge.depth);
-        const int32_t after = places_.bytes(place).has(byte) ? places_.next(place, byte) : kDead;
-        if (after != kDead)
-          queue_.push_back({edge.node, after, edge.depth + 1, edge.length + ((b & 0xC0) != 0x80), kBrokenBytes,
-                            b >= 128 && (met.loops & kWholeCharacters)});
-      });
+      if (!set->edges[b].empty() && (places_.bytes(met.place).has(byte) || places_.bytes(before).has(byte) ||
+                                     (met.exits && follow_.has(byte))))
+        loop->edges.push_back(byte);
     }
-    return true;
+    loop->set = std::move(set);
+    loops_.push_back(std::move(loop));
+    if (before == met.place) met_[met.place].loop = loops_.back().get();
+    return loops_.back().get();
   }
 
   void visit(const Item item) {
     const TokenTrie::Node& node = trie_.nodes()[item.node];
-    const Met* met = &meet(item.place);
-    if (item.depth > 0 && !item.inside_only && !node.inside && node.subtree_hi - node.payload_lo > kFewTokens) {
-      met = &with_loops(*met);
-      if ((node.below & ~met->loops) == 0) {
-        if (!met->chain) {
-          take(*met, node.payload_lo, node.subtree_hi);
-          return;
-        }
-        if (holds(*met, node, item.length)) {
-          take_counting(*met, node.payload_lo, node.subtree_hi, item.length);
-          return;
-        }
-      } else if ((item.kinds & ~met->loops) == 0 && take_loop(item, *met)) {
-        return;
-      }
-    }
-    take(*met, node.payload_lo, node.payload_hi);
+    const bool inside_only = item.length == kInsideOnly;
+    if (item.depth > 0 && !inside_only && !node.inside && node.subtree_hi - node.payload_lo > kFewTokens &&
+        take_subtree(item, node))
+      return;
+    take(meet(item.place), node.payload_lo, node.payload_hi);
     if (node.children == 0) return;
-    if (met->exits && item.depth > 0)
+    if (meet(item.place).exits && item.depth > 0)
       trie_.children(item.node, follow_, [&](int32_t child) { leave(child, item.place, item.depth); });
     trie_.children(item.node, places_.bytes(item.place), [&](int32_t c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
-      if (item.inside_only && !child.inside) return;
+      if (inside_only && !child.inside) return;
       const int32_t after = places_.next(item.place, child.byte);
-      if (after == kDead) return;
-      const Kinds kind = child.byte < 128 ? kind_of_ascii(child.byte) : kWholeCharacters;
-      queue_.push_back({c, after, item.depth + 1, item.length + ((child.byte & 0xC0) != 0x80),
-                        item.kinds | kind, item.inside_only});
+      if (after == Places::kNowhere) return;
+      if (child.children == 0) {  // most are leaves
+        take(meet(after), child.payload_lo, child.payload_hi);
+        return;
+      }
+      const int32_t length = inside_only ? kInsideOnly : item.length + ((child.byte & 0xC0) != 0x80);
+      queue_.push_back({c, after, item.depth + 1, length, item.kinds | kind_of(child.byte)});
     });
+  }
+
+  // All at once, where the place loops.
+  bool take_subtree(const Item& item, const TokenTrie::Node& node) {
+    const Met& met = with_loops(item.place);
+    if (node.below & ~met.loops) return (item.kinds & ~met.loops) == 0 && take_loop(item, item.place);
+    if (!met.chain)
+      take(met, node.payload_lo, node.subtree_hi);
+    else if (const Met chained = met; holds(chained, node, item.length))
+      take_counting(chained, node.payload_lo, node.subtree_hi, item.length);
+    else
+      return false;
+    return true;
   }
 
   void take(const Met& met, int32_t from, int32_t to) {
@@ -323,8 +351,8 @@ class TableWalk {
   }
 
   // Tokens that leave the frame before this node's byte, which may follow, and go on.
-  void leave(int32_t node, int32_t state, int32_t depth) {
-    const Config& c = arena_.config(state);
+  void leave(int32_t node, int32_t place, int32_t depth) {
+    const Config& c = *places_.config(place);  // a position has no exit
     const TokenTrie::Node& n = trie_.nodes()[node];
     for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i)
       for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
@@ -435,8 +463,8 @@ class TableWalk {
   std::vector<Item> queue_;
   std::vector<Collected> sets_;  // a plain table has one
   std::map<Label, int32_t> set_numbers_;
-  std::unordered_map<int32_t, Met> met_;
-  std::array<Met, 64> recent_;
+  std::vector<Met> met_;  // by place
+  std::vector<std::unique_ptr<Loop>> loops_;
   std::unordered_map<int32_t, Chain> chains_;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;

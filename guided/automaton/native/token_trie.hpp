@@ -16,7 +16,8 @@
 
 namespace guided {
 
-// Kinds of characters, as a set: each small letter, digits, two kinds of capitals, each ASCII sign, controls. Characters
+// Kinds of characters, as a set: each small letter, digits, two kinds of capitals, each ASCII sign, the white space of
+// JSON past the space itself, other controls. Characters
 // past ASCII are one kind, but for white space; that, bytes that are no character, and those of which a token holds only
 // a part are another.
 using Kinds = uint64_t;
@@ -25,9 +26,10 @@ inline Kinds kind_of_ascii(uint8_t b) {
   if (b >= 'a' && b <= 'z') return Kinds{1} << (b - 'a');
   if (b >= 'A' && b <= 'Z') return Kinds{1} << (b <= 'F' ? 26 : 27);
   if (b >= '0' && b <= '9') return Kinds{1} << 28;
+  if (b == '\t' || b == '\n' || b == '\r') return Kinds{1} << 61;
   if (b < 0x20 || b == 0x7F) return Kinds{1} << 29;
   const int sign = b < '0' ? b - ' ' : b < 'A' ? b - ':' + 16 : b < 'a' ? b - '[' + 23 : b - '{' + 29;  // 0..32
-  return Kinds{1} << std::min(30 + sign, 61);  // the last two, } and ~, are one
+  return Kinds{1} << std::min(30 + sign, 60);  // the last three, |, } and ~, are one
 }
 
 struct TrieEntry {
