@@ -1,17 +1,23 @@
-"""Test helpers: random small schemas, instances near them, and every way to spell an instance."""
+"""Test helpers: random small schemas, instances near them, every way to spell an instance, and samples."""
 
 import json
+from decimal import Decimal
 from functools import lru_cache
+from itertools import combinations, product
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
-from guided.errors import SpecError
+from guided.cli.sample import sentence
+from guided.errors import SpecError, UnsupportedError
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 
 KEYS = ("a", "b", "é", "a/b~")
 STRINGS = ("", "a", "ab", "é", "\U0001f600", 'q"\\', "\n\x00", "aaaa")
 NUMBERS = (0, 1, 2, -1, 5, 10, 1.5, -0.25, 0.5, 100, 12.5)
+DIVISORS = (1, 2, 3, 10, 0.5, 0.1, 1.5)
 PATTERNS = ("a", "^a", "b$", "^a*$", "^.$", "a.")
 
 
@@ -42,8 +48,44 @@ def verdicts(schema, *values, **options):
 
 def allows(compiled, value):
     """Whether the text of a value is in a compiled language."""
-    matcher = GrammarMatcher(compiled)
-    return matcher.accept_string(json.dumps(value)) and matcher.is_accepting()
+    return matches(compiled, json.dumps(value))
+
+
+def matches(compiled, text):
+    """Whether a text is in a compiled language; None is the empty one."""
+    matcher = compiled and GrammarMatcher(compiled)
+    return matcher is not None and matcher.accept_string(text) and matcher.is_accepting()
+
+
+REFUSED = ("minContains", "two equal items", "uniqueItems next to", "needs members in any order")
+"""Counts of contains next to another bound on the number of items; what uniqueItems and declared order leave out."""
+
+
+def grammar_of(schema, options):
+    """The grammar, or None for an empty language. Schemas that refer to themselves without end are left out."""
+    try:
+        return json_schema_to_grammar(schema, options)
+    except UnsupportedError as error:
+        assert any(words in error.reason for words in REFUSED), error
+        assume(False)
+    except SpecError as error:
+        assume(error.message != "the schema refers to itself without end")
+        assert error.message.startswith("no JSON value"), error
+        return None
+
+
+def compiled(grammar, compiler=None):
+    """The grammar over single bytes, or by `compiler`; None for none, as where a pattern contradicts a length."""
+    try:
+        return grammar and (compiler or byte_compiler()).compile_grammar(grammar)
+    except SpecError:
+        return None
+
+
+def sample(compiled, rng, most):
+    """A text of the language, at most `most` bytes longer than its shortest; drawn byte by byte from the masks."""
+    shortest = GrammarMatcher(compiled).min_tokens_to_finish() - 1
+    return sentence(compiled, rng, shortest + most, any_character=rng.random() < 0.5)
 
 
 _scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.text(max_size=2))
@@ -106,10 +148,13 @@ def _number(draw):
     for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         if draw(st.integers(0, 3)) == 0:
             schema[keyword] = draw(st.sampled_from(NUMBERS))
+    if draw(st.integers(0, 3)) == 0:
+        schema["multipleOf"] = draw(st.sampled_from(DIVISORS))
     return schema
 
 
 _names = st.sampled_from((*KEYS, "z"))
+_references = st.sampled_from(("#/$defs/d", "#/$defs/d", "#/$defs/e", "#"))
 
 
 @st.composite
@@ -118,11 +163,12 @@ def _combined(draw, inner):
     schema = dict(draw(inner)) if draw(st.booleans()) else {}
     if draw(st.integers(0, 4)) == 0:
         schema[draw(st.sampled_from(["unevaluatedProperties", "unevaluatedItems"]))] = draw(st.booleans() | inner)
-    kind = draw(st.sampled_from(["anyOf", "allOf", "oneOf", "$ref", "untyped", "not", "if", "contains", "dependent"]))
+    kinds = ["anyOf", "allOf", "oneOf", "$ref", "$ref", "untyped", "not", "if", "contains", "dependent"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "untyped":
         schema.pop("type", None)
     elif kind == "$ref":
-        schema["$ref"] = "#/$defs/d"
+        schema["$ref"] = draw(_references)
     elif kind == "not":
         schema[kind] = draw(inner)
     elif kind == "contains":
@@ -140,8 +186,8 @@ def _combined(draw, inner):
     return schema
 
 
-def schemas(patterns=True):
-    """Schemas of the enforced keywords; `$ref` points to `#/$defs/d`, which is always there."""
+def schemas(patterns=True, leaves=5):
+    """Schemas of the enforced keywords; `$ref` points to them, or to `#/$defs/d` or `e`, which are always there."""
     leaf = st.one_of(
         st.sampled_from([{}, {"type": "null"}, {"type": "boolean"}, {"type": ["integer", "null"]}, {"type": "string"}]),
         _string(patterns),
@@ -149,8 +195,8 @@ def schemas(patterns=True):
         st.builds(lambda value: {"const": value}, values),
         st.builds(lambda items: {"enum": items}, st.lists(values, min_size=1, max_size=3)),
     )
-    inner = st.recursive(leaf, lambda s: st.one_of(_object(s), _array(s), _combined(s)), max_leaves=5)
-    return st.builds(lambda top, d: {**top, "$defs": {"d": d}}, inner, inner)
+    inner = st.recursive(leaf, lambda s: st.one_of(_object(s), _array(s), _combined(s)), max_leaves=leaves)
+    return st.builds(lambda top, d, e: {**top, "$defs": {"d": d, "e": e}}, inner, inner, inner)
 
 
 @st.composite
@@ -160,7 +206,8 @@ def near(draw, schema, root=None, depth=0):
     if depth > 4 or isinstance(schema, bool) or draw(st.integers(0, 7)) == 0:
         return draw(values)
     if "$ref" in schema and draw(st.booleans()):
-        return draw(near(root["$defs"]["d"], root, depth + 1))
+        target = root["$defs"].get(schema["$ref"][-1], root)
+        return draw(near(target, root, depth + 1))
     for keyword in ("anyOf", "allOf", "oneOf", "not", "if", "then", "else"):
         if keyword in schema and isinstance(schema[keyword], dict) and draw(st.integers(0, 3)) == 0:
             return draw(near(schema[keyword], root, depth + 1))
@@ -188,29 +235,54 @@ def near(draw, schema, root=None, depth=0):
         return draw(st.sampled_from(STRINGS) | st.text("ab", max_size=4))
     if kind in ("integer", "number"):
         ends = [schema[k] for k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum") if k in schema]
-        return draw(st.sampled_from(NUMBERS) | st.sampled_from([e + d for e in ends or [3] for d in (-1, 0, 1, 0.5)]))
+        step = schema.get("multipleOf", 1)
+        near_ends = [end + change for end in ends or [3] for change in (-1, 0, 1, 0.5, step)]
+        return draw(st.sampled_from(NUMBERS) | st.sampled_from([*near_ends, step, -3 * step, 7 * step]))
     return {"null": None, "boolean": True}.get(kind, draw(values))
 
 
 _SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
+_gaps = st.sampled_from(["", "", "", " ", "\n\t ", "\r"])
+
+
 @st.composite
-def spellings(draw, value):
-    """A JSON text of the value: any whitespace, any escape; numbers as Python writes them."""
-    gap = st.sampled_from(["", "", "", " ", "\n\t ", "\r"])
+def spellings(draw, value, numbers=False):
+    """A JSON text of the value: any whitespace, any escape; with `numbers` also exponents and trailing zeros."""
     if isinstance(value, str):
         return draw(_string_spelling(value))
     if isinstance(value, list):
-        items = [draw(gap) + draw(spellings(item)) + draw(gap) for item in value]
-        return "[" + (",".join(items) or draw(gap)) + "]"
+        items = [draw(_gaps) + draw(spellings(item, numbers)) + draw(_gaps) for item in value]
+        return "[" + (",".join(items) or draw(_gaps)) + "]"
     if isinstance(value, dict):
         members = [
-            draw(gap) + draw(_string_spelling(name)) + draw(gap) + ":" + draw(gap) + draw(spellings(item)) + draw(gap)
+            draw(_gaps) + draw(_string_spelling(name)) + draw(_gaps) + ":"
+            + draw(_gaps) + draw(spellings(item, numbers)) + draw(_gaps)
             for name, item in value.items()
-        ]
-        return "{" + (",".join(members) or draw(gap)) + "}"
+        ]  # fmt: skip
+        return "{" + (",".join(members) or draw(_gaps)) + "}"
+    if numbers and isinstance(value, int | float) and not isinstance(value, bool) and draw(st.booleans()):
+        return draw(_number_spelling(value))
     return json.dumps(value)
+
+
+_SHIFTS = st.integers(-8, 8)
+"""Exponents that every number may be written with (`REACH` in `numbers.py`)."""
+
+
+@st.composite
+def _number_spelling(draw, value):
+    shift = draw(_SHIFTS)
+    text = f"{Decimal(repr(value)).scaleb(-shift):f}"
+    if draw(st.booleans()):
+        text += draw(st.sampled_from(["0", "00"])) if "." in text else draw(st.sampled_from([".0", ".00"]))
+    if value == 0 and text[0] != "-" and draw(st.booleans()):
+        text = "-" + text
+    if shift or draw(st.booleans()):
+        sign = "-" if shift < 0 else draw(st.sampled_from(["", "+"]))
+        text += draw(st.sampled_from("eE")) + sign + draw(st.sampled_from(["", "0"])) + str(abs(shift))
+    return text
 
 
 @st.composite
@@ -225,3 +297,18 @@ def _string_spelling(draw, text):
         ways += [escaped, escaped.upper().replace("\\U", "\\u")]
         out.append(ways[0] if draw(st.integers(0, 2)) else draw(st.sampled_from(ways)))
     return '"' + "".join(out) + '"'
+
+
+def _pool():
+    scalars = [None, True, False, *NUMBERS, 3, 0.1, 0.3, *STRINGS, "b", "ba"]
+    few = [None, False, 0, 1, 1.5, "", "a", "ab"]
+    lists = [[], *([x] for x in scalars), *map(list, product(few, few)), [1, 1, "a"], [[], []], [[1], [True], [1]]]
+    names = (*KEYS, "z", "ab")
+    objects = [{}, *({name: x} for name in names for x in few)]
+    objects += [{one: x, two: y} for one, two in combinations(names, 2) for x, y in ((1, "a"), ("a", None), ([], {}))]
+    nested = [*({"a": x} for x in ([], [1], ["a", "a"], {}, {"a": 1}, {"b": "a"})), [{}, {"a": 1}], [[{}]], [[1, "a"]]]
+    return [json.dumps(value) for value in (*scalars, *lists, *objects, *nested)]
+
+
+POOL = _pool()
+"""Texts of small values of every kind, for any schema."""

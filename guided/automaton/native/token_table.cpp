@@ -298,7 +298,8 @@ class TableWalk {
     if (node.children == 0) return;
     if (meet(item.place).exits && item.depth > 0)
       trie_.children(item.node, follow_, [&](int32_t child) { leave(child, item.place, item.depth); });
-    trie_.children(item.node, places_.bytes(item.place), [&](int32_t c) {
+    const ByteSet readable = places_.bytes(item.place);  // a copy: places are added meanwhile
+    trie_.children(item.node, readable, [&](int32_t c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
       if (inside_only && !child.inside) return;
       const int32_t after = places_.next(item.place, child.byte);
