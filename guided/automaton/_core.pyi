@@ -1,6 +1,6 @@
 """The native core. Grammars and matchers are opaque; see guided.matching for what users call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 _Bytes: TypeAlias = bytes
@@ -69,6 +69,12 @@ class Builder:
         max_seconds: float,
         memory: int,
     ) -> Compiled: ...
+
+class NodeReader:
+    """Reads IR nodes as they are, children before parents; `other` is asked for the numbers of what is not as usual."""
+
+    def __init__(self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int) -> None: ...
+    def read(self, root: object, other: Callable[[Any], int]) -> int: ...
 
 class Matcher:
     """The state of one sequence. One thread at a time; many matchers of a grammar may run at once."""

@@ -1,7 +1,8 @@
-"""From the grammar IR to the native core: every node is handed over once, children before parents.
+"""From the grammar IR to the native core: every node is read once, children before parents.
 
 In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
-Shared nodes (the same object) are sent once. Iterative: any nesting that `Limits.depth` let through.
+Shared nodes (the same object) are read once, by the core itself; what is not as usual it asks for here, where errors
+are worded.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from guided.limits import Limits
 __all__ = ["compile_native"]
 
 _LARGEST_COUNT = 2**30 - 1
+_USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation)
+"""The kinds whose children the core finds by itself, in its order; most nodes it reads as a whole."""
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
@@ -97,10 +100,10 @@ class _Sender:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
+        self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.by_object: dict[int, int] = {}
+        self.reader = _core.NodeReader(self.builder, _USUAL, self.rule_number, limits.nodes)
         self.encodings: list[tuple[Encoding, int]] = []
-        self.sent = 0
         self._encoding(UTF8)
 
     def compile(self, vocabulary: _core.TokenVocabulary) -> _core.Compiled:
@@ -122,65 +125,51 @@ class _Sender:
             raise
 
     def _send(self, rule: str, root: Node) -> int:
-        """The number of `root`, after its descendants have been sent (depth first, no recursion)."""
-        number, stack = self.by_object, [root]
-        try:
-            while stack:
-                node = stack[-1]
-                if id(node) not in number:
-                    waiting = [child for child in _children(node) if id(child) not in number]
-                    if waiting:
-                        stack += waiting
-                        continue
-                    self.sent += 1
-                    if self.sent > self.limits.nodes:
-                        raise LimitExceeded("nodes", self.sent, self.limits.nodes)
-                    number[id(node)] = self._add(node, rule)
-                stack.pop()
-        except (AttributeError, TypeError, ValueError) as error:  # the core's own checks of what it is given
-            raise _malformed(rule, stack[-1], error) from error
-        return number[id(root)]
+        """The number of `root`, after its descendants have been sent."""
+        self.rule = rule
+        return self.reader.read(root, self._other)
 
-    def _add(self, node: Node, rule: str) -> int:
-        """Hand over a node whose children have been sent; the commonest kinds first."""
-        build, number = self.builder, self.by_object
+    def _other(self, node: Node) -> int:
+        """The number of a node that the core does not read by itself."""
+        try:
+            return self._add(node)
+        except (AttributeError, TypeError, ValueError) as error:  # the core's own checks of what it is given
+            raise _malformed(self.rule, node, error) from error
+
+    def _add(self, node: Node) -> int:
+        """Hand over a node whose children have been sent."""
+        build = self.builder
+
+        def sent(child: Node) -> int:
+            return self.reader.read(child, self._other)
+
         match node:
             case Text(text):
                 return build.text(text)
-            case Seq(items):
-                return build.many("seq", [number[id(item)] for item in items])
-            case Alt(items):
-                return build.many("alt", [number[id(item)] for item in items])
             case Ref(name):
-                if name not in self.rule_number:
-                    raise SpecError(f"rule {rule!r} refers to {name!r}, which is not defined", hint=self._instead(name))
-                return build.ref(self.rule_number[name])
+                raise SpecError(
+                    f"rule {self.rule!r} refers to {name!r}, which is not defined", hint=self._instead(name)
+                )
             case Repeat(item, low, high):
-                return build.repeat(number[id(item)], *self._bounds(low, high))
+                return build.repeat(sent(item), *self._bounds(low, high))
+            case Length(item, low, high):
+                return build.length(sent(item), *self._bounds(low, high))
             case Chars(ranges):
                 return build.chars(_sorted_ranges(ranges))
             case Encoded(item, encoding):
-                return build.encoded(number[id(item)], self._encoding(encoding))
-            case And(items):
-                return build.many("and", [number[id(item)] for item in items])
-            case Not(item):
-                return build.negation(number[id(item)])
-            case Length(item, low, high):
-                return build.length(number[id(item)], *self._bounds(low, high))
+                return build.encoded(sent(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
             case Distinct(item, known):
-                return build.distinct(number[id(item)], list(known))
-            case Entry(item):
-                return build.entry(number[id(item)])
+                return build.distinct(sent(item), list(known))
             case Special(token):
                 return self._special(token)
             case Permutation(members, separator, low, high):
                 return build.permutation(
-                    [number[id(member.item)] for member in members],
+                    [sent(member.item) for member in members],
                     [member.required for member in members],
                     [member.repeatable for member in members],
-                    number[id(separator)],
+                    sent(separator),
                     *self._bounds(low, high),
                 )
         raise TypeError("not a node")
@@ -276,14 +265,3 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | bytes | int | float)
-
-
-def _children(node: Node) -> tuple[Node, ...]:
-    match node:
-        case Seq(items) | Alt(items) | And(items):
-            return items
-        case Not(item) | Repeat(item, _, _) | Length(item, _, _) | Encoded(item, _) | Distinct(item, _) | Entry(item):
-            return (item,)
-        case Permutation(members, separator, _, _):
-            return (*(member.item for member in members), separator)
-    return ()

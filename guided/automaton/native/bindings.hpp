@@ -1,4 +1,4 @@
-// The Python border, in two files: builder.cpp takes grammars in, module.cpp has the rest.
+// The Python border, in three files: builder.cpp and node_reader.cpp take grammars in, module.cpp has the rest.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,5 +8,6 @@
 namespace guided {
 
 void bind_builder(nanobind::module_& m);
+void bind_node_reader(nanobind::module_& m);
 
 }  // namespace guided

@@ -193,6 +193,7 @@ NB_MODULE(_core, m) {
       });
 
   bind_builder(m);
+  bind_node_reader(m);
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Compiled>>())
