@@ -82,21 +82,27 @@ class Builder {
   int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
   // edges: (from, low, high, to), in the order of states and symbols.
   int32_t automaton(const std::vector<bool>& accept, const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
+    if (accept.empty()) throw nb::value_error("an automaton has at least one state");
     auto dfa = std::make_shared<Dfa>();
     for (bool accepting : accept) dfa->add(accepting);
     IrNode n{Kind::Automaton, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
     int32_t last = 0;
     int64_t seen = -1;
+    std::vector<Edge> list;
     for (auto [from, low, high, to] : edges) {
-      if (from != last) seen = -1;
+      if (from != last) {
+        dfa->edges.set(last, list);
+        list.clear();
+        seen = -1;
+      }
       if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= seen || high < low ||
           high > kMaxCodePoint || (low <= 0xDFFF && high >= 0xD800))
         throw nb::value_error("edges must lead between states, sorted and disjoint, without surrogates");
-      dfa->edges[from].push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
+      list.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
       last = from;
       seen = high;
     }
-    if (accept.empty()) throw nb::value_error("an automaton has at least one state");
+    dfa->edges.set(last, list);
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }

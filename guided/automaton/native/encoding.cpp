@@ -4,6 +4,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "int_lists.hpp"
+#include "rules.hpp"
+
 namespace guided {
 
 namespace {
@@ -28,13 +31,14 @@ std::vector<Piece> clip(const std::vector<Piece>& pieces, int64_t from, int64_t 
 
 class Encoder {
  public:
-  Encoder(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter)
-      : dfa_(dfa), encodings_(encodings), live_(live), meter_(meter) {}
+  Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
+      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings) {}
 
   Dfa run() {
-    intern({0}, {});
+    const int32_t start = 0;
+    intern({&start, 1}, {});
     for (int32_t s = 0; s < out_.size(); ++s) {
-      expand(s);
+      if (set_of_[s] >= 0) expand(s);
       meter_.states(out_.size());
     }
     return std::move(out_);
@@ -53,8 +57,8 @@ class Encoder {
   };
 
   int32_t residual_of(const Form* form, int digit, std::vector<Piece> pieces) {
-    std::vector<int32_t> key;
-    key.reserve(pieces.size() * 3 + 3);
+    std::vector<int32_t>& key = key_;
+    key.clear();
     auto address = reinterpret_cast<uintptr_t>(form);
     key.push_back(static_cast<int32_t>(address));
     key.push_back(static_cast<int32_t>(address >> 32));
@@ -64,13 +68,13 @@ class Encoder {
       key.push_back(static_cast<int32_t>(p.hi));
       key.push_back(p.to);
     }
-    auto [it, fresh] = residual_ids_.try_emplace(std::move(key), static_cast<int32_t>(residuals_.size()));
+    const auto [number, fresh] = residual_ids_.intern(key);
     if (fresh) {
       residuals_.push_back({form, digit, std::move(pieces)});
       steps_.emplace_back();
       stepped_.push_back(0);
     }
-    return it->second;
+    return number;
   }
 
   // The byte moves of one residual.
@@ -83,7 +87,7 @@ class Encoder {
     bool last = digit + 1 == static_cast<int>(form->digits.size());
     int64_t rest = form->rest[digit];
     auto push = [&](int b, int32_t border, int32_t residual) {
-      if (!live_.has(static_cast<uint8_t>(b))) return;
+      if (!options_.live.has(static_cast<uint8_t>(b))) return;
       if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border && steps.back().residual == residual)
         steps.back().hi = b;
       else
@@ -124,14 +128,14 @@ class Encoder {
     auto it = first_.find(s);
     if (it != first_.end()) return it->second;
     std::vector<int32_t> out;
-    for (size_t e = 0; e < encodings_.size(); ++e) {
+    for (size_t e = 0; e < options_.encodings.size(); ++e) {
       Symbol base = static_cast<Symbol>(e) << kEncodingShift;
       std::vector<Piece> all;
       for (const Edge& edge : dfa_.edges[s])
         if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
           all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
       if (all.empty()) continue;
-      for (const Form& form : encodings_[e].forms) {
+      for (const Form& form : options_.encodings[e].forms) {
         std::vector<Piece> pieces;
         size_t i = 0;
         for (const Range& r : form.ranges) {
@@ -145,89 +149,174 @@ class Encoder {
     return first_[s] = std::move(out);
   }
 
-  int32_t intern(std::vector<int32_t> borders, std::vector<int32_t> residuals) {
-    std::sort(borders.begin(), borders.end());
-    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-    std::sort(residuals.begin(), residuals.end());
-    residuals.erase(std::unique(residuals.begin(), residuals.end()), residuals.end());
-    std::vector<int32_t> key = borders;
-    key.push_back(-1);
-    key.insert(key.end(), residuals.begin(), residuals.end());
-    auto [it, fresh] = ids_.try_emplace(std::move(key), out_.size());
+  // The state that stands for sorted borders and residuals.
+  int32_t intern(std::span<const int32_t> borders, std::span<const int32_t> residuals) {
+    key_.assign(borders.begin(), borders.end());
+    key_.push_back(-1);
+    key_.insert(key_.end(), residuals.begin(), residuals.end());
+    const auto [number, fresh] = sets_.intern(key_);
     if (fresh) {
-      bool accept = false;
-      for (int32_t b : borders) accept |= dfa_.accept[b] != 0;
-      out_.add(accept);
-      sets_.push_back({std::move(borders), std::move(residuals)});
+      const bool accept = std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; });
+      state_of_.push_back(out_.add(accept));
+      set_of_.push_back(number);
     }
-    return it->second;
+    return state_of_[number];
   }
 
   void expand(int32_t s) {
-    auto [borders, residuals] = sets_[s];
-    std::vector<Step> steps;
-    std::map<Symbol, std::vector<int32_t>> other;  // calls, tokens, effects -> border targets
-    for (int32_t b : borders) {
-      for (const Edge& e : dfa_.edges[b])
-        if (!is_text(e.lo))
-          for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
-      for (int32_t r : first_residuals(b)) {
+    const std::span<const int32_t> set = sets_[set_of_[s]];
+    const auto middle = std::ranges::find(set, -1);
+    const std::vector<int32_t> borders(set.begin(), middle), residuals(middle + 1, set.end());
+    std::vector<Edge>& list = list_;
+    list.clear();
+    if (!(use_spellings_ && residuals.empty() && borders.size() == 1 && spell(s, borders[0]))) {
+      std::vector<Step>& steps = pool_;
+      steps.clear();
+      for (int32_t b : borders)
+        for (int32_t r : first_residuals(b)) {
+          const auto& more = steps_of(r);
+          steps.insert(steps.end(), more.begin(), more.end());
+        }
+      for (int32_t r : residuals) {
         const auto& more = steps_of(r);
         steps.insert(steps.end(), more.begin(), more.end());
       }
+      add_steps(steps, list);
     }
-    for (int32_t r : residuals) {
-      const auto& more = steps_of(r);
-      steps.insert(steps.end(), more.begin(), more.end());
+    add_others(borders, list);
+    join_edges(list);
+    out_.edges.set(s, list);
+  }
+
+  // A border from which only one character leads on: its spelling is known from elsewhere, and copied.
+  bool spell(int32_t s, int32_t border) {
+    const Edge* only = nullptr;
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      if (only || e.lo != e.hi) return false;
+      only = &e;
     }
-    std::vector<Edge> list;
-    std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.lo < y.lo; });
+    if (!only) return false;
+    const Dfa& spelling = spelling_of(only->lo);
+    const int32_t first = out_.size();
+    auto state = [&](int32_t at) {
+      return at == 0 ? s : spelling.accept[at] ? intern({&only->to, 1}, {}) : first + at - 1;
+    };
+    // The states in between take the numbers from `first` on, and one stays unused for the end.
+    for (int32_t at = 1; at < spelling.size(); ++at) {
+      out_.add(false);
+      set_of_.push_back(-1);
+    }
+    std::vector<Edge> edges;
+    for (int32_t at = 0; at < spelling.size(); ++at) {
+      if (spelling.accept[at]) continue;
+      edges.clear();
+      for (const Edge& e : spelling.edges[at]) edges.push_back({e.lo, e.hi, state(e.to)});
+      meter_.work(static_cast<int64_t>(edges.size()));
+      if (at == 0)
+        list_ = edges;
+      else
+        out_.edges.set(first + at - 1, edges);
+    }
+    return true;
+  }
+
+  const Dfa& spelling_of(Symbol character) {
+    std::shared_ptr<const Dfa>& known = spellings_[character];
+    if (known) return *known;
+    Digest key = options_.digests[character >> kEncodingShift];
+    key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
+    if (options_.cache) known = options_.cache->find(key);
+    if (known) return *known;
+    Dfa one;
+    const Edge edge{character, character, one.add(false) + 1};
+    one.add(true);
+    one.edges.set(0, {&edge, 1});
+    known = std::make_shared<const Dfa>(minimise(Encoder(one, options_, meter_, false).run(), meter_));
+    if (options_.cache) options_.cache->insert(key, known);
+    return *known;
+  }
+
+  void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
+    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.lo < y.lo; });
     bool disjoint = true;
     for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
     if (disjoint) {
       for (const Step& x : steps) list.push_back(edge_to(x.lo, x.hi, &x, &x + 1));
-    } else {
-      std::vector<int> cuts;
-      for (const Step& x : steps) {
-        cuts.push_back(x.lo);
-        cuts.push_back(x.hi + 1);
-      }
-      std::sort(cuts.begin(), cuts.end());
-      cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-      for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-        std::vector<Step> here;
-        for (const Step& x : steps)
-          if (x.lo <= cuts[i] && cuts[i] <= x.hi) here.push_back(x);
-        if (!here.empty()) list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, here.data(), here.data() + here.size()));
-      }
+      return;
     }
-    for (auto& [symbol, targets] : other) list.push_back({symbol, symbol, intern(std::move(targets), {})});
-    join_edges(list);
-    out_.edges[s] = std::move(list);
+    std::vector<int> cuts;
+    for (const Step& x : steps) {
+      cuts.push_back(x.lo);
+      cuts.push_back(x.hi + 1);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<Step> here;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      here.clear();
+      for (const Step& x : steps)
+        if (x.lo <= cuts[i] && cuts[i] <= x.hi) here.push_back(x);
+      if (!here.empty()) list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, here.data(), here.data() + here.size()));
+    }
+  }
+
+  // Calls, tokens and effects lead to borders. They stand behind the bytes.
+  void add_others(const std::vector<int32_t>& borders, std::vector<Edge>& list) {
+    if (borders.size() == 1) {
+      for (const Edge& e : dfa_.edges[borders[0]])
+        if (!is_text(e.lo))
+          for (uint64_t x = e.lo; x <= e.hi; ++x) {
+            const int32_t to = intern({&e.to, 1}, {});
+            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), to});
+          }
+      return;
+    }
+    std::map<Symbol, std::vector<int32_t>> other;
+    for (int32_t b : borders)
+      for (const Edge& e : dfa_.edges[b])
+        if (!is_text(e.lo))
+          for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
+    for (auto& [symbol, targets] : other) {
+      std::sort(targets.begin(), targets.end());
+      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+      list.push_back({symbol, symbol, intern(targets, {})});
+    }
   }
 
   Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
-    std::vector<int32_t> borders, residuals;
+    std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
+    borders.clear();
+    residuals.clear();
     for (; from != to; ++from) {
       if (from->residual >= 0)
         residuals.push_back(from->residual);
       else
         borders.push_back(from->border);
     }
-    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(std::move(borders), std::move(residuals))};
+    for (std::vector<int32_t>* list : {&borders, &residuals}) {
+      if (list->size() < 2) continue;
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(borders, residuals)};
   }
 
   const Dfa& dfa_;
-  const std::vector<Encoding>& encodings_;
-  const ByteSet& live_;
+  const EncodeOptions& options_;
   Meter& meter_;
+  bool use_spellings_;
   Dfa out_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, residual_ids_;
-  std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>> sets_;
+  IntLists sets_, residual_ids_;
+  std::vector<int32_t> state_of_, set_of_;  // set -> state; state -> set, -1 inside of a spelling
   std::vector<Residual> residuals_;
   std::vector<std::vector<Step>> steps_;
   std::vector<uint8_t> stepped_;
   std::unordered_map<int32_t, std::vector<int32_t>> first_;
+  std::unordered_map<Symbol, std::shared_ptr<const Dfa>> spellings_;
+  std::vector<int32_t> key_, borders_, residual_set_;
+  std::vector<Step> pool_;
+  std::vector<Edge> list_;
 };
 
 // Sorted, with neighbours joined.
@@ -282,9 +371,10 @@ LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const ByteSet
 }
 
 Dfa LiveAlphabet::restricted(Dfa dfa) const {
-  for (auto& list : dfa.edges) {
-    std::vector<Edge> kept;
-    for (const Edge& e : list) {
+  std::vector<Edge> kept;
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    kept.clear();
+    for (const Edge& e : dfa.edges[s]) {
       if (!is_text(e.lo)) {
         kept.push_back(e);
         continue;
@@ -295,14 +385,16 @@ Dfa LiveAlphabet::restricted(Dfa dfa) const {
         if (lo <= hi) kept.push_back({lo, hi, e.to});
       }
     }
-    list = std::move(kept);
+    const std::span<const Edge> before = dfa.edges[s];
+    if (!std::ranges::equal(before, kept, [](const Edge& x, const Edge& y) { return x.lo == y.lo && x.hi == y.hi; }))
+      dfa.edges.set(s, kept);
   }
   return dfa;
 }
 
-Dfa encode(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter) {
+Dfa encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
   if (dfa.empty()) return {};
-  return Encoder(dfa, encodings, live, meter).run();
+  return Encoder(dfa, options, meter).run();
 }
 
 }  // namespace guided

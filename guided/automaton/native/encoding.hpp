@@ -8,6 +8,7 @@
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
 // Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
 // (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
+// A state from which a single character leads on, as in a literal, gets a copy of that character's spelling.
 // Cost: O(distinct residuals * bytes of a digit); a uniform range costs one residual per digit.
 #pragma once
 
@@ -41,6 +42,13 @@ class LiveAlphabet {
   std::vector<std::vector<Range>> live_;  // by encoding
 };
 
-Dfa encode(const Dfa& dfa, const std::vector<Encoding>& encodings, const ByteSet& live, Meter& meter);
+class RuleCache;
+struct EncodeOptions {
+  const std::vector<Encoding>& encodings;
+  const std::vector<Digest>& digests;  // of the encodings
+  const ByteSet& live;
+  RuleCache* cache;  // of spellings of single characters; may be null
+};
+Dfa encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

@@ -52,8 +52,8 @@ std::pair<std::vector<Digest>, std::vector<Digest>> digests(const std::vector<Lo
   size_t n = rules.size();
   std::vector<std::vector<int32_t>> graph(n);
   for (size_t r = 0; r < n; ++r)
-    for (const auto& list : rules[r].dfa.edges)
-      for (const Edge& e : list)
+    for (int32_t s = 0; s < rules[r].dfa.size(); ++s)
+      for (const Edge& e : rules[r].dfa.edges[s])
         if (is_call(e.lo)) graph[r].push_back(static_cast<int32_t>(e.lo - kCall));
   std::vector<int32_t> comp = components(graph);
   std::map<int32_t, std::vector<int32_t>> members;
@@ -122,6 +122,9 @@ static void count_scopes(Grammar& g) {
   }
 }
 
+// A position with more byte edges gets a row.
+constexpr int64_t kMostSpans = 4;
+
 std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
   if (lowered.rules[lowered.start].dfa.empty() && !lowered.nullable)
     throw EmptyLanguage("the specification allows no output at all");
@@ -137,6 +140,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
   int64_t states = 0;
   for (const LoweredRule& rule : lowered.rules) states += rule.dfa.size();
   meter.states(states);
+  g.positions.reserve(static_cast<size_t>(states));
   int32_t base = 0;
   for (size_t r = 0; r < g.rules.size(); ++r) {
     g.rules[r].base = g.rules[r].start = base;
@@ -169,8 +173,8 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     rule.digest = own[r];
     // Byte classes: bytes that no state of the rule tells apart.
     std::vector<uint8_t> cut(257, 0);
-    for (const auto& list : from.dfa.edges)
-      for (const Edge& e : list)
+    for (int32_t s = 0; s < from.dfa.size(); ++s)
+      for (const Edge& e : from.dfa.edges[s])
         if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
     rule.byte_class.resize(256);
     int32_t classes = 0;
@@ -182,19 +186,25 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     for (int32_t s = 0; s < from.dfa.size(); ++s) {
       Position p;
       p.rule = static_cast<int32_t>(r);
-      p.row = static_cast<int32_t>(g.next.size());
       p.accept = from.dfa.accept[s];
-      g.next.resize(g.next.size() + static_cast<size_t>(classes), -1);
+      const std::span<const Edge> edges = from.dfa.edges[s];
+      const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
+      if (of_bytes > kMostSpans) {
+        p.row = static_cast<int32_t>(g.next.size());
+        g.next.resize(g.next.size() + static_cast<size_t>(classes), -1);
+      }
+      p.byte_lo = static_cast<int32_t>(g.spans.size());
       p.call_lo = static_cast<int32_t>(g.calls.size());
       p.effect_lo = static_cast<int32_t>(g.effects.size());
       p.token_lo = static_cast<int32_t>(g.tokens.size());
-      for (const Edge& e : from.dfa.edges[s]) {
+      for (const Edge& e : edges) {
         int32_t to = rule.base + e.to;
         if (e.lo < 256) {
           for (Symbol b = e.lo; b <= e.hi; ++b) {
             p.bytes.add(static_cast<uint8_t>(b));
-            g.next[p.row + rule.byte_class[b]] = to;
+            if (p.row >= 0) g.next[p.row + rule.byte_class[b]] = to;
           }
+          if (p.row < 0) g.spans.push_back({static_cast<uint8_t>(e.lo), static_cast<uint8_t>(e.hi), to});
         } else if (is_call(e.lo)) {
           bool end = from.kind == RuleKind::Plain && from.dfa.accept[e.to] && from.dfa.edges[e.to].empty();
           g.calls.push_back({static_cast<int32_t>(e.lo - kCall), to, end});
@@ -204,6 +214,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
           g.effects.push_back({from.effects[e.lo - kEffect], to});
         }
       }
+      p.byte_hi = static_cast<int32_t>(g.spans.size());
       p.call_hi = static_cast<int32_t>(g.calls.size());
       p.effect_hi = static_cast<int32_t>(g.effects.size());
       p.token_hi = static_cast<int32_t>(g.tokens.size());

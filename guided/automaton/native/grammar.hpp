@@ -1,7 +1,7 @@
 // A compiled grammar: the rules' byte automata laid out for stepping. Immutable, shared between threads.
 //
-// Positions of all rules are numbered together. A position's byte edges are a row of its rule's table over byte
-// classes; calls, effects and tokens are short lists. Each rule has a digest of its content, calls included, so that
+// Positions of all rules are numbered together. A position's byte edges are a few spans, or where they are many a row of
+// its rule's table over byte classes; calls, effects and tokens are short lists. Each rule has a digest of its content, calls included, so that
 // token tables can be shared between all grammars of a vocabulary that contain the same rule.
 #pragma once
 
@@ -23,13 +23,18 @@ struct EffectEdge {
   Effect effect;
   int32_t to;
 };
+struct ByteSpan {
+  uint8_t lo, hi;  // inclusive
+  int32_t to;
+};
 struct TokenEdge {
   int32_t token, to;
 };
 
 struct Position {
   int32_t rule = 0;
-  int32_t row = 0;                // start of its row in Grammar::next
+  int32_t row = -1;               // start of its row in Grammar::next; -1: byte_lo..byte_hi in Grammar::spans
+  int32_t byte_lo = 0, byte_hi = 0;
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
   bool accept = false;            // the rule may end here
   bool active = false;            // has byte or token edges: worth keeping in a configuration
@@ -57,6 +62,7 @@ struct Grammar {
   std::vector<Rule> rules;
   std::vector<Position> positions;
   std::vector<int32_t> next;  // row + byte class -> position or -1
+  std::vector<ByteSpan> spans;
   std::vector<CallEdge> calls;
   std::vector<EffectEdge> effects;
   std::vector<TokenEdge> tokens;
@@ -71,7 +77,10 @@ struct Grammar {
 
   int32_t step(int32_t pos, uint8_t byte) const {
     const Position& p = positions[pos];
-    return next[p.row + rules[p.rule].byte_class[byte]];
+    if (p.row >= 0) return next[p.row + rules[p.rule].byte_class[byte]];
+    for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
+      if (spans[i].lo <= byte && byte <= spans[i].hi) return spans[i].to;
+    return -1;
   }
 };
 

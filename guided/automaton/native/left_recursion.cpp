@@ -25,8 +25,8 @@ Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<in
   std::vector<int32_t> end(rules.size(), -1), base(rules.size(), -1);
   for (int32_t x : members) end[x] = nfa.add();
   for (int32_t x : members) {
-    base[x] = static_cast<int32_t>(nfa.edges.size());
-    for (int32_t s = 0; s < rules[x].dfa.size(); ++s) nfa.add();
+    base[x] = nfa.states;
+    nfa.states += rules[x].dfa.size();
   }
   for (int32_t x : members) {
     const Dfa& dfa = rules[x].dfa;

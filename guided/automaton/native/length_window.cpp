@@ -14,9 +14,7 @@ struct Interval {
 };
 
 std::vector<int64_t> shortest_rests(const Dfa& dfa) {
-  std::vector<std::vector<int32_t>> before(dfa.size());
-  for (int32_t s = 0; s < dfa.size(); ++s)
-    for (const Edge& e : dfa.edges[s]) before[e.to].push_back(s);
+  const Predecessors before(dfa);
   std::vector<int64_t> a(dfa.size(), -1);
   std::vector<int32_t> queue;
   for (int32_t s = 0; s < dfa.size(); ++s)
@@ -37,12 +35,9 @@ std::vector<int64_t> shortest_rests(const Dfa& dfa) {
 std::vector<int64_t> longest_rests(const Dfa& dfa) {
   int32_t n = dfa.size();
   std::vector<int32_t> left(n, 0);
-  std::vector<std::vector<int32_t>> before(n);
+  const Predecessors before(dfa);
   for (int32_t s = 0; s < n; ++s)
-    for (const Edge& e : dfa.edges[s]) {
-      before[e.to].push_back(s);
-      ++left[s];
-    }
+    for (int32_t p : before[s]) ++left[p];
   std::vector<int64_t> b(n, kInfinite);
   std::vector<int32_t> queue;
   for (int32_t s = 0; s < n; ++s)
@@ -106,9 +101,9 @@ Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
     for (const Edge& e : dfa.edges[s]) edges.push_back({e.lo, e.hi, intern(e.to, next)});
     meter.work(static_cast<int64_t>(edges.size()) + 1);
     meter.states(out.size());
-    out.edges[i] = std::move(edges);
+    out.edges.set(i, edges);
   }
-  return trim(out);
+  return trim(std::move(out));
 }
 
 Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
@@ -136,11 +131,11 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
     std::vector<Edge> guarded;
     for (auto& [effect, edges] : by_effect) {
       int32_t inside = out.dfa.add(false);
-      out.dfa.edges[inside] = std::move(edges);
+      out.dfa.edges.set(inside, edges);
       Symbol symbol = kEffect + static_cast<Symbol>(effect);
       guarded.push_back({symbol, symbol, inside});
     }
-    out.dfa.edges[s] = std::move(guarded);
+    out.dfa.edges.set(s, guarded);
   }
   return out;
 }

@@ -54,8 +54,8 @@ class Lowerer {
   };
 
   static bool has_calls(const Dfa& dfa) {
-    for (const auto& list : dfa.edges)
-      if (std::any_of(list.begin(), list.end(), [](const Edge& e) { return is_call(e.lo); })) return true;
+    for (int32_t s = 0; s < dfa.size(); ++s)
+      if (std::ranges::any_of(dfa.edges[s], [](const Edge& e) { return is_call(e.lo); })) return true;
     return false;
   }
 
@@ -110,7 +110,7 @@ class Lowerer {
       if (n.items.empty()) return complement({}, meter_);
       Dfa out = regular(n.items[0], depth + 1);
       for (size_t i = 1; i < n.items.size(); ++i) out = intersect(out, regular(n.items[i], depth + 1), meter_);
-      return minimise(out, meter_);
+      return minimise(std::move(out), meter_);
     }
     if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
     if (n.kind == Kind::Length) {
@@ -139,7 +139,7 @@ class Lowerer {
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
     if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
     meter_.work(1);
-    meter_.states(nfa.size / 8);
+    meter_.states(nfa.size() / 8);
     const IrNode& n = ir_.nodes[id];
     if (Nullability::contradicts(n)) return;
     Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
@@ -341,10 +341,11 @@ class Lowerer {
         out.dfa = intersect(out.dfa, other.dfa, meter_);
         out.within(other.min, other.max);
       }
-      out.dfa = minimise(out.dfa, meter_);
+      out.dfa = minimise(std::move(out.dfa), meter_);
     } else if (n.kind == Kind::Repeat && ir_.nodes[n.items[0]].kind == Kind::Chars) {
-      out.dfa.add(true);
-      for (const Range& r : ir_.nodes[n.items[0]].ranges) out.dfa.edges[0].push_back({r.lo, r.hi, 0});
+      std::vector<Edge> loops;
+      for (const Range& r : ir_.nodes[n.items[0]].ranges) loops.push_back({r.lo, r.hi, 0});
+      out.dfa.edges.set(out.dfa.add(true), loops);
       out.within(n.min, n.max);
     } else {
       out.dfa = regular(id, depth);
@@ -375,7 +376,7 @@ class Lowerer {
         rule.min = std::max<int64_t>(language.min, 1);
         rule.max = language.max;
         rule.effects = std::move(window.effects);
-        rule.dfa = minimise(window.dfa, meter_);
+        rule.dfa = minimise(std::move(window.dfa), meter_);
         it->second = synthetic(std::move(rule));
       }
       Symbol call = kCall + static_cast<Symbol>(it->second);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "int_lists.hpp"
 #include "symbolic_automaton.hpp"
 
 namespace guided {
@@ -29,10 +30,7 @@ void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::
 class Refinement {
  public:
   Refinement(const Dfa& dfa, Meter& meter)
-      : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(n_), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
-    for (int32_t s = 0; s < n_; ++s)
-      for (const Edge& e : dfa.edges[s])
-        if (before_[e.to].empty() || before_[e.to].back() != s) before_[e.to].push_back(s);
+      : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(dfa), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
     settle_finite();
     int32_t rest = classes();
     members_.emplace_back();
@@ -75,18 +73,18 @@ class Refinement {
       for (int32_t p : before_[s]) ++waiting[p];
     for (int32_t s = 0; s < n_; ++s)
       if (!waiting[s]) ready.push_back(s);
-    std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> known;
+    IntLists known;
     while (!ready.empty()) {
       int32_t s = ready.back();
       ready.pop_back();
       signature(dfa_, s, cls_, key);
       meter_.work(static_cast<int64_t>(key.size()));
-      auto [at, fresh] = known.try_emplace(key, classes());
-      if (fresh) members_.emplace_back();
-      cls_[s] = at->second;
+      const auto [number, fresh] = known.intern(key);
+      cls_[s] = number;
       for (int32_t p : before_[s])
         if (!--waiting[p]) ready.push_back(p);
     }
+    members_.resize(static_cast<size_t>(known.size()));
     dirty_.resize(members_.size());
   }
 
@@ -159,7 +157,7 @@ class Refinement {
   const Dfa& dfa_;
   Meter& meter_;
   int32_t n_;
-  std::vector<std::vector<int32_t>> before_;
+  Predecessors before_;
   std::vector<int32_t> cls_, where_;
   std::vector<std::vector<int32_t>> members_, dirty_;
   std::vector<int32_t> pending_;
@@ -168,8 +166,8 @@ class Refinement {
 
 }  // namespace
 
-Dfa minimise(const Dfa& input, Meter& meter) {
-  Dfa dfa = trim(input);
+Dfa minimise(Dfa input, Meter& meter) {
+  Dfa dfa = trim(std::move(input));
   if (dfa.size() <= 1) return dfa;
   Refinement refinement(dfa, meter);
   const std::vector<int32_t>& cls = refinement.run();
@@ -185,11 +183,12 @@ Dfa minimise(const Dfa& input, Meter& meter) {
         number[cls[e.to]] = static_cast<int32_t>(order.size());
         order.push_back(e.to);
       }
+  std::vector<Edge> list;
   for (int32_t s : order) {
-    out.add(dfa.accept[s]);
-    auto& list = out.edges.back();
+    list.clear();
     for (const Edge& e : dfa.edges[s]) list.push_back({e.lo, e.hi, number[cls[e.to]]});
     join_edges(list);
+    out.edges.set(out.add(dfa.accept[s]), list);
   }
   return out;
 }

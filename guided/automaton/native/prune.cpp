@@ -11,43 +11,66 @@ namespace guided {
 
 namespace {
 
-// Whether a permutation can go on after a member: its separator can be written.
-bool goes_on(const LoweredRule& rule, const Dfa& dfa) {
-  for (const auto& list : dfa.edges)
-    for (const Edge& e : list)
-      if (is_effect(e.lo) && rule.effects[e.lo - kEffect].op == Effect::More) return true;
-  return false;
+template <class Visit>
+void each_effect(const LoweredRule& rule, const Dfa& dfa, Visit&& visit) {
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (const Edge& e : dfa.edges[s])
+      if (is_effect(e.lo)) visit(rule.effects[e.lo - kEffect]);
 }
 
-// The automaton without calls of unproductive rules, trimmed; empty where the rule generates nothing.
-Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
-  Dfa out = rule.dfa;
-  for (auto& list : out.edges)
-    std::erase_if(list, [&](const Edge& e) { return is_call(e.lo) && !productive[e.lo - kCall]; });
-  out = trim(out);
-  if (out.empty() || rule.kind == RuleKind::Plain) return out;
-  if (rule.kind == RuleKind::Counter) {
-    if (rule.min > 0 && out.edges[0].empty()) return {};
-    return out;
-  }
+// Whether a permutation can go on after a member: its separator can be written.
+bool goes_on(const LoweredRule& rule, const Dfa& dfa) {
+  bool more = false;
+  each_effect(rule, dfa, [&](const Effect& e) { more |= e.op == Effect::More; });
+  return more;
+}
+
+// The members of a permutation that can be written.
+std::vector<uint8_t> members(const LoweredRule& rule, const Dfa& dfa) {
   std::vector<uint8_t> there(rule.required.size(), 0);
-  for (const auto& list : out.edges)
-    for (const Edge& e : list)
-      if (is_effect(e.lo) && rule.effects[e.lo - kEffect].op == Effect::Put)
-        there[static_cast<size_t>(rule.effects[e.lo - kEffect].a)] = 1;
+  each_effect(rule, dfa, [&](const Effect& e) {
+    if (e.op == Effect::Put) there[static_cast<size_t>(e.a)] = 1;
+  });
+  return there;
+}
+
+// Whether the rule generates something, `dfa` being what is left of its automaton.
+bool generates(const LoweredRule& rule, const Dfa& dfa) {
+  if (dfa.empty() || rule.kind == RuleKind::Plain) return !dfa.empty();
+  if (rule.kind == RuleKind::Counter) return rule.min <= 0 || !dfa.edges[0].empty();
+  const std::vector<uint8_t> there = members(rule, dfa);
   int64_t available = 0, needed = 0;
   bool unbounded = false;
   for (size_t i = 0; i < there.size(); ++i) {
     if (rule.required[i]) {
-      if (!there[i]) return {};
+      if (!there[i]) return false;
       ++needed;
     }
     available += there[i];
     unbounded |= there[i] && rule.repeatable[i];
   }
-  if (!goes_on(rule, out) && std::max(needed, rule.min) > 1) return {};
-  if ((rule.max >= 0 && needed > rule.max) || (!unbounded && available < rule.min)) return {};
-  return out;
+  if (!goes_on(rule, dfa) && std::max(needed, rule.min) > 1) return false;
+  return (rule.max < 0 || needed <= rule.max) && (unbounded || available >= rule.min);
+}
+
+bool calls_unproductive(const Dfa& dfa, const std::vector<uint8_t>& productive) {
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (const Edge& e : dfa.edges[s])
+      if (is_call(e.lo) && !productive[e.lo - kCall]) return true;
+  return false;
+}
+
+// The automaton without calls of unproductive rules, trimmed.
+Dfa productive_part(Dfa dfa, const std::vector<uint8_t>& productive) {
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    dfa.edges.erase_if(s, [&](const Edge& e) { return is_call(e.lo) && !productive[e.lo - kCall]; });
+  return trim(std::move(dfa));
+}
+
+// Rules' automata are trimmed: only calls that are dropped can change them.
+bool is_productive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  if (!calls_unproductive(rule.dfa, productive)) return generates(rule, rule.dfa);
+  return generates(rule, productive_part(rule.dfa, productive));
 }
 
 }  // namespace
@@ -57,8 +80,8 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
   std::vector<uint8_t> productive(n, 0);
   std::vector<std::vector<int32_t>> callers(n);
   for (size_t r = 0; r < n; ++r)
-    for (const auto& list : rules[r].dfa.edges)
-      for (const Edge& e : list)
+    for (int32_t s = 0; s < rules[r].dfa.size(); ++s)
+      for (const Edge& e : rules[r].dfa.edges[s])
         if (is_call(e.lo)) callers[e.lo - kCall].push_back(static_cast<int32_t>(r));
   std::deque<int32_t> work;  // first come, first served: callees settle before their caller is looked at again
   for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
@@ -69,7 +92,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     queued[r] = 0;
     if (productive[r]) continue;
     meter.work(rules[r].dfa.size());
-    if (productive_part(rules[r], productive).empty()) continue;
+    if (!is_productive(rules[r], productive)) continue;
     productive[r] = 1;
     for (int32_t c : callers[r])
       if (!productive[c] && !queued[c]) {
@@ -79,15 +102,14 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
   }
   for (size_t r = 0; r < n; ++r) {
     LoweredRule& rule = rules[r];
-    rule.dfa = productive[r] ? productive_part(rule, productive) : Dfa{};
+    if (!productive[r])
+      rule.dfa = Dfa{};
+    else if (calls_unproductive(rule.dfa, productive))
+      rule.dfa = productive_part(std::move(rule.dfa), productive);
     if (rule.kind != RuleKind::Set || rule.dfa.empty()) continue;
     if (!goes_on(rule, rule.dfa)) rule.max = 1;
     // Members that can't be written no longer count as available.
-    std::vector<uint8_t> there(rule.required.size(), 0);
-    for (const auto& list : rule.dfa.edges)
-      for (const Edge& e : list)
-        if (is_effect(e.lo) && rule.effects[e.lo - kEffect].op == Effect::Put)
-          there[static_cast<size_t>(rule.effects[e.lo - kEffect].a)] = 1;
+    const std::vector<uint8_t> there = members(rule, rule.dfa);
     for (size_t i = 0; i < there.size(); ++i)
       if (!there[i]) rule.repeatable[i] = kAbsent;
   }

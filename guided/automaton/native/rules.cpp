@@ -12,8 +12,8 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
   std::vector<std::vector<int32_t>> calls(rules.size());
   std::vector<int32_t> members(rules.size(), 0);
   for (size_t r = 0; r < rules.size(); ++r)
-    for (const auto& list : rules[r].dfa.edges)
-      for (const Edge& e : list)
+    for (int32_t s = 0; s < rules[r].dfa.size(); ++s)
+      for (const Edge& e : rules[r].dfa.edges[s])
         if (is_call(e.lo)) {
           calls[r].push_back(static_cast<int32_t>(e.lo - kCall));
           if (calls[r].back() == static_cast<int32_t>(r)) return true;
@@ -49,7 +49,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
   for (LoweredRule& rule : out.rules) {
     if (rule.dfa.empty() || rule.encoded) continue;
-    rule.dfa = minimise(encode(rule.dfa, ir.encodings, options.live, meter), meter);
+    rule.dfa = minimise(encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, options.cache}, meter), meter);
     if (rule.keep) options.cache->insert(rule.key, std::make_shared<const Dfa>(rule.dfa));
   }
   return out;

@@ -10,6 +10,8 @@
 // intersect     product, reachable part only;   complement: relative to all code points of encoding 0
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "common.hpp"
@@ -21,13 +23,45 @@ struct Edge {
   int32_t to;
 };
 
+// Lists of edges by state, in one store: nothing is allocated for a state by itself.
+class EdgeLists {
+ public:
+  std::span<const Edge> operator[](int32_t s) const { return {store_.data() + lists_[s].from, lists_[s].count}; }
+  std::span<Edge> operator[](int32_t s) { return {store_.data() + lists_[s].from, lists_[s].count}; }
+  int32_t size() const { return static_cast<int32_t>(lists_.size()); }
+  bool empty() const { return lists_.empty(); }
+  void add() { lists_.push_back({0, 0}); }
+  void reserve(size_t states, size_t edges) {
+    lists_.reserve(states);
+    store_.reserve(edges);
+  }
+  // `list` may not lie in this store.
+  void set(int32_t s, std::span<const Edge> list) {
+    lists_[s] = {static_cast<uint32_t>(store_.size()), static_cast<uint32_t>(list.size())};
+    store_.insert(store_.end(), list.begin(), list.end());
+  }
+  template <class Drop>
+  void erase_if(int32_t s, Drop&& drop) {
+    const std::span<Edge> list = (*this)[s];
+    lists_[s].count = static_cast<uint32_t>(std::remove_if(list.begin(), list.end(), drop) - list.begin());
+  }
+  size_t edges() const { return store_.size(); }
+
+ private:
+  struct List {
+    uint32_t from, count;
+  };
+  std::vector<Edge> store_;
+  std::vector<List> lists_;
+};
+
 // Deterministic: the edges of a state are sorted and disjoint; missing symbols lead nowhere. State 0 is the start.
 struct Dfa {
-  std::vector<std::vector<Edge>> edges;
+  EdgeLists edges;
   std::vector<uint8_t> accept;
-  int32_t size() const { return static_cast<int32_t>(edges.size()); }
+  int32_t size() const { return edges.size(); }
   int32_t add(bool accepting = false) {
-    edges.emplace_back();
+    edges.add();
     accept.push_back(accepting);
     return size() - 1;
   }
@@ -36,40 +70,47 @@ struct Dfa {
   bool empty() const { return edges.empty(); }
 };
 
-// Nondeterministic, with empty moves; `start` and one `final` state.
+// Nondeterministic, with empty moves; `start` and one `final` state. A list of edges, in any order.
 struct Nfa {
-  std::vector<std::vector<Edge>> edges;
-  std::vector<std::vector<int32_t>> moves;
-  int32_t start = 0, final = 0;
-  int64_t size = 0;  // states, edges and moves
-  int32_t add() {
-    ++size;
-    edges.emplace_back();
-    moves.emplace_back();
-    return static_cast<int32_t>(edges.size()) - 1;
-  }
-  void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) {
-    ++size;
-    edges[from].push_back({lo, hi, to});
-  }
-  void move(int32_t from, int32_t to) {
-    ++size;
-    moves[from].push_back(to);
-  }
+  struct From {
+    int32_t from;
+    Edge edge;
+  };
+  struct Move {
+    int32_t from, to;
+  };
+  std::vector<From> edges;
+  std::vector<Move> moves;
+  int32_t states = 0, start = 0, final = 0;
+  int64_t size() const { return states + static_cast<int64_t>(edges.size() + moves.size()); }
+  int32_t add() { return states++; }
+  void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) { edges.push_back({from, {lo, hi, to}}); }
+  void move(int32_t from, int32_t to) { moves.push_back({from, to}); }
   // A copy of `dfa` between two states of this automaton.
   void splice(const Dfa& dfa, int32_t from, int32_t to);
 };
 
 Dfa determinise(const Nfa& nfa, Meter& meter);
-Dfa minimise(const Dfa& dfa, Meter& meter);
+Dfa minimise(Dfa dfa, Meter& meter);
 Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
 // Drops states from which no accepting state is reached, and those that cannot be reached. Empty if nothing is left.
-Dfa trim(const Dfa& dfa);
+Dfa trim(Dfa dfa);
 // An automaton over characters of encoding 0, over those of another one.
 Dfa relabelled(Dfa dfa, int32_t encoding);
 // The same language without the empty string.
-Dfa without_empty(const Dfa& dfa);
+Dfa without_empty(Dfa dfa);
+// The states that have an edge to each state, each once.
+class Predecessors {
+ public:
+  explicit Predecessors(const Dfa& dfa);
+  std::span<const int32_t> operator[](int32_t s) const {
+    return {list_.data() + from_[s], static_cast<size_t>(from_[s + 1] - from_[s])};
+  }
+
+ private:
+  std::vector<int32_t> from_, list_;
+};
 // Merges neighbouring edges with equal targets; expects sorted edges.
 void join_edges(std::vector<Edge>& edges);
 

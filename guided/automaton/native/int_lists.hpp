@@ -1,0 +1,61 @@
+// Lists of 32-bit integers, each kept once and numbered in the order of coming: the interning table of the compiler.
+//
+// One store for all lists and one table of open addressing: nothing is allocated for a list by itself.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common.hpp"
+
+namespace guided {
+
+class IntLists {
+ public:
+  struct Found {
+    int32_t number;
+    bool fresh;
+  };
+  Found intern(std::span<const int32_t> list) {
+    if (static_cast<size_t>(size()) * 2 >= slots_.size()) grow();
+    const uint32_t hash = hash_of(list);
+    size_t at = hash & (slots_.size() - 1);
+    for (; slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1)) {
+      const int32_t number = slots_[at];
+      if (hashes_[number] == hash && std::ranges::equal((*this)[number], list)) return {number, false};
+    }
+    slots_[at] = size();
+    hashes_.push_back(hash);
+    store_.insert(store_.end(), list.begin(), list.end());
+    ends_.push_back(store_.size());
+    return {size() - 1, true};
+  }
+  // Valid until the next list comes.
+  std::span<const int32_t> operator[](int32_t number) const {
+    const size_t from = number ? ends_[number - 1] : 0;
+    return {store_.data() + from, ends_[number] - from};
+  }
+  int32_t size() const { return static_cast<int32_t>(ends_.size()); }
+
+ private:
+  static uint32_t hash_of(std::span<const int32_t> list) {
+    uint64_t h = list.size();
+    for (int32_t x : list) h = combine(h, static_cast<uint32_t>(x));
+    return static_cast<uint32_t>(h ^ h >> 32);
+  }
+  void grow() {
+    slots_.assign(std::max<size_t>(64, slots_.size() * 2), -1);
+    for (int32_t number = 0; number < size(); ++number) {
+      size_t at = hashes_[number] & (slots_.size() - 1);
+      while (slots_[at] >= 0) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = number;
+    }
+  }
+  std::vector<int32_t> store_, slots_;
+  std::vector<size_t> ends_;
+  std::vector<uint32_t> hashes_;
+};
+
+}  // namespace guided
