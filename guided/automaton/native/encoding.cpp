@@ -34,6 +34,7 @@ class Encoder {
   Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
       : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings) {}
 
+  // Borders are told apart by the characters that they read: of a minimal automaton they are not merged with each other.
   Dfa run() {
     const int32_t start = 0;
     intern({&start, 1}, {});
@@ -41,7 +42,9 @@ class Encoder {
       if (set_of_[s] >= 0) expand(s);
       meter_.states(out_.size());
     }
-    return std::move(out_);
+    std::vector<uint8_t> apart;
+    for (int32_t set : set_of_) apart.push_back(set >= 0 && sets_[set].size() == 2 && sets_[set][1] == -1);
+    return minimise(std::move(out_), meter_, std::move(apart));
   }
 
  private:
@@ -232,7 +235,7 @@ class Encoder {
     const Edge edge{character, character, one.add(false) + 1};
     one.add(true);
     one.edges.set(0, {&edge, 1});
-    known = std::make_shared<const Dfa>(minimise(Encoder(one, options_, meter_, false).run(), meter_));
+    known = std::make_shared<const Dfa>(Encoder(one, options_, meter_, false).run());
     if (options_.cache) options_.cache->insert(key, known);
     return *known;
   }

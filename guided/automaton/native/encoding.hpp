@@ -49,6 +49,7 @@ struct EncodeOptions {
   const ByteSet& live;
   RuleCache* cache;  // of spellings of single characters; may be null
 };
+// The result is minimal where `dfa` is.
 Dfa encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

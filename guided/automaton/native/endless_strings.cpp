@@ -9,16 +9,15 @@ namespace guided {
 void EndlessStrings::find(const Rule& rule) {
   const auto quote = rule.byte_class['"'];
   const bool alone = std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) == 1;
-  const int32_t classes = *std::max_element(rule.byte_class.begin(), rule.byte_class.end()) + 1;
   const auto size = static_cast<size_t>(rule.size);
-  std::vector<uint8_t> byte_of(static_cast<size_t>(classes));
+  std::vector<uint8_t> byte_of(static_cast<size_t>(rule.classes));
   for (int b = 0; b < 256; ++b) byte_of[rule.byte_class[b]] = static_cast<uint8_t>(b);
   std::vector<std::vector<int32_t>> next(size);
   std::vector<uint8_t> ends(size, !alone), cycles(size, 0);
   for (size_t s = 0; s < size; ++s) {
     const Position& p = grammar_.positions[static_cast<size_t>(rule.base) + s];
     ends[s] |= p.accept || p.call_lo < p.call_hi || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi;
-    for (int32_t c = 0; c < classes; ++c) {
+    for (int32_t c = 0; c < rule.classes; ++c) {
       const int32_t to = c == quote ? -1 : grammar_.step(rule.base + static_cast<int32_t>(s), byte_of[c]);
       if (to < 0) continue;
       next[s].push_back(to - rule.base);

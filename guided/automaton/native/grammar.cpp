@@ -111,8 +111,7 @@ static void count_scopes(Grammar& g) {
     const int32_t at = work.back();
     work.pop_back();
     const Position p = g.positions[at];
-    for (int32_t b = 0; b < 256; ++b)
-      if (p.bytes.has(static_cast<uint8_t>(b))) lead(g.step(at, static_cast<uint8_t>(b)), p.scopes);
+    g.each_next(p, [&](int32_t to) { lead(to, p.scopes); });
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after, p.scopes);
     for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to, p.scopes);
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
@@ -182,7 +181,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
       if (b > 0 && cut[b]) ++classes;
       rule.byte_class[b] = static_cast<uint8_t>(classes);
     }
-    ++classes;
+    rule.classes = ++classes;
     for (int32_t s = 0; s < from.dfa.size(); ++s) {
       Position p;
       p.rule = static_cast<int32_t>(r);

@@ -55,6 +55,7 @@ struct Rule {
   bool keeps = false;   // entries end in it
   bool unbounded = false;                          // some member may be written any number of times
   std::vector<uint8_t> byte_class;  // 256
+  int32_t classes = 0;
   Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`
 };
 
@@ -75,6 +76,13 @@ struct Grammar {
   bool single = false;  // one plain rule without calls: every state is one position
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty where not known (token_graph.hpp)
 
+  // Calls visit(position) for what bytes lead to; some more than once.
+  template <class Visit>
+  void each_next(const Position& p, Visit&& visit) const {
+    for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);
+    for (int32_t c = 0; p.row >= 0 && c < rules[p.rule].classes; ++c)
+      if (next[p.row + c] >= 0) visit(next[p.row + c]);
+  }
   int32_t step(int32_t pos, uint8_t byte) const {
     const Position& p = positions[pos];
     if (p.row >= 0) return next[p.row + rules[p.rule].byte_class[byte]];

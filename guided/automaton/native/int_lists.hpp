@@ -38,15 +38,25 @@ class IntLists {
     return {store_.data() + from, ends_[number] - from};
   }
   int32_t size() const { return static_cast<int32_t>(ends_.size()); }
+  void clear() {
+    if (slots_.size() > kFirst)
+      slots_.assign(kFirst, -1);
+    else
+      std::ranges::fill(slots_, -1);
+    store_.clear();
+    ends_.clear();
+    hashes_.clear();
+  }
 
  private:
+  static constexpr size_t kFirst = 64;
   static uint32_t hash_of(std::span<const int32_t> list) {
     uint64_t h = list.size();
     for (int32_t x : list) h = combine(h, static_cast<uint32_t>(x));
     return static_cast<uint32_t>(h ^ h >> 32);
   }
   void grow() {
-    slots_.assign(std::max<size_t>(64, slots_.size() * 2), -1);
+    slots_.assign(std::max(kFirst, slots_.size() * 2), -1);
     for (int32_t number = 0; number < size(); ++number) {
       size_t at = hashes_[number] & (slots_.size() - 1);
       while (slots_[at] >= 0) at = (at + 1) & (slots_.size() - 1);

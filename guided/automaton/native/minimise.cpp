@@ -1,6 +1,5 @@
 // Minimisation by partition refinement (see the head of symbolic_automaton.hpp).
 #include <algorithm>
-#include <unordered_map>
 
 #include "int_lists.hpp"
 #include "symbolic_automaton.hpp"
@@ -29,9 +28,9 @@ void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::
 // Partition refinement of the states of one automaton (see the head of symbolic_automaton.hpp).
 class Refinement {
  public:
-  Refinement(const Dfa& dfa, Meter& meter)
+  Refinement(const Dfa& dfa, const std::vector<uint8_t>& apart, Meter& meter)
       : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(dfa), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
-    settle_finite();
+    settle_finite(apart);
     int32_t rest = classes();
     members_.emplace_back();
     dirty_.emplace_back();
@@ -67,13 +66,25 @@ class Refinement {
  private:
   // States from which no cycle is reached: from the last ones backwards, equal behaviour is an equal class at once
   // (Revuz 1992). They write finitely many texts, all others infinitely many, so none of them is met again.
-  void settle_finite() {
+  void settle_finite(const std::vector<uint8_t>& apart) {
     std::vector<int32_t> waiting(n_, 0), ready, key;
-    for (int32_t s = 0; s < n_; ++s)
-      for (int32_t p : before_[s]) ++waiting[p];
-    for (int32_t s = 0; s < n_; ++s)
-      if (!waiting[s]) ready.push_back(s);
     IntLists known;
+    if (apart.empty()) {
+      for (int32_t s = 0; s < n_; ++s)
+        for (int32_t p : before_[s]) ++waiting[p];
+    } else {  // what leads to states that are known apart waits for nothing
+      for (int32_t s = 0; s < n_; ++s) {
+        if (apart[s]) {
+          const int32_t alone[] = {-1, s};
+          cls_[s] = known.intern(alone).number;
+          waiting[s] = -1;
+        } else {
+          for (int32_t p : before_[s]) ++waiting[p];
+        }
+      }
+    }
+    for (int32_t s = 0; s < n_; ++s)
+      if (!waiting[s] && cls_[s] < 0) ready.push_back(s);
     while (!ready.empty()) {
       int32_t s = ready.back();
       ready.pop_back();
@@ -82,7 +93,7 @@ class Refinement {
       const auto [number, fresh] = known.intern(key);
       cls_[s] = number;
       for (int32_t p : before_[s])
-        if (!--waiting[p]) ready.push_back(p);
+        if (!--waiting[p] && cls_[p] < 0) ready.push_back(p);
     }
     members_.resize(static_cast<size_t>(known.size()));
     dirty_.resize(members_.size());
@@ -96,36 +107,37 @@ class Refinement {
   }
 
   void split(int32_t c, const std::vector<int32_t>& look) {
-    std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> parts;
-    std::vector<int32_t> key;
+    keys_.clear();
+    auto part_of = [&](int32_t s) {
+      signature(dfa_, s, cls_, key_);
+      meter_.work(static_cast<int64_t>(key_.size()));
+      const auto [part, fresh] = keys_.intern(key_);
+      if (static_cast<size_t>(part) >= parts_.size()) parts_.emplace_back();
+      if (fresh) parts_[part].clear();
+      return part;
+    };
     for (size_t i = 0; i < look.size(); ++i) {
       place(c, look[i], static_cast<int32_t>(i));
-      signature(dfa_, look[i], cls_, key);
-      meter_.work(static_cast<int64_t>(key.size()));
-      parts[key].push_back(look[i]);
+      parts_[part_of(look[i])].push_back(look[i]);
     }
     // The members that were not looked at behave alike; one of them speaks for all.
-    size_t rest = members_[c].size() - look.size();
-    std::vector<int32_t>* rest_part = nullptr;
-    if (rest) {
-      signature(dfa_, members_[c][look.size()], cls_, key);
-      rest_part = &parts[key];
-    }
-    if (parts.size() == 1) return;
-    const std::vector<int32_t>* winner = nullptr;  // the largest part keeps the label
+    const size_t rest = members_[c].size() - look.size();
+    const int32_t rest_part = rest ? part_of(members_[c][look.size()]) : -1;
+    if (keys_.size() == 1) return;
+    int32_t winner = 0;  // the largest part keeps the label
     size_t largest = 0;
-    for (auto& [k, part] : parts) {
-      size_t size = part.size() + (&part == rest_part ? rest : 0);
+    for (int32_t k = 0; k < keys_.size(); ++k) {
+      const size_t size = parts_[k].size() + (k == rest_part ? rest : 0);
       if (size > largest) {
         largest = size;
-        winner = &part;
+        winner = k;
       }
     }
-    if (rest_part && rest_part != winner)  // at most half of the class: the copy is paid for by the relabelling
-      rest_part->insert(rest_part->end(), members_[c].begin() + static_cast<std::ptrdiff_t>(look.size()),
-                        members_[c].end());
-    for (auto& [k, part] : parts)
-      if (&part != winner) move_out(c, part);
+    if (rest && rest_part != winner)  // at most half of the class: the copy is paid for by the relabelling
+      parts_[rest_part].insert(parts_[rest_part].end(), members_[c].begin() + static_cast<std::ptrdiff_t>(look.size()),
+                               members_[c].end());
+    for (int32_t k = 0; k < keys_.size(); ++k)
+      if (k != winner) move_out(c, parts_[k]);
   }
 
   void move_out(int32_t c, const std::vector<int32_t>& group) {
@@ -162,14 +174,17 @@ class Refinement {
   std::vector<std::vector<int32_t>> members_, dirty_;
   std::vector<int32_t> pending_;
   std::vector<uint8_t> queued_;
+  IntLists keys_;
+  std::vector<int32_t> key_;
+  std::vector<std::vector<int32_t>> parts_;
 };
 
 }  // namespace
 
-Dfa minimise(Dfa input, Meter& meter) {
-  Dfa dfa = trim(std::move(input));
+Dfa minimise(Dfa input, Meter& meter, std::vector<uint8_t> apart) {
+  Dfa dfa = trim(std::move(input), apart.empty() ? nullptr : &apart);
   if (dfa.size() <= 1) return dfa;
-  Refinement refinement(dfa, meter);
+  Refinement refinement(dfa, apart, meter);
   const std::vector<int32_t>& cls = refinement.run();
   if (refinement.classes() == dfa.size()) return dfa;
   // Number classes breadth first, so that the start stays state 0 and the order is canonical.

@@ -49,7 +49,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
   for (LoweredRule& rule : out.rules) {
     if (rule.dfa.empty() || rule.encoded) continue;
-    rule.dfa = minimise(encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, options.cache}, meter), meter);
+    rule.dfa = encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, options.cache}, meter);
     if (rule.keep) options.cache->insert(rule.key, std::make_shared<const Dfa>(rule.dfa));
   }
   return out;

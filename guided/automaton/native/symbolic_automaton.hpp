@@ -91,11 +91,13 @@ struct Nfa {
 };
 
 Dfa determinise(const Nfa& nfa, Meter& meter);
-Dfa minimise(Dfa dfa, Meter& meter);
+// `apart`, where given: states that are known to differ from each other.
+Dfa minimise(Dfa dfa, Meter& meter, std::vector<uint8_t> apart = {});
 Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
 // Drops states from which no accepting state is reached, and those that cannot be reached. Empty if nothing is left.
-Dfa trim(Dfa dfa);
+// `labels`, where given, stay with their states.
+Dfa trim(Dfa dfa, std::vector<uint8_t>* labels = nullptr);
 // An automaton over characters of encoding 0, over those of another one.
 Dfa relabelled(Dfa dfa, int32_t encoding);
 // The same language without the empty string.
