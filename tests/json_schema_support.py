@@ -8,9 +8,8 @@ from itertools import combinations, product
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from guided.cli.sample import sentence
 from guided.errors import SpecError, UnsupportedError
-from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 
@@ -82,10 +81,26 @@ def compiled(grammar, compiler=None):
         return None
 
 
+_MARKS, _WORDS = frozenset(b'{}[]",:'), frozenset(b"abz019.-e ")
+
+
 def sample(compiled, rng, most):
-    """A text of the language, at most `most` bytes longer than its shortest; drawn byte by byte from the masks."""
-    shortest = GrammarMatcher(compiled).min_tokens_to_finish() - 1
-    return sentence(compiled, rng, shortest + most, any_character=rng.random() < 0.5)
+    """A text of the language: at most `most` bytes drawn from the masks, and the shortest way to the end."""
+    matcher, bitmask = GrammarMatcher(compiled), allocate_token_bitmask(1, compiled.vocabulary.size)
+    out = bytearray()
+    for _ in range(rng.randint(0, most)):
+        matcher.fill_next_token_bitmask(bitmask)
+        allowed = allowed_tokens(bitmask)
+        assert allowed, f"a dead end after {bytes(out)!r}"
+        liked = rng.choice([_MARKS, _WORDS, frozenset(allowed)]).intersection(allowed)
+        byte = rng.choice(sorted(liked) or allowed)
+        assert matcher.accept_token(byte)
+        if matcher.is_terminated():
+            return out.decode()
+        out.append(byte)
+    rest = matcher.explain().completion
+    assert matcher.accept_string(rest) and matcher.is_accepting(), (bytes(out), rest)
+    return (out + rest).decode()
 
 
 _scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(STRINGS), st.text(max_size=2))

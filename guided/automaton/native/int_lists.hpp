@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "common.hpp"
-
 namespace guided {
 
 class IntLists {
@@ -52,7 +50,7 @@ class IntLists {
   static constexpr size_t kFirst = 64;
   static uint32_t hash_of(std::span<const int32_t> list) {
     uint64_t h = list.size();
-    for (int32_t x : list) h = combine(h, static_cast<uint32_t>(x));
+    for (int32_t x : list) h = (h ^ static_cast<uint32_t>(x)) * 0x9E3779B97F4A7C15ull + (h >> 29);
     return static_cast<uint32_t>(h ^ h >> 32);
   }
   void grow() {
