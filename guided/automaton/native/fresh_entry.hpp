@@ -37,12 +37,6 @@ class FreshEntry {
   size_t least(int32_t state, int left_open);
   size_t least(const Thread& thread, int left_open);
 
-  struct ThreadHash {
-    size_t operator()(const Thread& t) const {
-      return static_cast<size_t>(combine(combine(0, uint64_t{static_cast<uint32_t>(t.pos)} << 32 | static_cast<uint32_t>(t.reg)),
-                                         uint64_t{static_cast<uint32_t>(t.ret)} << 32 | static_cast<uint32_t>(t.mem)));
-    }
-  };
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;

@@ -120,11 +120,11 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   }
 }
 
-void MaskBuilder::add_but(const TokenSet& staying, const std::vector<int32_t>& leaving,
-                          const std::vector<int32_t>& refused, MaskRecipe& out) {
+void MaskBuilder::set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused,
+                          Share& share) {
   if (refused.empty()) {
-    out.add(staying);
-    out.sparse.insert(out.sparse.end(), leaving.begin(), leaving.end());
+    share.staying = &staying;
+    share.leaving = std::move(leaving);
     return;
   }
   std::vector<uint32_t> bits(static_cast<size_t>(vocabulary_.words), 0);
@@ -132,11 +132,10 @@ void MaskBuilder::add_but(const TokenSet& staying, const std::vector<int32_t>& l
   for (int32_t id : staying.sparse) set_bit(bits.data(), id);
   for (int32_t id : leaving) set_bit(bits.data(), id);
   for (int32_t id : refused) bits[id >> 5] &= ~(1u << (id & 31));
-  out.own.push_back(make_token_set(std::move(bits)));
-  out.add(out.own.back());
+  share.own = make_token_set(std::move(bits));
 }
 
-bool MaskBuilder::add_reading_strings(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
+bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
   Memories& memories = arena_.memories();
   std::optional<Memories::StringAhead> ahead;
   if (memories.reading(t.mem)) {
@@ -153,23 +152,36 @@ bool MaskBuilder::add_reading_strings(const Thread& t, TokenTable& tokens, MaskR
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
   if (ahead) TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
-  for (int32_t token : ahead ? vocabulary_.quotes_thrice : vocabulary_.quotes_twice)
-    if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) unsure.push_back(token);
+  const std::vector<uint32_t>& quotes = ahead ? vocabulary_.quotes_thrice : vocabulary_.quotes_twice;
+  auto look = [&](int32_t id) {
+    if (quotes[static_cast<size_t>(id) >> 5] >> (id & 31) & 1) unsure.push_back(id);
+  };
+  for (size_t w = 0; w < staying.dense.size(); ++w)
+    for (uint32_t x = staying.dense[w] & quotes[w]; x; x &= x - 1)
+      unsure.push_back(static_cast<int32_t>(w * 32) + __builtin_ctz(x));
+  for (int32_t id : staying.sparse) look(id);
+  for (int32_t id : leaving) look(id);
   verify(t, unsure, refused);
-  add_but(staying, leaving, refused, out);
+  set_but(staying, std::move(leaving), refused, share);
   return true;
 }
 
-void MaskBuilder::add_remembering(const Thread& t, TokenTable& tokens, MaskRecipe& out) {
-  if (arena_.endless().all_entries() && add_reading_strings(t, tokens, out)) return;
-  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
-  std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
-  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
-  each_watched(t, tokens, [&](int32_t token, int32_t after) {
-    if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
-  });
-  verify(t, unsure, refused);
-  add_but(staying, leaving, refused, out);
+const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens) {
+  auto [it, fresh] = shares_.try_emplace(t);
+  Share& share = it->second;
+  if (!fresh) return share;
+  if (!arena_.endless().all_entries() || !find_strings(t, tokens, share)) {
+    const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+    std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
+    each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+    each_watched(t, tokens, [&](int32_t token, int32_t after) {
+      if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
+    });
+    verify(t, unsure, refused);
+    set_but(staying, std::move(leaving), refused, share);
+  }
+  arena_.charge(sizeof(Share) + 64 + share.own.bytes() + share.leaving.size() * 4);
+  return share;
 }
 
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {
@@ -185,7 +197,9 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
     if (t.mem > kUntold + 2 && !tokens.overflow) {
-      add_remembering(t, tokens, *out);
+      const Share& more = share(t, tokens);
+      out->add(more.staying ? *more.staying : more.own);
+      out->sparse.insert(out->sparse.end(), more.leaving.begin(), more.leaving.end());
       continue;
     }
     if (tokens.overflow) {
@@ -205,8 +219,6 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     out->sparse.clear();
     out->add(out->own.back());
   }
-  std::sort(out->sparse.begin(), out->sparse.end());
-  out->sparse.erase(std::unique(out->sparse.begin(), out->sparse.end()), out->sparse.end());
   if (vocabulary_.all_text && !out->dense.empty()) {
     std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words));
     out->write(row.data(), vocabulary_.words);

@@ -28,7 +28,7 @@ namespace guided {
 
 struct MaskRecipe {
   std::vector<const uint32_t*> dense;
-  std::vector<int32_t> sparse;
+  std::vector<int32_t> sparse;  // in any order
   std::deque<TokenSet> own;  // what no table holds
   bool everything = false;  // nothing is masked
   void write(uint32_t* row, int32_t words) const;
@@ -67,11 +67,16 @@ class MaskBuilder {
   bool is_sure(int32_t state);
   // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
   bool is_watched(int32_t state, int32_t memory);
-  void add_remembering(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
+  // What a thread that remembers adds to a recipe.
+  struct Share {
+    const TokenSet* staying = nullptr;  // of its table, or:
+    TokenSet own;
+    std::vector<int32_t> leaving;
+  };
+  const Share& share(const Thread& thread, TokenTable& tokens);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
-  bool add_reading_strings(const Thread& thread, TokenTable& tokens, MaskRecipe& recipe);
-  void add_but(const TokenSet& staying, const std::vector<int32_t>& leaving, const std::vector<int32_t>& refused,
-               MaskRecipe& recipe);
+  bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
+  void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused, Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
@@ -81,6 +86,7 @@ class MaskBuilder {
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
+  std::unordered_map<Thread, Share, ThreadHash> shares_;
 };
 
 template <class Visit>

@@ -1,33 +1,50 @@
 #include "places.hpp"
 
-#include <array>
+#include <algorithm>
 
 #include "token_table.hpp"
 
 namespace guided {
 
 int32_t Places::number(int32_t place) {
-  auto [it, fresh] = numbers_.try_emplace(place, count());
-  if (fresh) {
-    met_.push_back({place, place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes});
-    rows_.resize(rows_.size() + 256, kNotYet);
+  if (met_.size() * 2 >= numbers_.size()) {
+    numbers_.assign(std::max<size_t>(64, numbers_.size() * 4), -1);
+    for (int32_t i = 0; i < count(); ++i) numbers_[slot(met_[i].place)] = i;
   }
-  return it->second;
+  int32_t& number = numbers_[slot(place)];
+  if (number < 0) {
+    number = count();
+    const ByteSet& bytes =
+        place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes;
+    int32_t* row = nullptr;
+    if (bytes.count() >= kFewBytes) {
+      rows_.emplace_back().fill(kNotYet);
+      row = rows_.back().data();
+    }
+    met_.push_back({place, row, bytes});
+  }
+  return number;
+}
+
+// Where the number of a place is, or belongs.
+size_t Places::slot(int32_t place) const {
+  size_t at = static_cast<uint32_t>(place) * 0x9E3779B1u & (numbers_.size() - 1);
+  while (numbers_[at] >= 0 && met_[numbers_[at]].place != place) at = (at + 1) & (numbers_.size() - 1);
+  return at;
 }
 
 int32_t Places::step(int32_t from, uint8_t byte) {
   int32_t to = kDead;
-  if (met_[from].bytes.has(byte)) {
-    const int32_t place = met_[from].place;
-    if (place < kPosition) {
-      to = arena_.step(place, byte);
-    } else {
-      const int32_t pos = grammar_.step(place - kPosition, byte);
-      if (pos >= 0) to = place_of(pos);
-    }
+  const int32_t place = met_[from].place;
+  if (place >= kPosition) {
+    const int32_t pos = grammar_.step(place - kPosition, byte);
+    if (pos >= 0) to = place_of(pos);
+  } else if (met_[from].bytes.has(byte)) {
+    to = arena_.step(place, byte);
   }
   const int32_t found = to == kDead ? kNowhere : number(to);
-  return rows_[static_cast<size_t>(from) * 256 + byte] = found;
+  if (int32_t* row = met_[from].row) row[byte] = found;
+  return found;
 }
 
 int32_t Places::place_of(int32_t pos) {

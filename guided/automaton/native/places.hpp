@@ -1,13 +1,15 @@
 // Where a walk of the vocabulary is in the automaton, and where characters lead from there.
 //
 // A *place* is a state of the arena, or a position that no call, effect or end leads from: it needs no state, and most
-// bytes of a literal are read without the arena. Places are numbered as they are met, and each has a row of what its
-// bytes lead to: a walk meets few places and reads many bytes in them.
+// bytes of a literal are read without the arena. Places are numbered as they are met, and those that read many bytes have
+// a row of what these lead to: a walk meets few of them and reads much in them.
 //
 // `leading` says which kinds of characters all lead from one place to another: a walk then takes whole stretches of the
 // vocabulary (kind_sets.hpp). It looks at each ASCII byte and at the lead bytes of the others once.
 #pragma once
 
+#include <array>
+#include <deque>
 #include <unordered_map>
 
 #include "arena.hpp"
@@ -26,8 +28,9 @@ class Places {
   }
 
   int32_t next(int32_t place, uint8_t byte) {
-    const int32_t known = rows_[static_cast<size_t>(place) * 256 + byte];
-    return known == kNotYet ? step(place, byte) : known;
+    const int32_t* row = met_[place].row;
+    if (!row) return step(place, byte);
+    return row[byte] == kNotYet ? step(place, byte) : row[byte];
   }
   const ByteSet& bytes(int32_t place) const { return met_[place].bytes; }
   int32_t count() const { return static_cast<int32_t>(met_.size()); }
@@ -46,12 +49,15 @@ class Places {
  private:
   static constexpr int32_t kPosition = 1 << 30;  // kPosition + p: position p; below: a state
   static constexpr int32_t kNotYet = -2;
+  static constexpr int kFewBytes = 8;
   struct Met {
     int32_t place;
+    int32_t* row;  // 256; null where few bytes are read
     ByteSet bytes;
   };
 
   int32_t number(int32_t place);
+  size_t slot(int32_t place) const;
   int32_t step(int32_t place, uint8_t byte);
   int32_t place_of(int32_t pos);
   bool counts_on(int32_t a, int32_t b) const;
@@ -66,8 +72,8 @@ class Places {
   const TokenVocabulary& vocabulary_;
   Thread thread_;
   std::vector<Met> met_;
-  std::vector<int32_t> rows_;  // 256 for each place
-  std::unordered_map<int32_t, int32_t> numbers_;
+  std::deque<std::array<int32_t, 256>> rows_;
+  std::vector<int32_t> numbers_;  // open addressing over places
   std::unordered_map<int32_t, int32_t> closed_;  // position -> the state of its closure
 };
 

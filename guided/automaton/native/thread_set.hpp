@@ -15,6 +15,13 @@ struct Thread {
   }
 };
 
+struct ThreadHash {
+  size_t operator()(const Thread& t) const {
+    return static_cast<size_t>(combine(combine(0, uint64_t{static_cast<uint32_t>(t.pos)} << 32 | static_cast<uint32_t>(t.reg)),
+                                       uint64_t{static_cast<uint32_t>(t.ret)} << 32 | static_cast<uint32_t>(t.mem)));
+  }
+};
+
 uint64_t hash_threads(const Thread* threads, size_t count, bool closed);
 
 // Some threads, each once; emptied at no cost. Searched from end to end while few, by hash when many.

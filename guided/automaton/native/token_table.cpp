@@ -18,7 +18,9 @@ constexpr int32_t kFewTokens = 16;         // below a node: walked without looki
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
   TokenSet out;
   if (ids.size() < std::min<size_t>(kDenseFrom, static_cast<size_t>(words) * 2 + 8)) {
-    std::sort(ids.begin(), ids.end());
+    const auto sorted = std::is_sorted_until(ids.begin(), ids.end());  // often most of them
+    std::sort(sorted, ids.end());
+    std::inplace_merge(ids.begin(), sorted, ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     out.sparse = std::move(ids);
     return out;

@@ -51,7 +51,7 @@ struct TokenVocabulary {
   ByteSet live;       // bytes in some token
   ByteSet alone;      // bytes that are tokens by themselves
   bool byte_complete; // every live byte is a token by itself
-  std::vector<int32_t> quotes_twice, quotes_thrice;  // tokens with at least so many quotation marks
+  std::vector<uint32_t> quotes_twice, quotes_thrice;  // rows: tokens with at least so many quotation marks
   bool all_text;      // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
