@@ -161,7 +161,7 @@ class TableWalk {
     if (!meet(place).looped) {
       Met met = met_[place];  // looking for loops may meet more places
       met.looped = true;
-      if (met.set >= 0) find_loops(met);
+      if (met.set >= 0 && places_.bytes(place).count() >= kManyBytes) find_loops(met);
       met_[place] = met;
     }
     return met_[place];
