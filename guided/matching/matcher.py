@@ -165,7 +165,7 @@ def _reason(
     matcher: GrammarMatcher,
     places: tuple[str, ...],
 ) -> str:
-    where = f" in {', '.join(places)}" if places else ""
+    where = f" in {', '.join(place or '(root)' for place in places)}" if places else ""
     end = " or the end" if matcher.is_accepting() and read == 0 else ""
     wanted = (_show(expected) or "nothing") + end
     if matcher.is_terminated():

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-__all__ = ["TEXTS", "Text"]
+__all__ = ["CLOCK_TYPES", "TEXTS", "Text"]
 
 _DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
 _SECOND = r":[0-5][0-9](?:\.[0-9]{1,6})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
@@ -92,3 +92,6 @@ TEXTS: Final[dict[Any, Text]] = {
     ipaddress.IPv4Address: _text(ipaddress.IPv4Address, "", format="ipv4"),
     ipaddress.IPv6Address: _text(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
 }
+
+CLOCK_TYPES: Final = (datetime.datetime, datetime.date, datetime.time)
+"""Types that have fewer values than their formats."""

@@ -34,7 +34,7 @@ from guided.spec.python_members import (
     parameters_of,
     supertype,
 )
-from guided.spec.python_texts import TEXTS
+from guided.spec.python_texts import CLOCK_TYPES, TEXTS
 
 __all__ = ["type_to_schema"]
 
@@ -192,13 +192,11 @@ class _Types:
 
     def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if hasattr(tp, "model_json_schema"):
-            schema: dict[str, Any] = tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
-            return schema
+            return _readable(tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
         if is_pydantic(tp):
             from pydantic import TypeAdapter
 
-            described: dict[str, Any] = TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
-            return described
+            return _readable(TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
         if issubclass(tp, enum.Enum):
             return _values(tuple(tp), tp)
         if (members := members_of(tp)) is not None:
@@ -247,3 +245,24 @@ def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
                 hint="use strings, numbers, True, False and None",
             )
     return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
+
+
+_CLOCK = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs")
+_DATA = ("const", "enum", "default", "examples")
+
+
+def _readable(schema: Any) -> Any:
+    """A schema that pydantic wrote, without the moments of its formats that Python's clock does not have (the year 0)."""
+    if isinstance(schema, list):
+        return [_readable(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _SCHEMAS_BY_NAME:
+            out[key] = {name: _readable(part) for name, part in value.items()}
+        else:
+            out[key] = value if key in _DATA else _readable(value)
+    pattern = _CLOCK.get(out["format"]) if isinstance(out.get("format"), str) else None
+    return {**out, "allOf": [*out.get("allOf", ()), {"pattern": pattern}]} if pattern else out
