@@ -253,7 +253,7 @@ _DATA = ("const", "enum", "default", "examples")
 
 
 def _readable(schema: Any) -> Any:
-    """A schema that pydantic wrote, without the moments of its formats that Python's clock does not have (the year 0)."""
+    """A schema that pydantic wrote, without the moments that Python's clock does not have (those of the year 0)."""
     if isinstance(schema, list):
         return [_readable(part) for part in schema]
     if not isinstance(schema, dict):
