@@ -1,17 +1,23 @@
 """Test helpers: random small schemas, instances near them, every way to spell an instance, and samples."""
 
 import json
+import os
 from decimal import Decimal
 from functools import lru_cache
 from itertools import combinations, product
 
-from hypothesis import assume
+from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
+
+QUIET = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), derandomize="GUIDED_EXAMPLES" not in os.environ
+)
+"""For properties of random schemas: always the same ones by default; GUIDED_EXAMPLES=n draws n fresh ones."""
 
 KEYS = ("a", "b", "é", "a/b~")
 STRINGS = ("", "a", "ab", "é", "\U0001f600", 'q"\\', "\n\x00", "aaaa")

@@ -5,7 +5,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError
@@ -13,6 +13,7 @@ from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import (
     POOL,
+    QUIET,
     accepts,
     compiled,
     grammar_of,
@@ -23,12 +24,11 @@ from tests.json_schema_support import (
     values,
 )
 
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
 ANY_ORDER = JsonSchemaOptions(property_order="any")
 PLAIN_ANY_ORDER = JsonSchemaOptions(property_order="any", numbers="plain")
 
 
-@SLOW
+@QUIET
 @given(st.data())
 def test_verdicts_equal_jsonschema(data):
     """The native core decides every text, the reference some."""
@@ -56,7 +56,7 @@ def _scalars(value):
     return [value]
 
 
-@SLOW
+@QUIET
 @given(st.data())
 def test_nothing_but_the_spellings_of_a_constant(data):
     """A constant accepts a text exactly if it parses to the equal value with its members in the same order."""
@@ -71,7 +71,7 @@ def _ordered(value):
     return json.dumps(json.loads(json.dumps(value)), sort_keys=False)
 
 
-@SLOW
+@QUIET
 @given(st.data())
 def test_declared_order(data):
     """Members in declared order, then required ones, then others; nothing else is refused for its order."""
@@ -215,7 +215,7 @@ def test_deep_constants():
 _PARTS = ({"type": "string"}, {"type": "integer"}, {"minLength": 2}, {"const": 1}, {"const": "ab"}, {"maximum": 1})
 
 
-@SLOW
+@QUIET
 @given(st.lists(st.sampled_from(_PARTS), min_size=1, max_size=4), st.sampled_from([1, 2, "a", "ab", None]))
 def test_siblings_are_a_conjunction(parts, value):
     schema = {"allOf": parts[1:], **parts[0]} if len(parts) > 1 else parts[0]

@@ -255,36 +255,56 @@ class Grammar:
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Any ranges as sorted, disjoint, non-adjacent ones without surrogates."""
+    parts: list[tuple[int, int]] = []
+    for low, high in ranges:
+        if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:
+            parts.append((low, high))
+        else:
+            both = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
+            parts += [(a, b) for a, b in both if a <= b]
+    if not parts:
+        return ()
+    parts.sort()
     merged: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        for a, b in ((low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))):
-            if a > b:
-                continue
-            if merged and a <= merged[-1][1] + 1:
-                merged[-1] = (merged[-1][0], max(merged[-1][1], b))
-            else:
-                merged.append((a, b))
+    start, end = parts[0]
+    for low, high in parts:
+        if low > end + 1:
+            merged.append((start, end))
+            start, end = low, high
+        elif high > end:
+            end = high
+    merged.append((start, end))
     return tuple(merged)
 
 
 ALL_CHARS: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+_SURROGATES = (0xD800, 0xDFFF)
 
 
 def complement(ranges: Ranges) -> Ranges:
     """Every code point that is not in `ranges`."""
     out, at = [], 0
-    for low, high in ranges:
+    for low, high in sorted((*ranges, _SURROGATES)):
         if at < low:
             out.append((at, low - 1))
         at = high + 1
     if at <= 0x10FFFF:
         out.append((at, 0x10FFFF))
-    return charset(out)
+    return tuple(out)
 
 
 def intersect(a: Ranges, b: Ranges) -> Ranges:
     """The code points in both."""
-    return complement(charset((*complement(a), *complement(b))))
+    out: list[tuple[int, int]] = []
+    at = 0
+    for low, high in a:
+        while at < len(b) and b[at][1] < low:
+            at += 1
+        other = at
+        while other < len(b) and b[other][0] <= high:
+            out.append((max(low, b[other][0]), min(high, b[other][1])))
+            other += 1
+    return charset(out)
 
 
 _CONTINUATION = Span(0x80, 0xBF, 0, 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from guided.grammar import Grammar
 from guided.limits import Limits
 from guided.spec.choice import choice_to_grammar
 from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
+from guided.spec.json_schema.options import DEFAULTS
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import parse_regex
@@ -98,8 +100,7 @@ class GrammarCompiler:
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
             self._special_ids.setdefault(name, []).append(number)
-        self._cache: OrderedDict[object, CompiledGrammar] = OrderedDict()
-        self._weights: dict[object, int] = {}
+        self._cache: OrderedDict[object, _Kept] = OrderedDict()
         self._weight = 0
         self._cache_lock = threading.Lock()
 
@@ -207,13 +208,15 @@ class GrammarCompiler:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
-        keep = _is_hashable(key)
         with self._cache_lock:
-            found = self._cache.get(key) if keep else None
+            try:
+                found, keep = self._cache.get(key), True
+            except TypeError:  # it holds what has no hash
+                found, keep = None, False
             if found is not None:
                 self._cache.move_to_end(key)
-                self._weigh(key)
-                return found
+                self._weigh(found)
+                return found.compiled
         grammar = read()
         try:
             native = self._to_native(grammar)
@@ -227,21 +230,33 @@ class GrammarCompiler:
 
     def _keep(self, key: object, compiled: CompiledGrammar) -> None:
         with self._cache_lock:
-            self._cache[key] = compiled
-            self._weigh(key)
+            before = self._cache.pop(key, None)  # of another thread that compiled the same
+            self._weight -= 0 if before is None else before.weight
+            kept = self._cache[key] = _Kept(compiled)
+            self._weigh(kept)
             while self._cache and self._weight > self.cache_bytes:
-                dropped, _ = self._cache.popitem(last=False)
-                self._weight -= self._weights.pop(dropped)
+                _, dropped = self._cache.popitem(last=False)
+                self._weight -= dropped.weight
 
-    def _weigh(self, key: object) -> None:
+    def _weigh(self, kept: _Kept) -> None:
         """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
-        native = self._cache[key].native
+        native = kept.compiled.native
         weight = native.bytes + 600 * native.positions
-        self._weight += weight - self._weights.get(key, 0)
-        self._weights[key] = weight
+        self._weight += weight - kept.weight
+        kept.weight = weight
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An entry of the cache, and what it was charged for."""
+
+    compiled: CompiledGrammar
+    weight: int = 0
 
 
 def _options(options: Mapping[str, Any]) -> JsonSchemaOptions:
+    if not options:
+        return DEFAULTS
     known = JsonSchemaOptions.__dataclass_fields__
     for name in options:
         if name not in known:
@@ -273,11 +288,3 @@ def _content(value: object) -> object:
         return repr(value)
     except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
         return []
-
-
-def _is_hashable(key: object) -> bool:
-    try:
-        hash(key)
-    except TypeError:
-        return False
-    return True

@@ -82,11 +82,11 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
         raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
     groups: list[tuple[Schema, ...]] = []
     for name, then in value.items():
-        check_texts(name, schema.at(keyword))
+        check_texts(name, schema, keyword)
         names: tuple[str, ...] = (name,)
         more: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(then, list) and keyword != "dependentSchemas":
-            names = (name, *reader.names_of(then, schema.at(keyword, name)))
+            names = (name, *reader.names_of(then, schema, keyword, name))
         elif keyword == "dependentRequired":
             raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
         else:

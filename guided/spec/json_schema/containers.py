@@ -120,7 +120,7 @@ def declared_order(
         extra = None
     if not fields and extra is None:
         return None
-    required = sum(field.required for field in fields)
+    required = sum([field.required for field in fields])
     if extra is None and window.high is not None and window.high >= len(fields):
         window = Window(window.low, None)
     if not fields and extra is not None:
@@ -128,7 +128,7 @@ def declared_order(
         empty = window.high is not None and window.high < max(window.low, 1)
         return None if empty else comma_list(extra, comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
-        if _optional_run(fields) <= _LONG:
+        if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
             return _uncounted(fields, extra, comma, extra_cap)
         extras = None if extra is None else comma_list(extra, comma, 1, extra_cap)
         return Chain(comma, extras, spell, new_rule, name).members(fields)
@@ -136,22 +136,26 @@ def declared_order(
 
 
 def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+    pivot = next((at for at, field in enumerate(fields) if field.required), None)
+    if pivot is None:
+        return _some(fields, extra, comma, extra_cap)
+    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
+    items += (fields[pivot].key, fields[pivot].value)
+    for field in fields[pivot + 1 :]:
+        member = (comma, field.key, field.value)
+        items += member if field.required else (optional(Seq(member)),)
+    if extra is not None:
+        items.append(Repeat(Seq((comma, extra)), 0, extra_cap))
+    return Seq(tuple(items))
+
+
+def _some(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+    """At least one of a few optional members in order."""
     firsts: list[Node] = [field.node for field in fields]
-    follows: list[Node] = [
-        Seq((comma, field.node)) if field.required else optional(Seq((comma, field.node))) for field in fields
-    ]
+    follows: list[Node] = [optional(Seq((comma, field.key, field.value))) for field in fields]
     if extra is not None:
         firsts.append(comma_list(extra, comma, 1, extra_cap))
         follows.append(Repeat(Seq((comma, extra)), 0, extra_cap))
-    pivot = next((at for at, field in enumerate(fields) if field.required), None)
-    if pivot is not None:
-        before = [optional(Seq((field.node, comma))) for field in fields[:pivot]]
-        return Seq((*before, firsts[pivot], *follows[pivot + 1 :]))
-    return _some(firsts, follows)
-
-
-def _some(firsts: Sequence[Node], follows: Sequence[Node]) -> Node:
-    """At least one of a few optional members in order."""
     node = firsts[0]
     for first, follow in zip(firsts[1:], follows[1:], strict=True):
         node = Alt((Seq((node, follow)), first))
@@ -197,13 +201,13 @@ def _counted(
 
     reached = {0}
     for at, field in enumerate(fields):
-        following: set[int] = set()
+        node, following = field.node, set[int]()
         for count in reached:
             cases: list[Node] = []
             if window.high is None or count < window.high:
                 after = min(count + 1, enough)
                 following.add(after)
-                cases.append(Seq((*((comma,) if count else ()), field.node, rule(at + 1, after))))
+                cases.append(Seq((*((comma,) if count else ()), node, rule(at + 1, after))))
             if not field.required:
                 following.add(count)
                 cases.append(rule(at + 1, count))

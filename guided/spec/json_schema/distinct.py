@@ -12,7 +12,6 @@ Not done: counting the objects and arrays that satisfy a closed schema; they are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import product
 
 from guided.errors import UnsupportedError
@@ -78,13 +77,13 @@ def distinct(shape: Shape, item: _Item, values: _Values, negation: Negation) -> 
     if rest is not None:
         window = window.meet(Window(0, prefix + len({canonical(value) for value in rest})))
     if window.is_empty:
-        yield replace(shape, items=window)
+        yield shape._replace(items=window)
         return
     few = [values(item(shape, index)) for index in range(prefix)]
     if all(found is None for found in few):
         if rest is not None and prefix and window.low > prefix:
             _refuse(at)  # the first items may take what the others need
-        yield replace(shape, items=window)
+        yield shape._replace(items=window)
         return
     last = max(index for index, found in enumerate(few) if found is not None) + 1
     if rest is not None and window.low > prefix:
@@ -102,7 +101,7 @@ def distinct(shape: Shape, item: _Item, values: _Values, negation: Negation) -> 
             if made > MOST_CASES:
                 _refuse(at)
             taken = _taken(dict(zip(places, chosen, strict=True)), length, negation, at)
-            yield replace(shape, items=lengths, arrays=(*shape.arrays, taken))
+            yield shape._replace(items=lengths, arrays=(*shape.arrays, taken))
 
 
 def _taken(chosen: dict[int, Json], length: int, negation: Negation, at: Schema) -> ArrayPart:

@@ -10,17 +10,16 @@ apply to one value, bounded by `Limits.nodes`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
 from guided.spec.json_schema.distinct import distinct, values_of
-from guided.spec.json_schema.keys import Keys
-from guided.spec.json_schema.keywords import REFERENCES, is_annotation
+from guided.spec.json_schema.keys import Keys, Source
+from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.obligations import obliged
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
@@ -31,6 +30,7 @@ from guided.spec.json_schema.values import Json, canonical, json_type
 
 __all__ = ["Expander", "Expansion", "Goal", "is_nothing", "item_goal"]
 
+_SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
 _MOST_SOURCES = 6
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 
@@ -38,16 +38,14 @@ Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(NamedTuple):
     """The shapes of a goal; `reasons` are (pointer, text) for branches that no value satisfies."""
 
     shapes: tuple[Shape, ...]
     reasons: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyClass:
+class KeyClass(NamedTuple):
     """Names that the same sources speak of: those in all of `names`.
 
     `blocks`: for each block what it asks of a member; None where it asks for other names.
@@ -64,23 +62,38 @@ class Expander:
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self._reader, self._options, self._limits = reader, options, limits
         self._begin = time.monotonic()
-        self._done: dict[Goal, Expansion] = {}
+        self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
+        self._scalars: dict[str, Schema] = {}
         self._acyclic: set[Schema] = set()
         self.keys = Keys(self.strings)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
-        """The conjunction in its normal form; a schema that is only a reference stands for its target."""
+        """The conjunction in its normal form.
+
+        A schema that is only a reference stands for its target, and one that alone asks for a type of scalars, and for
+        nothing else, for the first such schema.
+        """
         out: dict[Schema, None] = {}
         for schema in schemas:
-            seen = {schema}
-            while _is_alias(schema):
-                schema = self._reader.read(schema).groups[0][0]
-                if schema in seen:
-                    raise _endless(schema)
-                seen.add(schema)
-            if schema.value is False or (schema.value is not True and not all(map(is_annotation, schema.value))):
+            if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
+                schema = self._target(schema)
+            if schema.asks or schema.value is False:
                 out[schema] = None
+        if len(out) == 1 and len(schema.asks) == 1 and schema.asks[0] == "type" and not schema.document.lacks:
+            name = schema.get("type")
+            if isinstance(name, str) and name in _SCALARS:
+                return (self._scalars.setdefault(name, schema),)
         return tuple(out)
+
+    def _target(self, schema: Schema) -> Schema:
+        """What a schema that is only a reference stands for."""
+        seen = {schema}
+        while _is_alias(schema):
+            schema = self._reader.read(schema).groups[0][0]
+            if schema in seen:
+                raise _endless(schema)
+            seen.add(schema)
+        return schema
 
     def expand(self, goal: Goal) -> Expansion:
         """The union of shapes that the goal is."""
@@ -94,6 +107,7 @@ class Expander:
                     self._check_acyclic(schema)
                 found = self._expand(goal)
             self._done[goal] = found
+            self.check_clock()
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
@@ -158,6 +172,9 @@ class Expander:
 
     def _finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union without `some_items` and `some_members`; and why, where that is empty."""
+        if not (shape.some_items or shape.some_members or shape.item_counts or shape.unique):
+            narrowed, why = self._narrow(shape)
+            return ((narrowed,) if narrowed.types else ()), why
         out: list[Shape] = []
         why = ""
         for case in (
@@ -174,9 +191,9 @@ class Expander:
                 raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
         return tuple(out), why or "no item or member can be what the schema asks some of them to be"
 
-    def _distinct(self, shape: Shape) -> Iterator[Shape]:
+    def _distinct(self, shape: Shape) -> Iterable[Shape]:
         if shape.unique is None or "array" not in shape.types or shape.items.high in (0, 1) or shape.values is not None:
-            return iter((shape,))
+            return (shape,)
         return distinct(shape, item_goal, self.values, self._reader.negation)
 
     def values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
@@ -192,10 +209,9 @@ class Expander:
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
-        problems: dict[str, str] = {}
-        for name in shape.types:
-            if problem := self._problem(shape, name):
-                problems[name] = problem
+        problems = {name: problem for name in shape.types if (problem := self._problem(shape, name))}
+        if shape.types and not problems and shape.values is None:
+            return shape, ""
         types = tuple(name for name in shape.types if name not in problems)
         if shape.values is not None:
             present = {json_type(value) for value in shape.values}
@@ -207,7 +223,7 @@ class Expander:
                 why = "; ".join(left)
             elif shape.values is not None:
                 why = "no value of the enumeration satisfies the other keywords"
-        return (shape if types == shape.types else replace(shape, types=types)), why
+        return (shape if types == shape.types else shape._replace(types=types)), why
 
     def _problem(self, shape: Shape, name: str) -> str:
         """Why no value of this type is in the shape; empty where one may be."""
@@ -225,11 +241,11 @@ class Expander:
         return _window_problem(shape.items, "number of items")
 
     def _object_problem(self, shape: Shape) -> str:
-        declared = shape.properties()
+        declared = shape.properties() if shape.required else {}
         for name in shape.required:
             if is_nothing(self.member(shape, name)):
                 return f"the required member {name!r} is not allowed"
-            if not all(self.keys.has(names, name) for names in shape.names):
+            if shape.names and not all(self.keys.has(names, name) for names in shape.names):
                 return f"the required member {name!r} has a name that is not allowed"
             if name not in declared and self.is_closed(shape):
                 return f"the required member {name!r} is not declared, and additional ones are not allowed"
@@ -251,28 +267,30 @@ class Expander:
 
     def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas for the member `name`."""
-        out: list[Schema | None] = []
+        out: list[Schema] = []
         for part in shape.objects:
             found = [part.properties[name]] if name in part.properties else []
-            found += [schema for source, schema in part.patterns if self.keys.has(source, name)]
-            out += found or [part.additional]
-        return tuple(schema for schema in out if schema is not None)
+            if part.patterns:
+                found += [schema for source, schema in part.patterns if self.keys.has(source, name)]
+            for schema in found or (part.additional,):
+                if schema is not None:
+                    out.append(schema)
+        return tuple(out)
 
     def others(self, shape: Shape) -> Iterator[KeyClass]:
         """The classes of names that no part declares, and the schemas for their members."""
-        spoken = (source for part in shape.objects for source, _ in part.patterns)
-        asked = (some.keys for block in shape.extra_blocks for some in block)
-        sources = list({id(source): source for source in (*spoken, *asked)}.values())
+        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
+        spoken += [some.keys for block in shape.extra_blocks for some in block]
+        sources = list({id(source): source for source in spoken}.values())
         if len(sources) > _MOST_SOURCES:
             raise UnsupportedError(
                 f"more than {_MOST_SOURCES} patterns of names apply to one object",
                 pointer=shape.objects[0].patterns[0][1].where if shape.objects[0].patterns else "",
                 hint="join patterns whose members have the same schema",
             )
-        allowed = tuple(self.keys.language(names) for names in shape.names)
+        allowed = [self.keys.language(names) for names in shape.names]
         for chosen in product((True, False), repeat=len(sources)):
-            inside = [source for source, is_in in zip(sources, chosen, strict=True) if is_in]
-            ids = {id(source) for source in inside}
+            ids = {id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in}
             schemas: list[Schema | None] = []
             matched = False
             for part in shape.objects:
@@ -281,16 +299,16 @@ class Expander:
                 schemas += found or [part.additional]
             if self._closed_by_option(shape) and not matched:
                 continue
-            language = [self.keys.language(source) for source in inside]
-            without: list[Node] = [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
-            blocks = tuple(
+            names = list(allowed)
+            names += [self.keys.language(source) for source in sources if id(source) in ids]
+            names += [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
+            blocks = [
                 tuple(some.schema for some in block if some.schema is not None)
                 if all(id(some.keys) in ids for some in block)
                 else None
                 for block in shape.extra_blocks
-            )
-            known = tuple(schema for schema in schemas if schema is not None)
-            yield KeyClass((*allowed, *language, *without), known, blocks)
+            ]
+            yield KeyClass(tuple(names), tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
 
     def strings(self, schema: Schema) -> Node:
         """The decoded strings that satisfy a schema; what it asks of objects (names again) is not looked at."""
@@ -308,18 +326,15 @@ class Expander:
 
 def is_nothing(schemas: tuple[Schema, ...]) -> bool:
     """Whether one of the schemas is `false`."""
-    return any(schema.value is False for schema in schemas)
+    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
+        if schema.value is False:
+            return True
+    return False
 
 
 def _is_alias(schema: Schema) -> bool:
     """Whether the schema is a reference and nothing else that allows or forbids."""
-    value = schema.value
-    if not isinstance(value, dict):
-        return False
-    names = [name for name in REFERENCES if name in value]
-    return (
-        len(names) == 1 and schema.known(names[0]) and all(is_annotation(name) for name in value if name not in names)
-    )
+    return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
 
 
 _Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
@@ -332,7 +347,9 @@ def _push(goal: Goal, groups: _Groups) -> _Groups:
 
 
 def _window_problem(window: Window, what: str) -> str:
-    return f"the {what} would be at least {window.low} and at most {window.high}" if window.is_empty else ""
+    if window.high is None or window.low <= window.high:
+        return ""
+    return f"the {what} would be at least {window.low} and at most {window.high}"
 
 
 def _endless(schema: Schema) -> SpecError:

@@ -40,7 +40,7 @@ class Keys:
         self._strings = strings
         self._languages: dict[int, tuple[Source, Node]] = {}
         self._known: dict[tuple[int, str], bool] = {}
-        self._terms = Terms()
+        self._terms: Terms | None = None
 
     def language(self, source: Source) -> Node:
         """Decoded names."""
@@ -76,10 +76,11 @@ class Keys:
         if language == EMPTY:
             return False
         try:
-            term = self._terms.read(language)
+            self._terms = terms = self._terms or Terms()
+            term = terms.read(language)
             for char in name:
-                term = self._terms.derive(term, ord(char))
-            return bool(self._terms.nullable[term])
+                term = terms.derive(term, ord(char))
+            return bool(terms.nullable[term])
         except TooLarge:
             raise UnsupportedError(
                 f"whether the name {name[:40]!r} matches a pattern of names takes too many steps to decide",

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
 
 from guided.spec.json_schema.options import DRAFTS
 
 __all__ = [
     "DRAFT_URIS",
+    "ENFORCED",
+    "HOLDS",
     "KEYWORDS",
+    "KNOWN",
     "REFERENCES",
     "VOCABULARIES",
     "Holds",
     "Keyword",
     "Status",
-    "is_annotation",
-    "is_known",
 ]
 
 DRAFT_URIS = {
@@ -108,6 +108,9 @@ KEYWORDS: dict[str, Keyword] = {
     "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
 }
 
+ENFORCED = frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
+"""The keywords that allow or forbid; every other name describes only, or no draft knows it."""
+
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _VALIDATION = """type enum const required pattern multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minLength
@@ -138,13 +141,15 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
 """Draft -> vocabulary -> those of its keywords that allow or forbid; none of the core's can be left out."""
 
 
-def is_annotation(name: str) -> bool:
-    """Whether a keyword allows every value: it only describes, or no draft knows it."""
-    return name not in KEYWORDS or KEYWORDS[name].status is Status.ANNOTATION
+def _spans(keyword: Keyword, draft: str) -> bool:
+    return DRAFTS.index(keyword.since) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.until)
 
 
-@lru_cache(maxsize=4096)
-def is_known(name: str, draft: str) -> bool:
-    """Whether `name` is a keyword of `draft`. `$defs` and plain annotations are taken in every draft."""
-    keyword = KEYWORDS.get(name)
-    return keyword is not None and DRAFTS.index(keyword.since) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.until)
+KNOWN = {draft: frozenset(name for name, keyword in KEYWORDS.items() if _spans(keyword, draft)) for draft in DRAFTS}
+"""Draft -> its keywords. `$defs` and plain annotations are taken in every draft."""
+
+HOLDS = {
+    draft: {name: KEYWORDS[name].holds for name in known if KEYWORDS[name].holds is not Holds.NOTHING}
+    for draft, known in KNOWN.items()
+}
+"""Draft -> its keywords that hold schemas -> where these stand."""

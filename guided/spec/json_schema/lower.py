@@ -40,15 +40,14 @@ from guided.spec.json_schema.containers import (
     declared_order,
     declared_then,
 )
-from guided.spec.json_schema.expand import Expander, Goal, KeyClass, is_nothing, item_goal
-from guided.spec.json_schema.number_set import NumberSet
+from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass, is_nothing, item_goal
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.obligations import MOST_COUNTED
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
-from guided.spec.json_schema.productive import unproductive
+from guided.spec.json_schema.productive import generates
 from guided.spec.json_schema.resolve import Library, Schema
-from guided.spec.json_schema.shape import ALL_TYPES, Shape, Window
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window
 from guided.spec.json_schema.spelling import (
     JSON_STRING,
     MINIMAL_STRING,
@@ -63,6 +62,8 @@ from guided.spec.json_schema.spelling import (
 __all__ = ["Lowering"]
 
 _SMALL = 8
+_NULL = Text("null")
+_BOOLEAN = Alt((Text("true"), Text("false")))
 
 
 class Lowering:
@@ -77,10 +78,13 @@ class Lowering:
         self._root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}
-        self._names: dict[object, str] = {}
+        self._values: dict[tuple[Goal, int], Node] = {}
+        self._refs: dict[object, Ref] = {}
+        self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self._reasons: list[tuple[str, str]] = []
         self._nested: set[Goal] = set()
+        self._other_keys: dict[object, Node] = {}
         self._kept: list[object] = []  # keeps alive what is known by its id
 
     def grammar(self) -> Grammar:
@@ -93,7 +97,7 @@ class Lowering:
             self.expander.check_clock()
             name, make = self._queue.popleft()
             self._rules[name] = make()
-        if "start" in unproductive(self._rules):
+        if not generates("start", self._rules):
             pointer, reason = self._reasons[0] if self._reasons else (self._root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(self._rules, "start", self._origins)
@@ -108,26 +112,33 @@ class Lowering:
 
     def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
         """The rule for `key`, made later and once; its name is the label, numbered where another has it."""
-        name = self._names.get(key)
-        if name is None:
+        found = self._refs.get(key)
+        if found is None:
             name, number = label, 1
             while name in self._rules or name == "start":
                 number += 1
                 name = f"{label}~{number}"
-            self._names[key] = name
+            found = self._refs[key] = Ref(name)
             self._add(name, EMPTY, origin)
             self._queue.append((name, make))
-        return Ref(name)
+        return found
 
     def value(self, goal: Goal, level: int) -> Node:
         """The text of the values that satisfy the goal, at a depth of containers."""
+        key = (goal, 0 if self.layout.indent is None else level)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = self._value(goal, level)
+        return found
+
+    def _value(self, goal: Goal, level: int) -> Node:
         if is_nothing(goal):
             where = next(schema.where for schema in goal if schema.value is False)
             self._reasons.append((where, "false allows no value"))
             return EMPTY
-        shapes = self.expander.expand(goal).shapes
-        if len(shapes) <= _SMALL and all(map(self._is_small, shapes)):
-            return self.in_place(goal, level)
+        expansion = self.expander.expand(goal)
+        if len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
+            return self._in_place(goal, expansion, level)
         level = level if self.layout.indent is not None else 0
         self._nested.add(goal)
         if level > len(self._nested) or (level and goal == ()):  # more levels than goals: one stands inside itself
@@ -135,18 +146,29 @@ class Lowering:
         where = goal[0].where if goal else ""
         label = " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4])) if goal else "json value"
         label += f" @{level}" if level else ""
-        return self.rule((goal, level), label, where, lambda: self.in_place(goal, level))
+        if goal == ():
+            return self.rule((goal, level), label, where, self._anything)
+        return self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
 
-    def in_place(self, goal: Goal, level: int) -> Node:
+    def _anything(self) -> Node:
+        """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
+        rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), self._other_key((), ""))
+        known = self.layout.anything
+        if rules not in known:
+            whole = self._in_place((), self.expander.expand(()), 0)
+            if known:
+                return whole
+            known[rules] = whole
+        return known[rules]
+
+    def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """As `value`, without a rule of its own."""
-        expansion = self.expander.expand(goal)
         self._reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
         for shape in expansion.shapes:
             parts += self._shape(shape, where, level)
-        unique = list({id(part): part for part in parts}.values())
-        return either(unique)
+        return parts[0] if len(parts) == 1 else either(list({id(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
@@ -154,12 +176,6 @@ class Lowering:
             pointer=goal[0].where if goal else self._root.where,
             hint="give every value a type and close the objects, or use whitespace='single_space'",
         )
-
-    def _is_small(self, shape: Shape) -> bool:
-        """Whether the text stands in place rather than in a rule of its own."""
-        if shape.values is not None:
-            return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
-        return not {"array", "object"}.intersection(shape.types)
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of a goal; none where one of its schemas is `false`."""
@@ -173,23 +189,18 @@ class Lowering:
             if node == EMPTY:
                 self._reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
-        make: dict[str, Callable[[], Node]] = {
-            "null": lambda: Text("null"),
-            "boolean": lambda: Alt((Text("true"), Text("false"))),
-            "number": lambda: self._number(shape.numbers),
-            "string": lambda: self._string(shape, where),
-            "array": lambda: self._array(shape, where, level),
-            "object": lambda: self._object(shape, where, level),
-        }
-        return [make[name]() for name in ALL_TYPES if name in shape.types]
+        return [_OF_TYPE[name](self, shape, where, level) for name in shape.types]
 
-    def _number(self, numbers: NumberSet) -> Node:
+    def _number(self, shape: Shape, where: str, level: int) -> Node:
+        numbers = shape.numbers
+        if (found := self._refs.get(numbers)) is not None:
+            return found
         label = "json integer" if numbers.integral else "json number"
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
         return self.rule(numbers, label, "", lambda: number_node(numbers, self._plain, self.options.max_digits))
 
-    def _string(self, shape: Shape, where: str) -> Node:
+    def _string(self, shape: Shape, where: str, level: int) -> Node:
         length = self._capped(shape.length, self.options.max_string, "max_string", where)
         low, high = length.low, length.high
         if length.is_empty:
@@ -204,6 +215,8 @@ class Lowering:
 
     def _capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window under an option's cap on what the schema leaves open."""
+        if cap is None:
+            return window
         capped = window.meet(Window(high=cap))
         if capped.is_empty and not window.is_empty:
             self._reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
@@ -221,7 +234,7 @@ class Lowering:
 
     def _items(self, shape: Shape, where: str, level: int) -> Node:
         """The text of an array; where its items must differ, each of them is an `Entry`."""
-        longest = shape.prefix_length
+        longest = shape.prefix_length if shape.arrays else 0
         window = self._capped(shape.items, self.options.max_items, "max_items", where)
         comma, prefix = self.layout.between(level), []
         for at in range(longest if window.high is None else min(longest, window.high)):
@@ -280,7 +293,7 @@ class Lowering:
         closed = self.expander.is_closed(shape)
         for name in names:
             goal = self.expander.goal(self.expander.member(shape, name))
-            if not all(self.expander.keys.has(allowed, name) for allowed in shape.names):
+            if shape.names and not all(self.expander.keys.has(allowed, name) for allowed in shape.names):
                 continue
             if not is_nothing(goal):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
@@ -311,17 +324,25 @@ class Lowering:
         members: list[Node] = []
         some: list[list[Node]] = [[] for _ in shape.extra_blocks]
         for one in self.expander.others(shape):
-            content = any_text(0, self.options.max_string)
-            content = And((*one.names, content)) if one.names else content
-            label = f"other key of #{where}" if one.names else "json key"
-            key_id = ("key", *map(id, one.names))
-            key = Entry(self.rule(key_id, label, where, partial(quoted, content, self.encoding)))
-            self._kept.append(one)
-            for goal, out in ((one.schemas, members), *self._asked(one, some)):
+            key = self._other_key(one.names, where)
+            for goal, out in [(one.schemas, members), *self._asked(one, some)] if some else [(one.schemas, members)]:
                 normal = self.expander.goal(goal)
                 if not is_nothing(normal):
                     out.append(Seq((key, self.layout.colon, self.value(normal, level + 1))))
         return either(members) if members else None, [Alt(tuple(nodes)) for nodes in some]
+
+    def _other_key(self, names: tuple[Node, ...], where: str) -> Node:
+        """A key that is in all of these languages of names."""
+        key = ("key", *map(id, names))
+        found = self._other_keys.get(key)
+        if found is None:
+            content = any_text(0, self.options.max_string)
+            content = And((*names, content)) if names else content
+            label = f"other key of #{where}" if names else "json key"
+            found = Entry(self.rule(key, label, where, partial(quoted, content, self.encoding)))
+            self._other_keys[key] = found
+            self._kept.append(names)
+        return found
 
     def _asked(self, one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
         for block, out in zip(one.blocks, some, strict=True):
@@ -341,9 +362,28 @@ class Lowering:
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A member with this key and value."""
-        value = Seq((self.layout.colon, value))
-        return Field(name, value, required, Seq((quoted_text(name, self.encoding), value)))
+        after = self._after_key.get(id(value))
+        if after is None:
+            after = self._after_key[id(value)] = Seq((self.layout.colon, value))
+        return Field(name, after, required, quoted_text(name, self.encoding))
 
     def _spell(self, text: str) -> Node:
         """A part of a key."""
         return Encoded(Text(text), self.encoding)
+
+
+_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
+    "null": lambda *_: _NULL,
+    "boolean": lambda *_: _BOOLEAN,
+    "number": Lowering._number,
+    "string": Lowering._string,
+    "array": Lowering._array,
+    "object": Lowering._object,
+}
+
+
+def _is_small(shape: Shape) -> bool:
+    """Whether the text stands in place rather than in a rule of its own."""
+    if shape.values is not None:
+        return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
+    return "array" not in shape.types and "object" not in shape.types

@@ -167,7 +167,7 @@ def _round(modulus: int, shift: int) -> Automaton:
     def state(zeros: int, remainder: int) -> int:
         return 2 + zeros * modulus + remainder
 
-    first = [(0x30 + d, 0x30 + d, state(0, d % modulus)) for d in range(1, 10)]
+    first = [(0x30 + d, 0x30 + d, 2 + d % modulus) for d in range(1, 10)]
     states: list[_State] = [(False, ((0x30, 0x30, 1), *first)), (True, ((0x2E, 0x2E, point),))]
     for zeros in range(shift + 1):
         for remainder in range(modulus):
@@ -175,7 +175,7 @@ def _round(modulus: int, shift: int) -> Automaton:
             more = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
             lifted = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, more)]
-            edges += [(0x30 + d, 0x30 + d, state(0, (lifted + d) % modulus)) for d in range(1, 10)]
+            edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
             ends = zeros == shift and remainder == 0
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))

@@ -9,7 +9,8 @@ complement is the schema itself: recursive definitions have complements too. Cos
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Alt, Not, Text
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["Derived", "Negation"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Derived(Schema):
     """A schema made from others: it stands in no document and says what `make` returns."""
 
     make: Callable[[], Reading]
 
 
-_MADE: dict[str, Json] = {"not": None}
+_MADE = ("not",)
 
 
 class Negation:
@@ -55,7 +56,7 @@ class Negation:
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that asks for a shape, and for one of each group; messages point to `at`."""
-        return Derived(at.document, at.pointer, _MADE, at.base, lambda: self._reading(shape, groups))
+        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), asks=_MADE)
 
     def nothing(self, at: Schema) -> Schema:
         """A schema for no value."""
@@ -72,7 +73,8 @@ class Negation:
             if isinstance(schema.value, bool):
                 found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
             else:
-                found = Derived(schema.document, schema.pointer, _MADE, schema.base, lambda: self._complement(schema))
+                make = partial(self._complement, schema)
+                found = Derived(schema.document, schema.pointer, {}, schema.base, make, asks=_MADE)
             self._known[schema], self._known[found] = found, schema
         return found
 
@@ -104,7 +106,7 @@ class Negation:
             yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
         for counted in shape.item_counts:
             for window in counted.count.complement():
-                yield replace(self.counted(counted.schema, window), types=("array",))
+                yield self.counted(counted.schema, window)._replace(types=("array",))
         both = self._required_members(shape)
         for name in shape.required:  # absent, or there and not as it should be: one case, since a member may be absent
             other = self.of(both[name]) if name in both else self.nothing(at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from guided.spec.json_schema.multiples import is_multiple
 from guided.spec.json_schema.values import Decimal10
@@ -41,9 +41,9 @@ class NumberSet:
             _tighter(self.high, other.high, False),
             self.integral or other.integral,
             self.fractional or other.fractional,
-            tuple(dict.fromkeys(self.excluded + other.excluded)),
-            tuple(dict.fromkeys(self.divisors + other.divisors)),
-            tuple(dict.fromkeys(self.no_divisors + other.no_divisors)),
+            _each_once(self.excluded, other.excluded),
+            _each_once(self.divisors, other.divisors),
+            _each_once(self.no_divisors, other.no_divisors),
         )
 
     def complement(self) -> tuple[NumberSet, ...]:
@@ -69,18 +69,18 @@ class NumberSet:
 
     def closed(self) -> NumberSet:
         """For integers: the same set with bounds that are integers and belong to it."""
-        if not self.integral:
+        if not self.integral or (self.low is None and self.high is None):
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
         high = None if self.high is None else Bound(_to_integer(self.high, -1))
-        return replace(self, low=low, high=high)
+        return NumberSet(low, high, True, self.fractional, self.excluded, self.divisors, self.no_divisors)
 
     @property
     def is_empty(self) -> bool:
         """Whether no number is in the set, as far as bounds tell."""
-        exact = self.closed()
-        if (exact.integral and exact.fractional) or set(exact.divisors) & set(exact.no_divisors):
+        if (self.integral and self.fractional) or (self.divisors and set(self.divisors) & set(self.no_divisors)):
             return True
+        exact = self.closed() if self.low is not None and self.high is not None else self
         if exact.low is None or exact.high is None:
             return False
         if exact.low.value == exact.high.value:
@@ -89,6 +89,10 @@ class NumberSet:
 
 
 EVERY_NUMBER = NumberSet()
+
+
+def _each_once(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:
+    return tuple(dict.fromkeys(a + b)) if a and b else a or b
 
 
 def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:

@@ -60,6 +60,7 @@ def _alt(items: list[Node]) -> Node:
     return kept[0] if len(kept) == 1 else Alt(tuple(kept))
 
 
+@lru_cache(maxsize=128)
 def _span(low: str, high: str) -> Node:
     return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
 
@@ -71,6 +72,7 @@ def _text_at(position: int, digits: str) -> str:
     return digits if len(digits) <= position else digits[:position] + "." + digits[position:]
 
 
+@lru_cache(maxsize=4096)
 def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
     """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
     left = None if free is None else max(free - read, 0)
@@ -128,6 +130,7 @@ def _edges(position: int, low: Bound | None, high: Bound | None, free: int | Non
     return sides[0] if len(sides) == 1 else And(tuple(sides))
 
 
+@lru_cache(maxsize=4096)
 def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
     """Spellings without exponent whose first digit stands at `low` to `high`, with any digits."""
     if low is not None and high is not None and low > high:

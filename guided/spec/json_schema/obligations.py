@@ -27,7 +27,7 @@ _Asked = TypeVar("_Asked")
 def obliged(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:
     """The shapes that together are `shape`; `has` says whether a set of names has a name."""
     rest = tuple(name for name in shape.types if name not in ("array", "object"))
-    plain = replace(shape, some_items=(), some_members=(), item_counts=())
+    plain = shape._replace(some_items=(), some_members=(), item_counts=())
     counted = shape.some_items or shape.item_counts
     others = rest + tuple(
         name
@@ -35,31 +35,31 @@ def obliged(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[Key
         if name in shape.types and not obligations
     )
     if others:
-        yield replace(plain, types=others)
+        yield plain._replace(types=others)
     if "array" in shape.types and counted:
-        arrays = replace(plain, types=("array",), some_items=shape.some_items, item_counts=shape.item_counts)
+        arrays = plain._replace(types=("array",), some_items=shape.some_items, item_counts=shape.item_counts)
         for settled in _arrays(arrays):
             yield from _counts(settled)
     if "object" in shape.types and shape.some_members:
-        yield from _objects(replace(plain, types=("object",), some_members=shape.some_members), is_closed, has)
+        yield from _objects(plain._replace(types=("object",), some_members=shape.some_members), is_closed, has)
 
 
 def _arrays(shape: Shape) -> Iterator[Shape]:
     if not shape.some_items:
         yield shape
         return
-    some, left = shape.some_items[0], replace(shape, some_items=shape.some_items[1:])
+    some, left = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
     # Later obligations may begin after items that this one may use: the prefixes are made long enough for all of them.
     start = max(later.start for later in shape.some_items)
     if start > longest:
-        yield from _arrays(replace(shape, arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
+        yield from _arrays(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
         return
     for at in range(some.start, longest):
         here = ArrayPart((*(None,) * at, some.schema), None)
-        yield from _arrays(replace(left, items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
+        yield from _arrays(left._replace(items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
     for blocks in _with(left.rest_blocks, some.schema):
-        yield from _arrays(replace(left, rest_blocks=blocks))
+        yield from _arrays(left._replace(rest_blocks=blocks))
 
 
 def counted_out(shape: Shape, length: int) -> Iterator[Shape]:
@@ -85,7 +85,7 @@ def _counts(shape: Shape) -> Iterator[Shape]:
         return
     for length in range(prefix + 1):
         window = Window(length, None if length == prefix else length)
-        yield from _counted(replace(shape, items=shape.items.meet(window)), length, prefix)
+        yield from _counted(shape._replace(items=shape.items.meet(window)), length, prefix)
 
 
 def _counted(shape: Shape, length: int, prefix: int) -> Iterator[Shape]:
@@ -98,22 +98,22 @@ def _counted(shape: Shape, length: int, prefix: int) -> Iterator[Shape]:
         if any(one.count.is_empty for one in left) or (length < prefix and any(one.count.low > 0 for one in left)):
             continue
         kept = tuple(one for one in left if one.count != Window() and length == prefix)
-        yield replace(shape, arrays=tuple(arrays), item_counts=kept)
+        yield shape._replace(arrays=tuple(arrays), item_counts=kept)
 
 
 def _objects(shape: Shape, is_closed: Callable[[Shape], bool], has: Callable[[KeySet, str], bool]) -> Iterator[Shape]:
     if not shape.some_members:
         yield shape
         return
-    some, left = shape.some_members[0], replace(shape, some_members=shape.some_members[1:])
+    some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
     for name in dict.fromkeys((*shape.properties(), *shape.required)):
         if has(some.keys, name):
             required = tuple(dict.fromkeys((*left.required, name)))
             objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
-            yield from _objects(replace(left, required=required, objects=objects), is_closed, has)
+            yield from _objects(left._replace(required=required, objects=objects), is_closed, has)
     if not is_closed(shape):
         for blocks in _with(left.extra_blocks, some):
-            yield from _objects(replace(left, extra_blocks=blocks), is_closed, has)
+            yield from _objects(left._replace(extra_blocks=blocks), is_closed, has)
 
 
 def _with(blocks: tuple[tuple[_Asked, ...], ...], schema: _Asked) -> Iterator[tuple[tuple[_Asked, ...], ...]]:

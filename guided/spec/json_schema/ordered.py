@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from guided.grammar.ir import EPSILON, Alt, Node, Ref, Seq, Text
 from guided.spec.json_schema.spelling import either
@@ -22,14 +22,18 @@ __all__ = ["Chain", "Field"]
 _QUOTE = Text('"')
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A declared member: its key, what follows the closing quote, whether it must be there, and its whole text."""
+class Field(NamedTuple):
+    """A declared member: its name, what follows its key, whether it must be there, and the text of its key."""
 
     name: str
     value: Node
     required: bool
-    node: Node
+    key: Node
+
+    @property
+    def node(self) -> Node:
+        """The whole text."""
+        return Seq((self.key, self.value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Which rules generate nothing. In: IR rules. Out: the names of the rules whose language is empty for sure.
+"""Whether a rule generates anything. In: IR rules, and a name. Out: False where its language is empty for sure.
 
-A least fixpoint: a rule generates something once all of its parts do. Regular operations (`And`, `Not`, `Length`) are
-taken to be non-empty; the automaton core decides those. Cost: linear in the rules and their references.
+A least fixpoint, asked for from the rule down: a rule generates something once all of its parts do, and only what that
+hangs on is looked at. Regular operations (`And`, `Not`, `Length`) are taken to be non-empty; the automaton core decides
+those. Cost: linear in the rules that are looked at and their references.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from guided.grammar.ir import Alt, Chars, Distinct, Entry, Node, Permutation, Ref, Repeat, Seq
+from guided.grammar.ir import Alt, Chars, Distinct, Encoded, Entry, Node, Permutation, Ref, Repeat, Seq, Text
 
-__all__ = ["unproductive"]
+__all__ = ["generates"]
+
+_ALWAYS = (Text, Encoded)  # the commonest kinds of those that are not looked into
 
 
-def unproductive(rules: Mapping[str, Node]) -> set[str]:
-    """Names of rules that generate no string."""
+def generates(start: str, rules: Mapping[str, Node]) -> bool:
+    """Whether the rule `start` generates a string, as far as can be told here."""
     known: set[str] = set()
-    waiting: defaultdict[str, set[str]] = defaultdict(set)
-    work = list(rules)
-    while work:
+    entered: set[str] = set()
+    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> those to look at again once it is known
+    work = [start]
+    while work and start not in known:
         name = work.pop()
         if name in known:
             continue
@@ -27,20 +31,27 @@ def unproductive(rules: Mapping[str, Node]) -> set[str]:
         if _generates(rules[name], known, missing):
             known.add(name)
             work.extend(waiting.pop(name, ()))
+        elif name not in entered:  # again after all that it hangs on
+            entered.add(name)
+            work.append(name)
+            work.extend(needed for needed in missing if needed not in entered)
         else:
             for needed in missing:
                 waiting[needed].add(name)
-    return set(rules) - known
+    return start in known
 
 
 def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
+    if isinstance(node, Seq):
+        works = True
+        for item in node.items:  # each, to collect all that is missing
+            if not (isinstance(item, _ALWAYS) or (isinstance(item, Repeat) and item.min == 0)):
+                works = _generates(item, known, missing) and works
+        return works
     if isinstance(node, Ref):
         if node.name not in known:
             missing.append(node.name)
         return node.name in known
-    if isinstance(node, Seq):
-        generates = [_generates(item, known, missing) for item in node.items]  # each, to collect all that is missing
-        return all(generates)
     if isinstance(node, Alt):
         return any(_generates(item, known, missing) for item in node.items)
     if isinstance(node, Repeat):

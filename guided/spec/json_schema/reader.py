@@ -6,9 +6,9 @@ A list of problems may be passed instead of raising at the first: the report use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
@@ -18,7 +18,7 @@ from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.effect import check_foreign
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.formats import format_shape, why_not
-from guided.spec.json_schema.keywords import KEYWORDS, Status
+from guided.spec.json_schema.keywords import KNOWN
 from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -33,8 +33,7 @@ __all__ = ["Reader", "Reading"]
 Problem = SpecError | UnsupportedError
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one schema says: `shape` and, for each group, one of its schemas must hold as well."""
 
     shape: Shape
@@ -68,20 +67,20 @@ class Reader:
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
+        known = KNOWN[schema.document.draft]
+        keywords = schema.asks
+        if schema.document.lacks or "$ref" in keywords:
+            keywords = [keyword for keyword in keywords if not schema.hides(keyword)]
         # Applicators come last: they may look at what stands beside them.
-        for keyword in sorted(schema.value, key=APPLICATORS.__contains__):
-            if keyword not in KEYWORDS or schema.hides(keyword):
-                continue
+        for keyword in sorted(keywords, key=APPLICATORS.__contains__):
             try:
-                if not schema.known(keyword):
+                if keyword not in known:
                     check_foreign(schema, keyword)
                 elif keyword in APPLICATORS:
                     self.beside[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
-                elif keyword in _SHAPES:
-                    shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
                 else:
-                    assert KEYWORDS[keyword].status is not Status.ENFORCED, keyword
+                    shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
             except (SpecError, UnsupportedError) as problem:
                 if problems is None:
                     raise
@@ -101,7 +100,7 @@ class Reader:
         value = schema.get(keyword)
         if isinstance(value, str) and value in _ONE_TYPE:
             return _ONE_TYPE[value]
-        names = value if isinstance(value, list) else [value]
+        names: list[Any] = value if isinstance(value, list) else [value]
         known = tuple(_ONE_TYPE)
         for at, name in enumerate(names):
             if name not in known:
@@ -109,7 +108,7 @@ class Reader:
                 raise SpecError(f"{_show(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
         if not names:
             raise SpecError("type must name at least one type", pointer=schema.at(keyword))
-        return _types(names)
+        return _types(tuple(names))
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = schema.get(keyword)
@@ -117,13 +116,13 @@ class Reader:
             raise SpecError("enum must be an array", pointer=schema.at(keyword))
         unique: dict[tuple[object, ...], Json] = {}
         for at, value in enumerate(values):
-            check_texts(value, schema.at(keyword, at))
+            check_texts(value, schema, keyword, at)
             unique.setdefault(canonical(value), value)
         return Shape(values=tuple(unique.values()))
 
     def _const(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
-        check_texts(value, schema.at(keyword))
+        check_texts(value, schema, keyword)
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
@@ -163,22 +162,22 @@ class Reader:
         return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
-        pattern, pointer = schema.get(keyword), schema.at(keyword)
+        pattern = schema.get(keyword)
         if not isinstance(pattern, str):
-            raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=pointer)
-        return Shape(patterns=(self._parsed(pattern, pointer, "pattern"),))
+            raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=schema.at(keyword))
+        return Shape(patterns=(self._parsed(pattern, schema, keyword),))
 
-    def _parsed(self, pattern: str, pointer: str, keyword: str) -> Node:
-        """The strings in which a pattern is found; problems point into the pattern."""
+    def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
+        """The strings in which a pattern is found; problems point into the pattern, and to its place."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
             return parse(pattern, self._limits)
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
-                            pointer=pointer) from None  # fmt: skip
+                            pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
         except UnsupportedError as error:
             raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
-                                   pointer=pointer) from None  # fmt: skip
+                                   pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
@@ -239,7 +238,7 @@ class Reader:
         """`properties`, `patternProperties` and `additionalProperties` together, on the first that stands there."""
         value = schema.value
         assert isinstance(value, dict)
-        if keyword != next(name for name in value if name in _MEMBERS):
+        if keyword != next(filter(_MEMBERS.__contains__, value)):
             return ANYTHING
         return Shape(objects=(self.own_members(schema),), speaks_of_objects=True)
 
@@ -252,15 +251,14 @@ class Reader:
         named = value.get("properties", {})
         if not isinstance(named, dict):
             raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
-        for name in named:
-            check_texts(name, schema.at("properties"))
+        check_texts(list(named), schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in named}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):
             raise SpecError("patternProperties must be an object of schemas", pointer=schema.at("patternProperties"))
         patterns = []
         for pattern in matched:
-            source = self._parsed(pattern, schema.at("patternProperties", pattern), "patternProperties")
+            source = self._parsed(pattern, schema, "patternProperties", pattern)
             patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
         additional = None
         if "additionalProperties" in value:
@@ -283,16 +281,15 @@ class Reader:
             hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
             raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
                             hint=hint)  # fmt: skip
-        return replace(ANYTHING, required=self.names_of(names, schema.at(keyword)), speaks_of_objects=True)
+        return Shape(required=self.names_of(names, schema, keyword), speaks_of_objects=True)
 
-    def names_of(self, names: list[Json], pointer: str) -> tuple[str, ...]:
-        """Names of members, each once."""
+    def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
+        """The names of members that stand at a place, each once."""
         out: dict[str, None] = {}
         for at, name in enumerate(names):
-            place = f"{pointer}/{at}"
             if not isinstance(name, str):
-                raise SpecError(f"{_show(name)} is not a property name", pointer=place)
-            check_texts(name, place)
+                raise SpecError(f"{_show(name)} is not a property name", pointer=schema.at(*tokens, at))
+            check_texts(name, schema, *tokens, at)
             out[name] = None
         return tuple(out)
 
@@ -305,7 +302,8 @@ def _show(value: Json) -> str:
     return repr(value[:40]) if isinstance(value, str) else str(value)
 
 
-def _types(names: Collection[Json]) -> Shape:
+@lru_cache(maxsize=256)
+def _types(names: tuple[str, ...]) -> Shape:
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
     return Shape(types=types, numbers=NumberSet(integral=integral), speaks_of_objects="object" in names)

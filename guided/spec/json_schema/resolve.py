@@ -11,24 +11,26 @@ Cost: linear in the documents used, times the dynamic scopes. Nothing is fetched
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
 from guided.spec.json_schema.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.dynamic_scope import RECURSIVE, Scope, entered, outermost
-from guided.spec.json_schema.keywords import KEYWORDS, Holds, is_known
+from guided.spec.json_schema.keywords import ENFORCED, HOLDS, KNOWN, Holds
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.values import Json, escape, json_type, normalise, read_json
 
 __all__ = ["Document", "Library", "Schema", "subschemas"]
 
+_SCHEMA = (dict, bool)
 _PLACE = 20  # what a place in a dynamic scope counts for, in nodes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Document:
     """One schema document. `prefix` stands before its pointers in messages: empty for the main one.
 
@@ -47,15 +49,17 @@ class Document:
     """Pointer of each schema in another dialect -> the document that it is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Schema:
-    """A place where a schema stands. `value` is an object or a boolean."""
+    """A place where a schema stands. `value` is an object or a boolean. Never changed; not frozen, as many are made."""
 
     document: Document
     pointer: str
     value: dict[str, Json] | bool
     base: str
     scope: Scope = field(default=(), kw_only=True)
+    asks: Sequence[str] = field(default=(), kw_only=True)
+    """Its keywords that allow or forbid, of whatever draft."""
 
     @property
     def where(self) -> str:
@@ -64,7 +68,7 @@ class Schema:
 
     def at(self, *tokens: str | int) -> str:
         """The place below, for messages."""
-        return self.where + "".join("/" + escape(str(token)) for token in tokens)
+        return self.where + _path(tokens)
 
     def get(self, keyword: str) -> Json:
         """The value of a keyword that is there."""
@@ -74,7 +78,7 @@ class Schema:
     def known(self, keyword: str) -> bool:
         """Whether the schema has this keyword, its draft knows it, and nothing hides it."""
         here = isinstance(self.value, dict) and keyword in self.value
-        return here and is_known(keyword, self.document.draft) and not self.hides(keyword)
+        return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
 
     def hides(self, keyword: str) -> bool:
         """Whether the dialect lacks the keyword, or a `$ref` next to it takes its effect, as before 2019-09."""
@@ -83,30 +87,54 @@ class Schema:
         return beside or keyword in document.lacks
 
 
+_OLD = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
+
+
 def _is_only_reference(value: dict[str, Json], draft: str) -> bool:
     """Whether there is a `$ref`, next to which nothing counts before 2019-09."""
-    return isinstance(value.get("$ref"), str) and _is_old(draft)
+    return draft in _OLD and isinstance(value.get("$ref"), str)
 
 
-def _is_old(draft: str) -> bool:
-    return DRAFTS.index(draft) < DRAFTS.index("2019-09")
+def _path(tokens: Iterable[str | int]) -> str:
+    return "".join(["/" + escape(str(token)) for token in tokens])
 
 
-def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+_ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
+_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
+
+
+def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
     """The (tokens, value) of everything that stands as a schema in the keywords of this one."""
+    kinds = HOLDS[draft]
     for name, inner in value.items():
-        if not is_known(name, draft) and name not in ("$defs", "definitions"):
+        holds = kinds.get(name)
+        if holds is None:
             continue
-        holds = KEYWORDS[name].holds
-        if holds in (Holds.SCHEMA, Holds.SCHEMA_OR_LIST) and isinstance(inner, dict | bool):
-            yield (name,), inner
-        elif holds in (Holds.LIST, Holds.SCHEMA_OR_LIST) and isinstance(inner, list):
+        if isinstance(inner, dict) and holds in _MAPS:
+            names = holds is not _MAPS[0]
+            for key, item in inner.items():
+                if not names or isinstance(item, dict | bool):
+                    yield (name, key), item
+        elif isinstance(inner, list) and holds in _LISTS:
             for at, item in enumerate(inner):
                 yield (name, at), item
-        elif holds in (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES) and isinstance(inner, dict):
-            for key, item in inner.items():
-                if holds is Holds.MAP or isinstance(item, dict | bool):
-                    yield (name, key), item
+        elif holds in _ONE and isinstance(inner, dict | bool):
+            yield (name,), inner
+
+
+_Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
+"""A place, as the one above it and the tokens from there; None: the root."""
+
+_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+"""The keywords that the index of a document is about."""
+
+
+def _pointer(path: _Path) -> str:
+    parts = []
+    while path is not None:
+        path, tokens = path
+        parts.append(_path(tokens))
+    return "".join(reversed(parts))
 
 
 class Library:
@@ -116,21 +144,22 @@ class Library:
         self, schema: object, options: JsonSchemaOptions, registry: Mapping[str, object], limits: Limits
     ) -> None:
         self._options, self._registry, self._limits = options, registry, limits
-        self._places: dict[tuple[int, str, Scope], Schema] = {}
+        self._targets: dict[tuple[str, str, str, Scope], Schema] = {}
+        self._places: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
         self.main = self._load(schema, "")
         self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
 
-    def child(self, schema: Schema, *tokens: str | int) -> Schema:
-        """The schema at `tokens` below this one."""
-        value: Json = schema.value
-        document, pointer, base = schema.document, schema.pointer, schema.base
+    def child(self, schema: Schema, keyword: str, *tokens: str | int) -> Schema:
+        """The schema that stands in a keyword of this one, at `tokens` in its value."""
+        assert isinstance(schema.value, dict)
+        document, pointer, value = schema.document, f"{schema.pointer}/{keyword}", schema.value[keyword]
         for token in tokens:
             value = value[token]  # type: ignore[index]
-            pointer += "/" + escape(str(token))
-            base = document.bases.get(pointer, base)
+            pointer = f"{pointer}/{escape(str(token))}"
+        base = document.bases.get(pointer, schema.base)
         if pointer in document.embedded:
             document, pointer = document.embedded[pointer], ""
             base = document.bases[""]
@@ -141,6 +170,13 @@ class Library:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
             raise SpecError(f"{keyword} must be a string", pointer=schema.at(keyword))
+        key = (keyword, reference, schema.base, schema.scope)
+        found = self._targets.get(key)
+        if found is None:
+            found = self._targets[key] = self._resolve(schema, keyword, reference)
+        return found
+
+    def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
         if keyword == "$recursiveRef" and reference != "#":
             raise SpecError("$recursiveRef must be '#'", pointer=schema.at(keyword), hint="use $ref for other targets")
         link = _Link(schema, keyword, reference)
@@ -187,17 +223,18 @@ class Library:
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
             scope = entered(scope, self._dynamic.get(base, ()), base)
-        key = (id(document), pointer, scope)
+        key = (document, pointer, scope)
         found = self._places.get(key)
         if found is None:
-            if not isinstance(value, dict | bool):
+            if not isinstance(value, _SCHEMA):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
                 raise SpecError(
                     f"a schema is an object or a boolean, this is {kind}", pointer=document.prefix + pointer
                 )
             if scope and len(self._places) * _PLACE > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
-            found = self._places[key] = Schema(document, pointer, value, base, scope=scope)
+            asks = [name for name in value if name in ENFORCED] if isinstance(value, dict) else ()
+            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, asks=asks)
         return found
 
     def _resource(self, uri: str, link: _Link) -> tuple[Document, str]:
@@ -247,24 +284,34 @@ class Library:
         """Collect the identifiers and anchors of a document."""
         main.bases[""] = uri
         self._resources.setdefault(uri, (main, ""))
-        work: list[tuple[Document, str, Json, str]] = [(main, "", main.root, uri)]
+        work: list[tuple[Document, _Path, Json, str]] = [(main, None, main.root, uri)]
         while work:
-            document, pointer, value, base = work.pop()
+            document, path, value, base = work.pop()
             if not isinstance(value, dict):
                 continue
-            if pointer:
-                document, pointer = self._own_document(document, pointer, value, base)
-            path, fragment = _identifier(value, document.draft)
-            if path:
-                base = document.bases[pointer] = _join(base, path)
-                self._resources.setdefault(base, (document, pointer))
-            if fragment:
-                self._anchors.setdefault((base, fragment), (document, pointer))
-            self._index_anchors(document, pointer, value, base)
-            if value.get("$recursiveAnchor") is True and (path or value is main.root) and document.draft == "2019-09":
-                self._dynamic.setdefault(base, {})[RECURSIVE] = (document, pointer)
+            if not _MARKS.isdisjoint(value):
+                pointer = _pointer(path)
+                own, base = self._index_one(document, pointer, value, base)
+                if own is not document:
+                    document, path = own, None
             for tokens, inner in subschemas(value, document.draft):
-                work.append((document, pointer + "".join("/" + escape(str(t)) for t in tokens), inner, base))
+                work.append((document, (path, tokens), inner, base))
+
+    def _index_one(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> tuple[Document, str]:
+        """Collect what one schema says of itself. Returns its document, and its base."""
+        is_root = not pointer
+        if not is_root:
+            document, pointer = self._own_document(document, pointer, value, base)
+        path, fragment = _identifier(value, document.draft)
+        if path:
+            base = document.bases[pointer] = _join(base, path)
+            self._resources.setdefault(base, (document, pointer))
+        if fragment:
+            self._anchors.setdefault((base, fragment), (document, pointer))
+        self._index_anchors(document, pointer, value, base)
+        if value.get("$recursiveAnchor") is True and (path or is_root) and document.draft == "2019-09":
+            self._dynamic.setdefault(base, {})[RECURSIVE] = (document, pointer)
+        return document, base
 
     def _own_document(
         self, document: Document, pointer: str, value: dict[str, Json], base: str
@@ -281,7 +328,7 @@ class Library:
     def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:
         for keyword in ("$anchor", "$dynamicAnchor"):
             name = value.get(keyword)
-            if isinstance(name, str) and name and is_known(keyword, document.draft):
+            if isinstance(name, str) and name and keyword in KNOWN[document.draft]:
                 self._anchors.setdefault((base, name), (document, pointer))
                 if keyword == "$dynamicAnchor":
                     self._dynamic.setdefault(base, {}).setdefault(name, (document, pointer))
@@ -313,7 +360,7 @@ def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
     if not isinstance(own, str) or _is_only_reference(value, draft):
         return "", ""
     path, fragment = urldefrag(own)
-    return path, fragment if _is_old(draft) else ""
+    return path, fragment if draft in _OLD else ""
 
 
 def _join(base: str, path: str) -> str:

@@ -8,8 +8,10 @@ them, computed when that place is reached). Cost: linear in the parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import add
+from typing import Any, NamedTuple
 
 from guided.grammar.ir import Node
 from guided.spec.json_schema.keys import KeySet, Source
@@ -31,8 +33,10 @@ class Window:
 
     def meet(self, other: Window) -> Window:
         """The counts in both."""
-        highs = [high for high in (self.high, other.high) if high is not None]
-        return Window(max(self.low, other.low), min(highs) if highs else None)
+        high = self.high
+        if high is None or (other.high is not None and other.high < high):
+            high = other.high
+        return Window(max(self.low, other.low), high)
 
     def __contains__(self, count: int) -> bool:
         return self.low <= count and (self.high is None or count <= self.high)
@@ -96,8 +100,7 @@ class ObjectPart:
     patterns: tuple[tuple[Source, Schema], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A conjunction, type by type. `values` None: no enumeration.
 
     `unique`, `repeated`: the schema that asks that all items differ, or that some do not.
@@ -129,25 +132,9 @@ class Shape:
         """The values in both. Members keep the order in which they were first named."""
         if self is ANYTHING or other is ANYTHING:
             return other if self is ANYTHING else self
-        return Shape(
-            types=tuple(name for name in self.types if name in other.types),
-            values=_common(self.values, other.values),
-            numbers=self.numbers.meet(other.numbers),
-            length=self.length.meet(other.length),
-            patterns=self.patterns + other.patterns,
-            items=self.items.meet(other.items),
-            arrays=self.arrays + other.arrays,
-            unique=self.unique or other.unique,
-            repeated=self.repeated or other.repeated,
-            members=self.members.meet(other.members),
-            names=tuple(dict.fromkeys(self.names + other.names)),
-            required=tuple(dict.fromkeys(self.required + other.required)),
-            objects=self.objects + other.objects,
-            speaks_of_objects=self.speaks_of_objects or other.speaks_of_objects,
-            some_items=tuple(dict.fromkeys(self.some_items + other.some_items)),
-            some_members=tuple(dict.fromkeys(self.some_members + other.some_members)),
-            item_counts=tuple(dict.fromkeys(self.item_counts + other.item_counts)),
-        )
+        parts = zip(self, other, ANYTHING, _BOTH, strict=True)
+        return Shape._make([two if one is every else one if two is every else both(one, two)
+                            for one, two, every, both in parts])  # fmt: skip
 
     @property
     def prefix_length(self) -> int:
@@ -156,14 +143,32 @@ class Shape:
 
     def properties(self) -> dict[str, None]:
         """The names declared by any part, in order."""
-        return dict.fromkeys(name for part in self.objects for name in part.properties)
+        names: dict[str, None] = {}
+        for part in self.objects:
+            names |= dict.fromkeys(part.properties)
+        return names
 
 
 ANYTHING = Shape()
 
 
-def _common(a: tuple[Json, ...] | None, b: tuple[Json, ...] | None) -> tuple[Json, ...] | None:
-    if a is None or b is None:
-        return b if a is None else a
+def _common(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
     keys = {canonical(value) for value in b}
     return tuple(value for value in a if canonical(value) in keys)
+
+
+def _each_once(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(dict.fromkeys(a + b))
+
+
+_MEETS: dict[str, Callable[[Any, Any], object]] = {
+    "types": lambda a, b: tuple([name for name in a if name in b]),
+    "values": _common,
+    "numbers": NumberSet.meet,
+    **dict.fromkeys(("length", "items", "members"), Window.meet),
+    **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
+    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
+    **dict.fromkeys(("unique", "repeated", "speaks_of_objects"), lambda a, b: a or b),
+}
+_BOTH = tuple(_MEETS[name] for name in Shape._fields)
+"""For each field what two shapes say of it together; not asked where one of them says nothing."""

@@ -11,31 +11,33 @@ from guided.grammar.ir import Alt, And, Node, Not, Repeat, Seq, Text
 __all__ = ["shared"]
 
 
+_WITH_ITEMS = (Seq, Alt, And)
+
+
 def shared(root: Node) -> Node:
     """`root` with equal parts shared."""
     done: dict[int, Node] = {}  # by the object met
     known: dict[object, Node] = {}  # by kind and shared parts
 
     def share(node: Node) -> Node:
-        found = done.get(id(node))
-        if found is None:
-            found = done[id(node)] = whole(node)
+        key: object = node
+        if isinstance(node, _WITH_ITEMS):
+            parts = tuple([done.get(id(item)) or share(item) for item in node.items])
+            key = (type(node), *map(id, parts))
+            found = known.get(key) or type(node)(parts)
+        elif isinstance(node, Text):
+            key, found = node.text, node
+        elif isinstance(node, Repeat):
+            part = done.get(id(node.item)) or share(node.item)
+            key = (id(part), node.min, node.max)
+            found = known.get(key) or Repeat(part, node.min, node.max)
+        elif isinstance(node, Not):
+            part = done.get(id(node.item)) or share(node.item)
+            key = id(part)
+            found = known.get(key) or Not(part)
+        else:
+            found = node
+        found = done[id(node)] = known.setdefault(key, found)
         return found
-
-    def whole(node: Node) -> Node:
-        match node:
-            case Seq(items) | Alt(items) | And(items):
-                parts = tuple([share(item) for item in items])
-                key = (type(node), *map(id, parts))
-                return known.get(key) or known.setdefault(key, type(node)(parts))
-            case Repeat(item, low, high):
-                part = share(item)
-                return known.setdefault((id(part), low, high), Repeat(part, low, high))
-            case Not(item):
-                part = share(item)
-                return known.setdefault(id(part), Not(part))
-            case Text(text):
-                return known.setdefault(text, node)
-        return known.setdefault(node, node)
 
     return share(root)

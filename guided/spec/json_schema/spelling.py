@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
@@ -111,6 +111,7 @@ JSON_STRING = Encoding("json-string", _string_forms())
 MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 
 _QUOTE = Text('"')
+_BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
 _GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
 
 
@@ -122,8 +123,18 @@ def quoted(content: Node, encoding: Encoding) -> Node:
 def quoted_text(text: str, encoding: Encoding) -> Node:
     """A JSON string with exactly this decoded content."""
     if encoding is MINIMAL_STRING:
-        return Text(json.dumps(text, ensure_ascii=False))
-    return quoted(Text(text), encoding)
+        return Text(_MINIMAL.encode(text))
+    return _short(text) if len(text) <= _LONGEST_KEPT and encoding is JSON_STRING else quoted(Text(text), encoding)
+
+
+_LONGEST_KEPT = 64
+_MINIMAL = json.JSONEncoder(ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096)
+def _short(text: str) -> Node:
+    """For the names of members: the same ones come in most schemas."""
+    return quoted(Text(text), JSON_STRING)
 
 
 def any_text(low: int = 0, high: int | None = None) -> Node:
@@ -156,6 +167,8 @@ class Layout:
     inside: Node
     around: Node
     indent: str | None = None
+    anything: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
+    """The text of any value with these rules for numbers, strings and names, once it was made."""
 
     def between(self, level: int) -> Node:
         """Between two items of a container at this depth (the outermost is 0)."""
@@ -163,7 +176,7 @@ class Layout:
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
         """A container: its non-empty `body` (None: there is none), or nothing, between brackets."""
-        opening, closing = Text(brackets[0]), Text(brackets[1])
+        opening, closing = _BRACKETS[brackets]
         cases: list[Node] = []
         if may_be_empty:
             cases.append(Seq((opening, self.inside, closing)))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
@@ -140,18 +140,21 @@ def _no_constant(_: str) -> None:
     raise _Refused
 
 
+_BYTE_ORDER_MARK = "\ufeff"
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_no_constant,
+    parse_int=Decimal10.parse,
+    parse_float=Decimal10.parse,
+)
+
+
 def read_json(text: str, limits: Limits) -> Json:
     """The value of a JSON text; SpecError with its span where the text is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_int=Decimal10.parse,
-            parse_float=Decimal10.parse,
-        )
+        value = _DECODER.decode(text) if text[:1] != _BYTE_ORDER_MARK else json.loads(text)  # which has words for it
     except json.JSONDecodeError as error:
         raise SpecError(
             f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
@@ -162,7 +165,29 @@ def read_json(text: str, limits: Limits) -> Json:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except _Refused:
         raise _refusal(text) from None
-    return normalise(value, limits)
+    _check_size(value, text, limits)
+    return value  # type: ignore[no-any-return]
+
+
+def _check_size(value: Json, text: str, limits: Limits) -> None:
+    """The limits on depth and nodes, for the value of a text."""
+    if len(text) <= limits.nodes and text.count("{") + text.count("[") <= limits.depth:
+        return  # a node takes a character, a level a bracket: no need to look
+    level: list[Json] = [value]
+    depth = count = 0
+    while level:
+        count += len(level)
+        if depth > limits.depth:
+            raise LimitExceeded("depth", depth, limits.depth)
+        if count > limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
+        inner: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level, depth = inner, depth + 1
 
 
 def normalise(value: object, limits: Limits) -> Json:
@@ -221,6 +246,8 @@ def _pointer(path: Any) -> str:
 
 def canonical(value: Json) -> tuple[object, ...]:
     """A hashable key that is the same for equal JSON values only: tokens in prefix order, members sorted."""
+    if isinstance(value, str):
+        return (value,)
     out: list[object] = []
     stack: list[Json] = [value]
     while stack:
@@ -342,14 +369,18 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
     return (0, len(text))
 
 
-def check_texts(value: Json, pointer: str) -> None:
-    """No string in the value holds a surrogate."""
+class _Place(Protocol):
+    def at(self, *tokens: str | int) -> str: ...
+
+
+def check_texts(value: Json, place: _Place, *tokens: str | int) -> None:
+    """No string in the value, which stands at `place.at(*tokens)`, holds a surrogate."""
     stack = [value]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
             if not is_text(item):
-                raise SpecError("a lone surrogate cannot be written", pointer=pointer,
+                raise SpecError("a lone surrogate cannot be written", pointer=place.at(*tokens),
                                 hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
         elif isinstance(item, list):
             stack.extend(item)
