@@ -192,11 +192,15 @@ class _Types:
 
     def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if hasattr(tp, "model_json_schema"):
-            return _readable(tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
+            schema: dict[str, Any] = _readable(tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
+            return schema
         if is_pydantic(tp):
             from pydantic import TypeAdapter
 
-            return _readable(TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
+            described: dict[str, Any] = _readable(
+                TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
+            )
+            return described
         if issubclass(tp, enum.Enum):
             return _values(tuple(tp), tp)
         if (members := members_of(tp)) is not None:

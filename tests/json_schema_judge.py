@@ -1,0 +1,216 @@
+"""An independent judge of JSON texts: the jsonschema library, with numbers, sets and patterns made exact.
+
+In: a schema and a text. Out: whether the text is JSON, names no member twice, and satisfies the schema (`format` is not
+looked at). The library compares floats, finds equal items by sorting, and searches patterns in Python's dialect; here
+numbers are decimals of any size, items are compared one by one, and patterns are rewritten from ECMA's dialect to
+Python's. Raises `NoJudge` where that cannot be done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import jsonschema
+from jsonschema import validators
+from jsonschema._utils import equal
+from jsonschema_specifications import REGISTRY
+
+__all__ = ["Judge", "NoJudge", "exact", "python_pattern"]
+
+_DIGITS = 15  # of an exponent: more would be too large for a decimal, and none is as close to any bound
+_NUMBER = re.compile(r"([^eE]*)(?:[eE]([+-]?)0*([0-9]*))?")
+_DEPTH = 50_000  # the library recurses over the value, some ten frames for each level
+
+
+class NoJudge(Exception):
+    """The library cannot tell: a pattern that Python cannot search, a reference that it does not find."""
+
+
+class Judge:
+    """Whether texts satisfy `schema`, in the dialect it names (else 2020-12)."""
+
+    def __init__(self, schema: Any) -> None:
+        exactly = exact(schema)
+        kind = validators.validator_for(exactly, default=jsonschema.Draft202012Validator)
+        # With a registry of its own the library never asks the network.
+        self._validator = _exact_kind(kind)(_with_python_patterns(exactly), registry=REGISTRY)
+
+    def __call__(self, text: str | bytes) -> bool:
+        """The verdict on one text."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEPTH))
+        try:
+            return self._verdict(text)
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def _verdict(self, text: str | bytes) -> bool:
+        try:
+            value = _parse(text)
+        except ValueError:
+            return False
+        try:
+            return self._validator.is_valid(value)
+        except Exception as error:
+            if type(error).__name__ in ("_WrappedReferencingError", "Unresolvable", "UnknownType"):
+                raise NoJudge(f"{type(error).__name__}: {error}") from None
+            raise
+
+
+def exact(value: Any) -> Any:
+    """A JSON value whose floats are decimals: the shortest ones that read as these floats."""
+    return _parse(json.dumps(value))
+
+
+def _parse(text: str | bytes) -> Any:
+    """The value of a JSON text. ValueError where it is none, or an object names a member twice."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    return json.loads(
+        text, parse_float=_decimal, parse_int=_integer, parse_constant=_no_number, object_pairs_hook=_members
+    )
+
+
+def _decimal(text: str) -> Decimal:
+    mantissa, sign, digits = _match(_NUMBER, text).groups(default="")
+    return Decimal(f"{mantissa}e{sign}{digits if len(digits) <= _DIGITS else '9' * _DIGITS}" if digits else mantissa)
+
+
+def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    found = pattern.fullmatch(text)
+    assert found is not None
+    return found
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) < 4000 else Decimal(text)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError("a member twice")
+    return out
+
+
+# ---- keywords
+
+
+@lru_cache
+def _exact_kind(kind: Any) -> Any:
+    """The library's class for a dialect, with exact numbers and sets."""
+    types = kind.TYPE_CHECKER.redefine("integer", lambda _, value: _is_integer(value))
+    return validators.extend(kind, {"multipleOf": _multiple_of, "uniqueItems": _unique_items}, type_checker=types)
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _multiple_of(validator: Any, divisor: Any, value: Any, _: Any) -> Iterator[jsonschema.ValidationError]:
+    if validator.is_type(value, "number") and not _divides(Decimal(divisor), Decimal(value)):
+        yield jsonschema.ValidationError("not a multiple")
+
+
+def _divides(divisor: Decimal, value: Decimal) -> bool:
+    """Whether value / divisor is an integer; exponents of any size."""
+    (_, over, shift), (_, under, less) = value.as_tuple(), divisor.as_tuple()
+    assert isinstance(shift, int) and isinstance(less, int)
+    numerator, denominator = int("".join(map(str, over))), int("".join(map(str, under)))
+    shift -= less
+    if shift >= 0:
+        return numerator * pow(10, shift, denominator) % denominator == 0
+    return numerator == 0 or (-shift <= len(over) and numerator % (denominator * 10**-shift) == 0)
+
+
+def _unique_items(validator: Any, unique: Any, value: Any, _: Any) -> Iterator[jsonschema.ValidationError]:
+    if unique and validator.is_type(value, "array") and any(equal(one, two) for one, two in combinations(value, 2)):
+        yield jsonschema.ValidationError("two equal items")
+
+
+# ---- patterns
+
+_DATA = ("const", "enum", "default", "examples", "example")
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+
+
+def _with_python_patterns(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_python_patterns(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {}
+    for name, item in schema.items():
+        if name in _MAPS and isinstance(item, dict):
+            out[name] = {key: _with_python_patterns(inner) for key, inner in item.items()}
+        else:
+            out[name] = item if name in _DATA else _with_python_patterns(item)
+    if isinstance(out.get("pattern"), str):
+        out["pattern"] = python_pattern(out["pattern"])
+    if isinstance(out.get("patternProperties"), dict):
+        out["patternProperties"] = {python_pattern(name): item for name, item in out["patternProperties"].items()}
+    return out
+
+
+_SPACES = r"\t\n\x0b\x0c\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_OTHERS = r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
+_OTHERS += r"\u3001-\ufefe\uff00-\U0010ffff"
+_TOKEN = re.compile(
+    r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)|\[\^?\]?|\(\?<(?![=!])|\{(?:\d+(?:,\d*)?\})?|.", re.DOTALL
+)
+_SAME = frozenset("dDwWbBfnrtv0ux")
+
+
+def python_pattern(pattern: str) -> str:
+    """An ECMA pattern (flag u) in the dialect of Python's `re`."""
+    out, inside = [], False
+    for part in _TOKEN.findall(pattern):
+        if part in ("[]", "[^]") and not inside:
+            out.append("(?!)" if part == "[]" else r"[\s\S]")
+            continue
+        out.append(_part(part, inside))
+        if part[0] == "[" and not inside:
+            inside = True
+        elif part[0] != "\\" and part[-1] == "]":
+            inside = False
+    return _checked("(?a:" + "".join(out) + ")", pattern)
+
+
+def _part(part: str, inside: bool) -> str:
+    if part in (r"\s", r"\S"):
+        ranges = _SPACES if part == r"\s" else _OTHERS
+        return ranges if inside else f"[{ranges}]"
+    if part[0] == "\\":
+        if part[1].isalnum() and part[1] not in _SAME:
+            raise NoJudge(f"the escape {part}")
+        if part[1] == "u" and (len(part) < 6 or 0xD800 <= int(part[2:], 16) < 0xE000):
+            raise NoJudge(f"the escape {part}")
+        return part
+    if inside:
+        return "".join("\\" + char if char in "[&~|" else char for char in part)
+    simple: dict[str, str] = {".": r"[^\n\r\u2028\u2029]", "$": r"\Z", "{": r"\{", "(?<": "(?P<"}
+    return simple.get(part, part)
+
+
+def _checked(translated: str, pattern: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            re.compile(translated)
+        except (re.error, Warning, OverflowError) as error:
+            raise NoJudge(f"the pattern {pattern!r}: {error}") from None
+    return translated
