@@ -242,11 +242,51 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   return id;
 }
 
-// Whether an entry that the thread is reading can still end with a new value.
+// Whether an entry that the thread is reading can still end with a new value, or, where the next one must begin, that one.
 bool Arena::leads_to_an_end(const Thread& t) {
   if (t.mem <= kUntold + 2 || !viable) return true;
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
+  if (!memories_.reading(t.mem) && memories_.between(t.mem) >= 0 && !endless_.all_entries()) return can_begin_entry(t);
   return !memories_.alive(t.mem) || viable(t);
+}
+
+bool Arena::can_begin_entry(const Thread& t) {
+  const std::vector<int32_t>& begins = begins_ahead(t.pos);
+  return begins.empty() || std::any_of(begins.begin(), begins.end(), [&](int32_t to) {
+           const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
+           return !memories_.alive(entry.mem) || viable(entry);
+         });
+}
+
+const std::vector<int32_t>& Arena::begins_ahead(int32_t position) {
+  auto [it, fresh] = begins_.try_emplace(position);
+  if (!fresh) return it->second;
+  const Grammar& g = *grammar_;
+  std::vector<int32_t> begins, open{position};
+  std::unordered_map<int32_t, char> met{{position, 0}};
+  auto lead = [&](int32_t to) {
+    if (met.emplace(to, 0).second) open.push_back(to);
+  };
+  bool other_way = false;
+  while (!open.empty() && !other_way) {
+    const Position& p = g.positions[open.back()];
+    open.pop_back();
+    other_way |= p.accept;
+    g.each_next(p, lead);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after);  // no entry is looked for inside
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to);
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const EffectEdge& e = g.effects[i];
+      if (e.effect.op == Effect::Begin)
+        begins.push_back(e.to);
+      else if (e.effect.op == Effect::Close)
+        other_way = true;
+      else
+        lead(e.to);
+    }
+  }
+  if (!other_way) it->second = std::move(begins);
+  return it->second;
 }
 
 // The state after `byte`, computed.

@@ -117,6 +117,10 @@ class Arena {
   const Thread* keep(const std::vector<Thread>& threads);
   int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
   bool leads_to_an_end(const Thread& thread);
+  bool can_begin_entry(const Thread& thread);
+  // The positions where an entry begins, one of which must be passed on the way to the frame's end; empty where there is
+  // another way.
+  const std::vector<int32_t>& begins_ahead(int32_t position);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
@@ -143,6 +147,7 @@ class Arena {
   std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
   Memories memories_;
   EndlessStrings endless_;
+  std::unordered_map<int32_t, std::vector<int32_t>> begins_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;

@@ -289,7 +289,7 @@ int64_t CompletionFinder::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Rule& rule = grammar_.rules[p.rule];
-    masks_.each_watched(t, table, [&](int32_t, int32_t after) {
+    masks_.each_watched(t, [&](int32_t, int32_t after) {
       if (after != kDead) most = std::max(most, distance(after));
     });
     std::vector<int32_t> unsure = table.unsure;

@@ -174,7 +174,7 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
     const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
     std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
     each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
-    each_watched(t, tokens, [&](int32_t token, int32_t after) {
+    each_watched(t, [&](int32_t token, int32_t after) {
       if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
     });
     verify(t, unsure, refused);

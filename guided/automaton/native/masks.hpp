@@ -53,7 +53,7 @@ class MaskBuilder {
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
   // that was there, if its table allows them.
   template <class Visit>
-  void each_watched(const Thread& thread, const TokenTable& table, Visit&& visit);
+  void each_watched(const Thread& thread, Visit&& visit);
   // The thread as its table was built: under an unknown caller, the count as far as it matters.
   Thread table_thread(const Thread& thread) const;
   std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
@@ -120,9 +120,9 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
 }
 
 template <class Visit>
-void MaskBuilder::each_watched(const Thread& thread, const TokenTable& table, Visit&& visit) {
+void MaskBuilder::each_watched(const Thread& thread, Visit&& visit) {
   Memories& memories = arena_.memories();
-  if (!memories.alive(thread.mem) && (memories.between(thread.mem) < 0 || !table.touches_entries)) return;
+  if (!memories.alive(thread.mem) && memories.between(thread.mem) < 0) return;
   struct Item {
     int32_t node, plain, real;
   };

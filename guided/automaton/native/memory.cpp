@@ -114,14 +114,15 @@ int32_t Memories::keep(int32_t memory) {
   if (m.scope < 0) return kUntold + std::max(m.touched, 1);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
-  int32_t value = kAnyValue;
+  int32_t value = kAnyValue, touched = 2;  // of what is not known, whether values are left hangs on it
   if (m.text != kBlank) {
+    touched = m.touched;
     value = reader(s.start, m.text).value();
     if (was_there(s.seen, value)) return -1;
   }
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
-  return intern(intern_scope(s), s.inside ? m.text : 0, m.touched);
+  return intern(intern_scope(s), s.inside ? m.text : 0, touched);
 }
 
 // Nothing is being read any more if no scope that is left has an entry under way.
