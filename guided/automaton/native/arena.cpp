@@ -253,6 +253,7 @@ bool Arena::leads_to_an_end(const Thread& t) {
 bool Arena::can_begin_entry(const Thread& t) {
   const std::vector<int32_t>& begins = begins_ahead(t.pos);
   return begins.empty() || std::any_of(begins.begin(), begins.end(), [&](int32_t to) {
+           if (endless_.begins_string(to)) return true;
            const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
            return !memories_.alive(entry.mem) || viable(entry);
          });

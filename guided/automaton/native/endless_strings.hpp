@@ -24,13 +24,14 @@ class EndlessStrings {
     if (known_[position] == kUnknownYet) find(grammar_.rules[grammar_.positions[position].rule]);
     return known_[position] == kYes;
   }
+  // Whether an entry that begins at the position is such a string.
+  bool begins_string(int32_t position);
   // Whether all entries of the grammar (memory.hpp) are such strings.
   bool all_entries();
 
  private:
   enum Answer : int8_t { kUnknownYet, kNo, kYes };
   void find(const Rule& rule);
-  bool begins_string(int32_t position);
 
   const Grammar& grammar_;
   std::vector<Answer> known_;
