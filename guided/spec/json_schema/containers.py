@@ -151,14 +151,14 @@ def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_c
 
 def _some(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
     """At least one of a few optional members in order."""
-    firsts: list[Node] = [field.node for field in fields]
-    follows: list[Node] = [optional(Seq((comma, field.key, field.value))) for field in fields]
+    node: Node | None = None
+    for field in fields:
+        first = field.node
+        node = first if node is None else Alt((Seq((node, optional(Seq((comma, field.key, field.value))))), first))
     if extra is not None:
-        firsts.append(comma_list(extra, comma, 1, extra_cap))
-        follows.append(Repeat(Seq((comma, extra)), 0, extra_cap))
-    node = firsts[0]
-    for first, follow in zip(firsts[1:], follows[1:], strict=True):
-        node = Alt((Seq((node, follow)), first))
+        first = comma_list(extra, comma, 1, extra_cap)
+        node = first if node is None else Alt((Seq((node, Repeat(Seq((comma, extra)), 0, extra_cap))), first))
+    assert node is not None
     return node
 
 

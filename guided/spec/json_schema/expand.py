@@ -209,7 +209,10 @@ class Expander:
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
-        problems = {name: problem for name in shape.types if (problem := self._problem(shape, name))}
+        problems: dict[str, str] = {}
+        for name in shape.types:
+            if problem := self._problem(shape, name):
+                problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
         types = tuple(name for name in shape.types if name not in problems)

@@ -139,15 +139,17 @@ class Lowering:
         expansion = self.expander.expand(goal)
         if len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
             return self._in_place(goal, expansion, level)
-        level = level if self.layout.indent is not None else 0
-        self._nested.add(goal)
-        if level > len(self._nested) or (level and goal == ()):  # more levels than goals: one stands inside itself
-            self._refuse_indent(goal)
-        where = goal[0].where if goal else ""
-        label = " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4])) if goal else "json value"
+        if self.layout.indent is None:
+            level = 0
+        else:
+            self._nested.add(goal)
+            if level > len(self._nested) or (level and not goal):  # more levels than goals: one stands inside itself
+                self._refuse_indent(goal)
+        if not goal:
+            return self.rule((goal, level), "json value", "", self._anything)
+        where = goal[0].where
+        label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
         label += f" @{level}" if level else ""
-        if goal == ():
-            return self.rule((goal, level), label, where, self._anything)
         return self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
 
     def _anything(self) -> Node:

@@ -1,8 +1,10 @@
-"""The pieces that numbers are written with, as IR nodes. In: nothing. Out: constants."""
+"""The pieces that numbers are written with, as IR nodes: each is one object, however often it is used."""
 
 from __future__ import annotations
 
-from guided.grammar.ir import Alt, Chars, Repeat, Seq, Text
+from functools import lru_cache
+
+from guided.grammar.ir import Alt, Chars, Node, Repeat, Seq, Text
 
 __all__ = [
     "ANY_EXPONENT",
@@ -10,22 +12,48 @@ __all__ = [
     "DIGIT",
     "DIGITS",
     "FRACTION",
+    "MINUS",
     "NONZERO",
+    "PLUS",
+    "POINT",
     "SIGN",
     "WHOLE",
+    "ZERO",
     "ZEROS",
     "ZERO_FRACTION",
     "E",
+    "digit_run",
+    "literal",
+    "zero_run",
 ]
 
+ZERO, POINT, MINUS = Text("0"), Text("."), Text("-")
 DIGIT = Chars(((0x30, 0x39),))
 NONZERO = Chars(((0x31, 0x39),))
-DIGITS = Repeat(DIGIT, 0, None)
-ZEROS = Repeat(Text("0"), 0, None)
-SIGN = Repeat(Text("-"), 0, 1)
-FRACTION = Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)
-ZERO_FRACTION = Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1)
+
+
+@lru_cache(maxsize=4096)
+def digit_run(low: int, high: int | None) -> Node:
+    """`low` to `high` digits."""
+    return Repeat(DIGIT, low, high)
+
+
+@lru_cache(maxsize=4096)
+def zero_run(low: int, high: int | None) -> Node:
+    """`low` to `high` zeros."""
+    return Repeat(ZERO, low, high)
+
+
+literal = lru_cache(maxsize=1024)(Text)
+"""Exactly these characters."""
+
+DIGITS = digit_run(0, None)
+ZEROS = zero_run(0, None)
+SIGN = Repeat(MINUS, 0, 1)
+PLUS = Repeat(Text("+"), 0, 1)
+FRACTION = Repeat(Seq((POINT, digit_run(1, None))), 0, 1)
+ZERO_FRACTION = Repeat(Seq((POINT, zero_run(1, None))), 0, 1)
 E = Chars(((0x45, 0x45), (0x65, 0x65)))
-ANY_EXPONENT = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), Repeat(DIGIT, 1, None)))
-WHOLE = Alt((Text("0"), Seq((NONZERO, DIGITS))))
+ANY_EXPONENT = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), digit_run(1, None)))
+WHOLE = Alt((ZERO, Seq((NONZERO, DIGITS))))
 ANY_NUMBER = Seq((SIGN, WHOLE, FRACTION, Repeat(ANY_EXPONENT, 0, 1)))

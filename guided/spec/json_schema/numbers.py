@@ -35,14 +35,20 @@ from guided.spec.json_schema.number_text import (
     DIGIT,
     DIGITS,
     FRACTION,
+    MINUS,
     NONZERO,
+    PLUS,
+    POINT,
     SIGN,
     WHOLE,
+    ZERO,
     ZERO_FRACTION,
     ZEROS,
     E,
+    digit_run,
+    literal,
+    zero_run,
 )
-from guided.spec.json_schema.sharing import shared
 from guided.spec.json_schema.values import Decimal10
 
 __all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
@@ -56,8 +62,8 @@ _LARGEST_EXPONENT = 4_000
 
 
 def _alt(items: list[Node]) -> Node:
-    kept = [item for item in items if item != EMPTY]
-    return kept[0] if len(kept) == 1 else Alt(tuple(kept))
+    kept = [item for item in items if item is not EMPTY]
+    return EMPTY if not kept else kept[0] if len(kept) == 1 else Alt(tuple(kept))
 
 
 @lru_cache(maxsize=128)
@@ -65,32 +71,42 @@ def _span(low: str, high: str) -> Node:
     return Chars(((ord(low), ord(high)),)) if low <= high else EMPTY
 
 
-def _text_at(position: int, digits: str) -> str:
+def _written(position: int, digits: str) -> Node:
     """The first digits of a spelling whose first digit stands at `position`, the point included once it is passed."""
     if position <= 0:
-        return "0." + "0" * -position + digits
-    return digits if len(digits) <= position else digits[:position] + "." + digits[position:]
+        return literal("0." + "0" * -position + digits)
+    return literal(digits if len(digits) <= position else digits[:position] + "." + digits[position:])
 
 
-@lru_cache(maxsize=4096)
 def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
     """What may follow `read` significant digits, zeros only from the digit number `free` on (None: any digits)."""
     left = None if free is None else max(free - read, 0)
     if position <= 0 or read > position:
-        return DIGITS if left is None else Seq((Repeat(DIGIT, 0, left), ZEROS))
-    whole = position - read
+        return _fraction_digits(left)
+    return _whole_digits(position - read, left, fraction)
+
+
+@lru_cache(maxsize=1024)
+def _fraction_digits(left: int | None) -> Node:
+    """Up to `left` digits (None: any number) after the point, and zeros."""
+    return DIGITS if left is None else Seq((digit_run(0, left), ZEROS))
+
+
+@lru_cache(maxsize=4096)
+def _whole_digits(whole: int, left: int | None, fraction: bool) -> Node:
+    """`whole` digits before the point, and what comes after it; after the first `left` of them only zeros."""
     if left is None:
-        return Seq((Repeat(DIGIT, whole, whole), FRACTION if fraction else EPSILON))
+        return Seq((digit_run(whole, whole), FRACTION if fraction else EPSILON))
     if left <= whole:
-        zeros = Repeat(Text("0"), whole - left, whole - left)
-        return Seq((Repeat(DIGIT, left, left), zeros, ZERO_FRACTION if fraction else EPSILON))
-    after = Seq((Text("."), Repeat(DIGIT, 1, left - whole), ZEROS))
-    return Seq((Repeat(DIGIT, whole, whole), Repeat(after, 0, 1)))
+        zeros = zero_run(whole - left, whole - left)
+        return Seq((digit_run(left, left), zeros, ZERO_FRACTION if fraction else EPSILON))
+    after = Seq((POINT, digit_run(1, left - whole), ZEROS))
+    return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
 
 
 def _next(position: int, read: int, digits: Node) -> Node:
     """One of `digits` as the significant digit number `read`, after the point where that comes first."""
-    return Seq((Text("."), digits)) if read == position > 0 else digits
+    return Seq((POINT, digits)) if read == position > 0 else digits
 
 
 def _compared(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
@@ -100,12 +116,12 @@ def _compared(position: int, bound: Bound, above: bool, free: int | None, fracti
     for at in range(len(digits)):
         least = "1" if at == 0 else "0"
         here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
-        if here != EMPTY:
-            start = Text(_text_at(position, digits[:at]))
+        if here is not EMPTY:
+            start = _written(position, digits[:at])
             parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
-            parts.append(Text(_text_at(position, digits[:at])))  # ends here: what is missing counts as zeros
-    equal = Text(_text_at(position, digits))
+            parts.append(_written(position, digits[:at]))  # ends here: what is missing counts as zeros
+    equal = _written(position, digits)
     after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
     if above:
         parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
@@ -118,7 +134,7 @@ def _edges(position: int, low: Bound | None, high: Bound | None, free: int | Non
     """Spellings with the first digit at `position` whose digits are between the bounds given."""
     if low is not None and high is not None and low.value == high.value:
         zeros = _rest(position, len(low.value.digits), 0, fraction)
-        return EMPTY if low.strict or high.strict else Seq((Text(_text_at(position, low.value.digits)), zeros))
+        return EMPTY if low.strict or high.strict else Seq((_written(position, low.value.digits), zeros))
     sides = []
     if low is not None:
         sides.append(_compared(position, low, True, free, fraction))
@@ -137,10 +153,10 @@ def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
         return EMPTY
     parts: list[Node] = []
     if high is None or high >= 1:
-        count = Repeat(DIGIT, max(low or 1, 1) - 1, None if high is None else high - 1)
+        count = digit_run(max(low or 1, 1) - 1, None if high is None else high - 1)
         parts.append(Seq((NONZERO, count, FRACTION if fraction else EPSILON)))
     if fraction and (low is None or low <= 0):
-        zeros = Repeat(Text("0"), max(-high, 0) if high is not None else 0, None if low is None else -low)
+        zeros = zero_run(max(-high, 0) if high is not None else 0, None if low is None else -low)
         parts.append(Seq((Text("0."), zeros, NONZERO, DIGITS)))
     return _alt(parts)
 
@@ -178,11 +194,11 @@ def _naturals(low: int, high: int | None) -> Node:
     if low < 10 and (high is None or high < 10):
         one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
         return Seq((ZEROS, one if high is not None else Alt((one, Seq((NONZERO, DIGIT, DIGITS))))))
-    parts: list[Node] = [Repeat(Text("0"), 1, None)] if low == 0 else []
+    parts: list[Node] = [zero_run(1, None)] if low == 0 else []
     least = Bound(Decimal10.parse(str(low))) if low > 1 else None
     most = Bound(Decimal10.parse(str(high))) if high is not None else None
     if high is None or high >= 1:
-        parts.append(Seq((Repeat(Text("0"), 0, None), _without_exponent(least, most, False))))
+        parts.append(Seq((zero_run(0, None), _without_exponent(least, most, False))))
     return _alt(parts)
 
 
@@ -191,11 +207,9 @@ def _exponent(low: int | None, high: int | None) -> Node:
     """`e` and an exponent between the bounds, with every sign and leading zeros."""
     parts: list[Node] = []
     if high is None or high >= 0:
-        parts.append(Seq((Repeat(Text("+"), 0, 1), _naturals(max(low or 0, 0), high))))
+        parts.append(Seq((PLUS, _naturals(max(low or 0, 0), high))))
     if low is None or low <= 0:
-        parts.append(
-            Seq((Text("-"), _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low)))
-        )
+        parts.append(Seq((MINUS, _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low))))
     return Seq((E, _alt(parts))) if parts else EMPTY
 
 
@@ -235,10 +249,10 @@ def _positive_integers() -> Node:
     parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
         most = zeros if zeros < REACH else None
-        parts.append(Seq((head, Repeat(Text("0"), zeros, most), ZERO_FRACTION, _exponent(-zeros, None))))
+        parts.append(Seq((head, zero_run(zeros, most), ZERO_FRACTION, _exponent(-zeros, None))))
     for place in range(1, SCIENTIFIC + 1):
-        fraction = Seq((Repeat(DIGIT, place - 1, place - 1), NONZERO, ZEROS))
-        parts.append(Seq((WHOLE if place <= REACH else DIGIT, Text("."), fraction, _exponent(place, None))))
+        fraction = Seq((digit_run(place - 1, place - 1), NONZERO, ZEROS))
+        parts.append(Seq((WHOLE if place <= REACH else DIGIT, POINT, fraction, _exponent(place, None))))
     return Alt(tuple(parts))
 
 
@@ -311,20 +325,20 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         parts: list[Node] = []
         if Decimal10(False, "", 0) in numbers:
             if plain:
-                parts.append(Text("0") if numbers.integral else Seq((Text("0"), ZERO_FRACTION)))
+                parts.append(ZERO if numbers.integral else Seq((ZERO, ZERO_FRACTION)))
             else:
-                parts.append(Seq((SIGN, Text("0"), ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
+                parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
         above, below = _sides(numbers)
         if above is not None:
             parts.append(_positive(*above, numbers.integral, plain))
         if below is not None:
-            parts.append(Seq((Text("-"), _positive(*below, numbers.integral, plain))))
+            parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain))))
         whole = _alt(parts)
     if max_digits is None:
-        return shared(whole)
-    run = Repeat(DIGIT, 1, max_digits)
+        return whole
+    run = digit_run(1, max_digits)
     exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return shared(And((whole, Seq((SIGN, run, Repeat(Seq((Text("."), run)), 0, 1), Repeat(exponent, 0, 1))))))
+    return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
 
 
 # What is taken away must be known in every spelling that remains: one with a small exponent, or none.
@@ -341,7 +355,7 @@ def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     gone += [multiples(divisor, plain, REACH) for divisor in numbers.no_divisors]
     certain += [decided(divisor, plain, REACH) for divisor in numbers.no_divisors]
     kept = [multiples(divisor, plain, REACH) for divisor in numbers.divisors]
-    return shared(And((base, *kept, *certain, *(Not(node) for node in gone))))
+    return And((base, *kept, *certain, *(Not(node) for node in gone)))
 
 
 def number_constant(value: Decimal10, plain: bool) -> Node:

@@ -14,7 +14,7 @@ from guided.grammar.ir import Alt, Chars, Distinct, Encoded, Entry, Node, Permut
 
 __all__ = ["generates"]
 
-_ALWAYS = (Text, Encoded)  # the commonest kinds of those that are not looked into
+_ALWAYS = frozenset((Text, Encoded))  # the commonest kinds of those that are not looked into
 
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
@@ -43,10 +43,15 @@ def generates(start: str, rules: Mapping[str, Node]) -> bool:
 
 def _generates(node: Node, known: set[str], missing: list[str]) -> bool:
     if isinstance(node, Seq):
-        works = True
-        for item in node.items:  # each, to collect all that is missing
-            if not (isinstance(item, _ALWAYS) or (isinstance(item, Repeat) and item.min == 0)):
-                works = _generates(item, known, missing) and works
+        works, parts = True, list(node.items)
+        while parts:  # each, to collect all that is missing
+            part = parts.pop()
+            if type(part) in _ALWAYS:
+                continue
+            if isinstance(part, Seq):
+                parts += part.items
+            elif not (isinstance(part, Repeat) and part.min == 0):
+                works = _generates(part, known, missing) and works
         return works
     if isinstance(node, Ref):
         if node.name not in known:

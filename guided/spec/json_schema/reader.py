@@ -70,7 +70,7 @@ class Reader:
         known = KNOWN[schema.document.draft]
         keywords = schema.asks
         if schema.document.lacks or "$ref" in keywords:
-            keywords = [keyword for keyword in keywords if not schema.hides(keyword)]
+            keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
         # Applicators come last: they may look at what stands beside them.
         for keyword in sorted(keywords, key=APPLICATORS.__contains__):
             try:
@@ -80,7 +80,8 @@ class Reader:
                     self.beside[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
                 else:
-                    shape = shape.meet(_SHAPES[keyword](self, schema, keyword))
+                    found = _SHAPES[keyword](self, schema, keyword)
+                    shape = found if shape is ANYTHING else shape.meet(found)
             except (SpecError, UnsupportedError) as problem:
                 if problems is None:
                     raise
@@ -195,9 +196,7 @@ class Reader:
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, on the first of them that stands in the schema."""
-        value = schema.value
-        assert isinstance(value, dict)
-        if keyword != next(name for name in value if name in _ITEMS and schema.known(name)):
+        if keyword != next(name for name in schema.asks if name in _ITEMS and schema.known(name)):
             return ANYTHING
         part = self.own_items(schema)
         return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
@@ -236,9 +235,7 @@ class Reader:
 
     def _members(self, schema: Schema, keyword: str) -> Shape:
         """`properties`, `patternProperties` and `additionalProperties` together, on the first that stands there."""
-        value = schema.value
-        assert isinstance(value, dict)
-        if keyword != next(filter(_MEMBERS.__contains__, value)):
+        if keyword != next(filter(_MEMBERS.__contains__, schema.asks)):
             return ANYTHING
         return Shape(objects=(self.own_members(schema),), speaks_of_objects=True)
 
@@ -251,7 +248,7 @@ class Reader:
         named = value.get("properties", {})
         if not isinstance(named, dict):
             raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
-        check_texts(list(named), schema, "properties")
+        check_texts("".join(named), schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in named}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):

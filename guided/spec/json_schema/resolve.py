@@ -11,7 +11,7 @@ Cost: linear in the documents used, times the dynamic scopes. Nothing is fetched
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
@@ -58,7 +58,7 @@ class Schema:
     value: dict[str, Json] | bool
     base: str
     scope: Scope = field(default=(), kw_only=True)
-    asks: Sequence[str] = field(default=(), kw_only=True)
+    asks: tuple[str, ...] = field(default=(), kw_only=True)
     """Its keywords that allow or forbid, of whatever draft."""
 
     @property
@@ -127,6 +127,17 @@ _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
 
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document is about."""
+_INDEXED = {draft: _MARKS.union(kinds) for draft, kinds in HOLDS.items()}
+"""Draft -> these, and those that hold schemas."""
+
+
+def _marks_root_only(text: str, document: Document) -> bool:
+    """Whether no schema below the root can have one of these keywords, to judge by the text: the usual case."""
+    root = document.root if isinstance(document.root, dict) else {}
+    for name in _MARKS:
+        if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
+            return False
+    return "\\u" not in text  # with which a name may be written in another way
 
 
 def _pointer(path: _Path) -> str:
@@ -233,7 +244,7 @@ class Library:
                 )
             if scope and len(self._places) * _PLACE > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
-            asks = [name for name in value if name in ENFORCED] if isinstance(value, dict) else ()
+            asks = tuple(filter(ENFORCED.__contains__, value)) if isinstance(value, dict) else ()
             found = self._places[key] = Schema(document, pointer, value, base, scope=scope, asks=asks)
         return found
 
@@ -261,7 +272,7 @@ class Library:
         prefix = uri + "#" if uri else ""
         dialect = self._dialect(root, prefix) or Dialect(self._options.draft or "2020-12")
         document = Document(root, dialect.draft, declared, prefix, dialect.lacks)
-        self._index(document, uri)
+        self._index(document, uri, schema if isinstance(schema, str) else None)
         return document
 
     def _read(self, schema: object, uri: str) -> Json:
@@ -280,14 +291,18 @@ class Library:
         known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
         return None if known is None else self._read(self._registry[known], known)
 
-    def _index(self, main: Document, uri: str) -> None:
-        """Collect the identifiers and anchors of a document."""
+    def _index(self, main: Document, uri: str, text: str | None) -> None:
+        """Collect the identifiers and anchors of a document; `text` is what it was read from."""
         main.bases[""] = uri
         self._resources.setdefault(uri, (main, ""))
+        if text is not None and _marks_root_only(text, main):
+            if isinstance(main.root, dict):
+                self._index_one(main, "", main.root, uri)
+            return
         work: list[tuple[Document, _Path, Json, str]] = [(main, None, main.root, uri)]
         while work:
             document, path, value, base = work.pop()
-            if not isinstance(value, dict):
+            if not isinstance(value, dict) or _INDEXED[document.draft].isdisjoint(value):
                 continue
             if not _MARKS.isdisjoint(value):
                 pointer = _pointer(path)
