@@ -162,7 +162,7 @@ class Builder {
     LowerOptions options;
     options.live = vocabulary->live;
     options.flat = !vocabulary->byte_complete;
-    options.cache = &vocabulary->rules;
+    options.caches = &vocabulary->bytes;
     std::unique_ptr<Grammar> grammar;
     try {
       grammar = assemble(lower(ir_, options, meter), ir_.names, meter);

@@ -18,10 +18,13 @@ namespace guided {
 //   kToken + id             a control token
 //   kEffect + index         a guarded register operation of the rule's frame
 //
+//   kSpelling + index       after encoding: the bytes of one character, which are laid out with the rule (encoding.hpp)
+//
 // After encoding, 0..255 are bytes and the upper three kinds stay as they are.
 using Symbol = uint32_t;
 constexpr int kEncodingShift = 21;
 constexpr int kMaxEncodings = 64;
+constexpr Symbol kSpelling = 0x40000000u;
 constexpr Symbol kCall = 0x80000000u;
 constexpr Symbol kToken = 0xA0000000u;
 constexpr Symbol kEffect = 0xC0000000u;
@@ -31,6 +34,7 @@ inline bool is_call(Symbol s) { return s >= kCall && s < kToken; }
 inline bool is_token(Symbol s) { return s >= kToken && s < kEffect; }
 inline bool is_effect(Symbol s) { return s >= kEffect; }
 inline bool is_text(Symbol s) { return s < kCall; }
+inline bool is_spelling(Symbol s) { return s >= kSpelling && s < kCall; }
 
 struct Range {
   Symbol lo, hi;  // inclusive

@@ -34,17 +34,14 @@ class Encoder {
   Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
       : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings) {}
 
-  // Borders are told apart by the characters that they read: of a minimal automaton they are not merged with each other.
-  Dfa run() {
+  ByteAutomaton run() {
     const int32_t start = 0;
     intern({&start, 1}, {});
     for (int32_t s = 0; s < out_.size(); ++s) {
-      if (set_of_[s] >= 0) expand(s);
-      meter_.states(out_.size());
+      expand(s);
+      meter_.states(out_.size() + inside_);
     }
-    std::vector<uint8_t> apart;
-    for (int32_t set : set_of_) apart.push_back(set >= 0 && sets_[set].size() == 2 && sets_[set][1] == -1);
-    return minimise(std::move(out_), meter_, std::move(apart));
+    return {trim(std::move(out_)), std::move(spellings_)};
   }
 
  private:
@@ -158,21 +155,19 @@ class Encoder {
     key_.push_back(-1);
     key_.insert(key_.end(), residuals.begin(), residuals.end());
     const auto [number, fresh] = sets_.intern(key_);
-    if (fresh) {
-      const bool accept = std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; });
-      state_of_.push_back(out_.add(accept));
-      set_of_.push_back(number);
-    }
-    return state_of_[number];
+    if (fresh)
+      out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
+    return number;
   }
 
   void expand(int32_t s) {
-    const std::span<const int32_t> set = sets_[set_of_[s]];
+    const std::span<const int32_t> set = sets_[s];
     const auto middle = std::ranges::find(set, -1);
     const std::vector<int32_t> borders(set.begin(), middle), residuals(middle + 1, set.end());
     std::vector<Edge>& list = list_;
     list.clear();
-    if (!(use_spellings_ && residuals.empty() && borders.size() == 1 && spell(s, borders[0]))) {
+    const bool easy = residuals.empty() && borders.size() == 1;
+    if (!(easy && (copy_plain(borders[0]) || (use_spellings_ && spell(borders[0]))))) {
       std::vector<Step>& steps = pool_;
       steps.clear();
       for (int32_t b : borders)
@@ -191,8 +186,26 @@ class Encoder {
     out_.edges.set(s, list);
   }
 
+  // A border whose characters are all spelled by the byte of the same value and in no other way.
+  bool copy_plain(int32_t border) {
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      const Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
+      if (e.hi - base >= 128) return false;
+      for (Symbol c = e.lo - base; c <= e.hi - base; ++c)
+        if (!options_.alphabet.plain(encoding, static_cast<uint8_t>(c))) return false;
+    }
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      const Symbol base = e.lo >> kEncodingShift << kEncodingShift;
+      const int32_t to = intern({&e.to, 1}, {});
+      list_.push_back({e.lo - base, e.hi - base, to});
+    }
+    return true;
+  }
+
   // A border from which only one character leads on: its spelling is known from elsewhere, and copied.
-  bool spell(int32_t s, int32_t border) {
+  bool spell(int32_t border) {
     const Edge* only = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
       if (!is_text(e.lo)) continue;
@@ -200,44 +213,42 @@ class Encoder {
       only = &e;
     }
     if (!only) return false;
-    const Dfa& spelling = spelling_of(only->lo);
-    const int32_t first = out_.size();
-    auto state = [&](int32_t at) {
-      return at == 0 ? s : spelling.accept[at] ? intern({&only->to, 1}, {}) : first + at - 1;
-    };
-    // The states in between take the numbers from `first` on, and one stays unused for the end.
-    for (int32_t at = 1; at < spelling.size(); ++at) {
-      out_.add(false);
-      set_of_.push_back(-1);
-    }
-    std::vector<Edge> edges;
-    for (int32_t at = 0; at < spelling.size(); ++at) {
-      if (spelling.accept[at]) continue;
-      edges.clear();
-      for (const Edge& e : spelling.edges[at]) edges.push_back({e.lo, e.hi, state(e.to)});
-      meter_.work(static_cast<int64_t>(edges.size()));
-      if (at == 0)
-        list_ = edges;
-      else
-        out_.edges.set(first + at - 1, edges);
-    }
+    const auto [number, fresh] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
+    if (fresh) spellings_.push_back(spelling_of(only->lo));
+    inside_ += spellings_[number->second]->inside();
+    const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
+    list_.push_back({symbol, symbol, intern({&only->to, 1}, {})});
     return true;
   }
 
-  const Dfa& spelling_of(Symbol character) {
-    std::shared_ptr<const Dfa>& known = spellings_[character];
-    if (known) return *known;
+  std::shared_ptr<const Spelling> spelling_of(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
-    if (options_.cache) known = options_.cache->find(key);
-    if (known) return *known;
+    std::shared_ptr<const Spelling> known = options_.caches ? options_.caches->spellings.find(key) : nullptr;
+    if (known) return known;
     Dfa one;
     const Edge edge{character, character, one.add(false) + 1};
     one.add(true);
     one.edges.set(0, {&edge, 1});
-    known = std::make_shared<const Dfa>(Encoder(one, options_, meter_, false).run());
-    if (options_.cache) options_.cache->insert(key, known);
-    return *known;
+    auto spelling = std::make_shared<Spelling>(Spelling{minimise(Encoder(one, options_, meter_, false).run().dfa, meter_), key});
+    end_last(spelling->dfa);
+    if (options_.caches) options_.caches->spellings.insert(key, spelling);
+    return spelling;
+  }
+
+  // Renumbers the states so that the end, which is one and has no edges, is the last.
+  static void end_last(Dfa& dfa) {
+    const int32_t last = dfa.size() - 1;
+    const auto end = static_cast<int32_t>(std::ranges::find(dfa.accept, 1) - dfa.accept.begin());
+    Dfa out;
+    std::vector<Edge> list;
+    for (int32_t s = 0; s <= last; ++s) {
+      list.clear();
+      const int32_t from = s == end ? last : s == last ? end : s;
+      for (const Edge& e : dfa.edges[from]) list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
+      out.edges.set(out.add(s == last), list);
+    }
+    dfa = std::move(out);
   }
 
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
@@ -310,13 +321,14 @@ class Encoder {
   Meter& meter_;
   bool use_spellings_;
   Dfa out_;
-  IntLists sets_, residual_ids_;
-  std::vector<int32_t> state_of_, set_of_;  // set -> state; state -> set, -1 inside of a spelling
+  IntLists sets_, residual_ids_;  // a state is the number of a set
   std::vector<Residual> residuals_;
   std::vector<std::vector<Step>> steps_;
   std::vector<uint8_t> stepped_;
   std::unordered_map<int32_t, std::vector<int32_t>> first_;
-  std::unordered_map<Symbol, std::shared_ptr<const Dfa>> spellings_;
+  std::unordered_map<Symbol, int32_t> spelling_numbers_;
+  std::vector<std::shared_ptr<const Spelling>> spellings_;
+  int64_t inside_ = 0;  // states that are laid out for spellings later
   std::vector<int32_t> key_, borders_, residual_set_;
   std::vector<Step> pool_;
   std::vector<Edge> list_;
@@ -367,10 +379,46 @@ std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live
   return out;
 }
 
+// One form that has one digit, of the byte itself.
+bool is_plain(const Encoding& encoding, int64_t c) {
+  const Form* only = nullptr;
+  for (const Form& form : encoding.forms)
+    for (const Range& r : form.ranges)
+      if (r.lo <= c && c <= r.hi) {
+        if (only) return false;
+        only = &form;
+      }
+  if (!only || only->digits.size() != 1) return false;
+  int ways = 0;
+  bool itself = false;
+  for (const DigitSpan& s : only->digits[0])
+    for (int b = s.low; b <= s.high; ++b)
+      if (s.value + (b - s.low) * s.step == c) {
+        ++ways;
+        itself |= b == c;
+      }
+  return ways == 1 && itself;
+}
+
+LiveCharacters characters(const Encoding& encoding, const ByteSet& live) {
+  LiveCharacters out{live_characters(encoding, live), {}};
+  for (int c = 0; c < 128; ++c)
+    if (live.has(static_cast<uint8_t>(c)) && is_plain(encoding, c)) out.plain.add(static_cast<uint8_t>(c));
+  return out;
+}
+
 }  // namespace
 
-LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const ByteSet& live) {
-  for (const Encoding& e : encodings) live_.push_back(live_characters(e, live));
+LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
+                           ByteCaches* caches) {
+  for (size_t e = 0; e < encodings.size(); ++e) {
+    std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
+    if (!known) {
+      known = std::make_shared<const LiveCharacters>(characters(encodings[e], live));
+      if (caches) caches->characters.insert(digests[e], known);
+    }
+    live_.push_back(std::move(known));
+  }
 }
 
 Dfa LiveAlphabet::restricted(Dfa dfa) const {
@@ -383,7 +431,7 @@ Dfa LiveAlphabet::restricted(Dfa dfa) const {
         continue;
       }
       Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
-      for (const Range& r : live_[encoding]) {
+      for (const Range& r : live_[encoding]->ranges) {
         Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
         if (lo <= hi) kept.push_back({lo, hi, e.to});
       }
@@ -395,7 +443,7 @@ Dfa LiveAlphabet::restricted(Dfa dfa) const {
   return dfa;
 }
 
-Dfa encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
+ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
   if (dfa.empty()) return {};
   return Encoder(dfa, options, meter).run();
 }

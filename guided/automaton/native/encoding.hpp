@@ -8,10 +8,12 @@
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
 // Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
 // (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
-// A state from which a single character leads on, as in a literal, gets a copy of that character's spelling.
+// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's spelling:
+// all literals share these, and only where a rule is laid out for stepping are they copied.
 // Cost: O(distinct residuals * bytes of a digit); a uniform range costs one residual per digit.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "symbolic_automaton.hpp"
@@ -31,25 +33,50 @@ struct Encoding {
   std::vector<Form> forms;
 };
 
-// The code points that some form of each encoding spells in live bytes only.
+// The bytes of one character: from state 0 to the last one, which is its end.
+struct Spelling {
+  Dfa dfa;
+  Digest digest;
+  size_t size() const { return static_cast<size_t>(dfa.size()); }
+  int32_t inside() const { return dfa.size() - 2; }  // how many states lie between
+};
+
+// An edge with the symbol kSpelling + i stands for spellings[i].
+struct ByteAutomaton {
+  Dfa dfa;
+  std::vector<std::shared_ptr<const Spelling>> spellings;
+  size_t size() const { return static_cast<size_t>(dfa.size()); }
+};
+
+// The code points that some form of an encoding spells in live bytes only.
+struct LiveCharacters {
+  std::vector<Range> ranges;
+  ByteSet plain;  // spelled as the byte of the same value, and in no other way
+  size_t size() const { return ranges.size(); }
+};
+struct ByteCaches;
 class LiveAlphabet {
  public:
-  LiveAlphabet(const std::vector<Encoding>& encodings, const ByteSet& live);
+  // `digests`: of the encodings; `caches` may be null.
+  LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
+               ByteCaches* caches);
   // `dfa` without the characters that cannot be written.
   Dfa restricted(Dfa dfa) const;
+  bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
 
  private:
-  std::vector<std::vector<Range>> live_;  // by encoding
+  std::vector<std::shared_ptr<const LiveCharacters>> live_;  // by encoding
 };
 
-class RuleCache;
 struct EncodeOptions {
   const std::vector<Encoding>& encodings;
-  const std::vector<Digest>& digests;  // of the encodings
+  const std::vector<Digest>& digests;
   const ByteSet& live;
-  RuleCache* cache;  // of spellings of single characters; may be null
+  const LiveAlphabet& alphabet;
+  ByteCaches* caches;  // of spellings of single characters; may be null
 };
-// The result is minimal where `dfa` is.
-Dfa encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
+
+// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be alike.
+ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

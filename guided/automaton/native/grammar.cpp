@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "graph.hpp"
 
@@ -30,6 +31,9 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
         d.add(2 + static_cast<uint64_t>(f.op) * 8);
         d.add(f.op == Effect::Open ? 0 : static_cast<uint64_t>(f.a));  // names go by their content, in b
         d.add(static_cast<uint64_t>(f.b));
+      } else if (is_spelling(e.lo)) {
+        d.add(3);
+        d.add(rule.spellings[e.lo - kSpelling]->digest);
       } else {
         d.add(uint64_t{e.lo} << 32 | e.hi);
       }
@@ -121,8 +125,160 @@ static void count_scopes(Grammar& g) {
   }
 }
 
-// A position with more byte edges gets a row.
-constexpr int64_t kMostSpans = 4;
+namespace {
+
+// Lays the automata of the rules out for stepping, one after the other.
+class Layout {
+ public:
+  explicit Layout(Grammar& g) : g_(g) {}
+
+  void add(LoweredRule& from, Rule& rule) {
+    rule.base = rule.start = size();
+    const auto number = static_cast<int32_t>(&rule - g_.rules.data());
+    classify(from, rule);
+    inside_.clear();
+    int32_t next_inside = rule.base + from.dfa.size();
+    for (int32_t s = 0; s < from.dfa.size(); ++s) {
+      Position& p = begin(number);
+      p.accept = from.dfa.accept[s];
+      for (const Edge& e : from.dfa.edges[s]) {
+        const int32_t to = rule.base + e.to;
+        if (is_call(e.lo)) {
+          bool end = from.kind == RuleKind::Plain && from.dfa.accept[e.to] && from.dfa.edges[e.to].empty();
+          g_.calls.push_back({static_cast<int32_t>(e.lo - kCall), to, end});
+        } else if (is_token(e.lo)) {
+          for (uint64_t t = e.lo; t <= e.hi; ++t) g_.tokens.push_back({static_cast<int32_t>(t - kToken), to});
+        } else if (is_effect(e.lo)) {
+          g_.effects.push_back({from.effects[e.lo - kEffect], to});
+        }
+      }
+      const std::span<const Edge> edges = from.dfa.edges[s];
+      if (!edges.empty() && is_spelling(edges[0].lo)) {
+        const Spelling& spelling = *from.spellings[edges[0].lo - kSpelling];
+        inside_.push_back({&spelling, next_inside, rule.base + edges[0].to});
+        add_bytes(p, rule, spelling.dfa.edges[0], inside_.back());
+        next_inside += spelling.inside();
+      } else {
+        add_bytes(p, rule, edges, {nullptr, rule.base, 0});
+      }
+      end(p);
+    }
+    for (const Inside& in : inside_)
+      for (int32_t s = 1; s <= in.spelling->inside(); ++s) {
+        Position& p = begin(number);
+        add_bytes(p, rule, in.spelling->dfa.edges[s], in);
+        end(p);
+      }
+    rule.size = size() - rule.base;
+    from.dfa = Dfa{};
+  }
+
+ private:
+  static constexpr int64_t kMostSpans = 4;  // a position with more byte edges gets a row
+  // Where the states inside of a spelling begin, and what its end is.
+  struct Inside {
+    const Spelling* spelling;  // null: states are counted from `first` on
+    int32_t first, end;
+    int32_t operator()(int32_t state) const {
+      if (!spelling) return first + state;
+      return state == spelling->dfa.size() - 1 ? end : first + state - 1;
+    }
+  };
+
+  int32_t size() const { return static_cast<int32_t>(g_.positions.size()); }
+
+  // Byte classes: bytes that no state of the rule tells apart.
+  void classify(const LoweredRule& from, Rule& rule) {
+    std::vector<uint8_t> cut(257, 0);
+    auto look_at = [&](const Dfa& dfa) {
+      for (int32_t s = 0; s < dfa.size(); ++s)
+        for (const Edge& e : dfa.edges[s])
+          if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
+    };
+    look_at(from.dfa);
+    for (const auto& spelling : from.spellings) look_at(spelling->dfa);
+    rule.byte_class.resize(256);
+    int32_t classes = 0;
+    for (int b = 0; b < 256; ++b) {
+      if (b > 0 && cut[b]) ++classes;
+      rule.byte_class[b] = static_cast<uint8_t>(classes);
+    }
+    rule.classes = ++classes;
+  }
+
+  Position& begin(int32_t rule) {
+    Position& p = g_.positions.emplace_back();
+    p.rule = rule;
+    p.byte_lo = static_cast<int32_t>(g_.spans.size());
+    p.call_lo = static_cast<int32_t>(g_.calls.size());
+    p.effect_lo = static_cast<int32_t>(g_.effects.size());
+    p.token_lo = static_cast<int32_t>(g_.tokens.size());
+    return p;
+  }
+
+  void add_bytes(Position& p, const Rule& rule, std::span<const Edge> edges, const Inside& state) {
+    const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
+    if (of_bytes > kMostSpans) {
+      p.row = static_cast<int32_t>(g_.next.size());
+      g_.next.resize(g_.next.size() + static_cast<size_t>(rule.classes), -1);
+    }
+    for (const Edge& e : edges) {
+      if (e.lo >= 256) continue;
+      const int32_t to = state(e.to);
+      for (Symbol b = e.lo; b <= e.hi; ++b) {
+        p.bytes.add(static_cast<uint8_t>(b));
+        if (p.row >= 0) g_.next[p.row + rule.byte_class[b]] = to;
+      }
+      if (p.row < 0) g_.spans.push_back({static_cast<uint8_t>(e.lo), static_cast<uint8_t>(e.hi), to});
+    }
+  }
+
+  void end(Position& p) {
+    p.byte_hi = static_cast<int32_t>(g_.spans.size());
+    p.call_hi = static_cast<int32_t>(g_.calls.size());
+    p.effect_hi = static_cast<int32_t>(g_.effects.size());
+    p.token_hi = static_cast<int32_t>(g_.tokens.size());
+    p.active = p.byte_hi > p.byte_lo || p.row >= 0 || p.token_hi > p.token_lo;
+  }
+
+  Grammar& g_;
+  std::vector<Inside> inside_;
+};
+
+// What a rule is, its automaton and digest aside.
+void describe(LoweredRule& from, Rule& rule) {
+  rule.kind = from.kind;
+  rule.min = from.min;
+  rule.max = from.max;
+  rule.origin = from.origin;
+  rule.relative = is_relative(from);
+  for (const Effect& e : from.effects) {
+    rule.scopes += e.op == Effect::Open;
+    rule.keeps |= e.op == Effect::Keep;
+    if (e.op == Effect::Inc) rule.reach = std::max({rule.reach, e.a, e.b});
+  }
+  rule.required = from.required;
+  rule.repeatable = from.repeatable;
+  rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
+  rule.once_bits = rule.required_bits;
+  for (size_t i = 0; i < rule.required.size(); ++i) {
+    if (rule.repeatable[i] == kAbsent) continue;
+    if (rule.required[i]) rule.required_bits[i / 64] |= uint64_t{1} << (i % 64);
+    if (!rule.repeatable[i]) rule.once_bits[i / 64] |= uint64_t{1} << (i % 64);
+    rule.unbounded |= rule.repeatable[i] != 0;
+  }
+}
+
+int64_t positions_of(const LoweredRule& rule) {
+  int64_t count = rule.dfa.size();
+  if (rule.spellings.empty()) return count;
+  for (int32_t s = 0; s < rule.dfa.size(); ++s)
+    for (const Edge& e : rule.dfa.edges[s])
+      if (is_spelling(e.lo)) count += rule.spellings[e.lo - kSpelling]->inside();
+  return count;
+}
+
+}  // namespace
 
 std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
   if (lowered.rules[lowered.start].dfa.empty() && !lowered.nullable)
@@ -134,93 +290,17 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
   g.recursive = lowered.recursive;
   g.names = names;
   g.known = std::move(lowered.known);
-  std::vector<Digest> own = digests(lowered.rules, meter).second;
+  const std::vector<Digest> own = digests(lowered.rules, meter).second;
+  int64_t positions = 0;
+  for (const LoweredRule& rule : lowered.rules) positions += positions_of(rule);
+  meter.states(positions);
+  g.positions.reserve(static_cast<size_t>(positions));
   g.rules.resize(lowered.rules.size());
-  int64_t states = 0;
-  for (const LoweredRule& rule : lowered.rules) states += rule.dfa.size();
-  meter.states(states);
-  g.positions.reserve(static_cast<size_t>(states));
-  int32_t base = 0;
+  Layout layout(g);
   for (size_t r = 0; r < g.rules.size(); ++r) {
-    g.rules[r].base = g.rules[r].start = base;
-    base += lowered.rules[r].dfa.size();
-  }
-  for (size_t r = 0; r < g.rules.size(); ++r) {
-    LoweredRule& from = lowered.rules[r];
-    Rule& rule = g.rules[r];
-    rule.kind = from.kind;
-    rule.min = from.min;
-    rule.max = from.max;
-    rule.size = from.dfa.size();
-    rule.origin = from.origin;
-    rule.relative = is_relative(from);
-    for (const Effect& e : from.effects) {
-      rule.scopes += e.op == Effect::Open;
-      rule.keeps |= e.op == Effect::Keep;
-      if (e.op == Effect::Inc) rule.reach = std::max({rule.reach, e.a, e.b});
-    }
-    rule.required = from.required;
-    rule.repeatable = from.repeatable;
-    rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
-    rule.once_bits = rule.required_bits;
-    for (size_t i = 0; i < rule.required.size(); ++i) {
-      if (rule.repeatable[i] == kAbsent) continue;
-      if (rule.required[i]) rule.required_bits[i / 64] |= uint64_t{1} << (i % 64);
-      if (!rule.repeatable[i]) rule.once_bits[i / 64] |= uint64_t{1} << (i % 64);
-      rule.unbounded |= rule.repeatable[i] != 0;
-    }
-    rule.digest = own[r];
-    // Byte classes: bytes that no state of the rule tells apart.
-    std::vector<uint8_t> cut(257, 0);
-    for (int32_t s = 0; s < from.dfa.size(); ++s)
-      for (const Edge& e : from.dfa.edges[s])
-        if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
-    rule.byte_class.resize(256);
-    int32_t classes = 0;
-    for (int b = 0; b < 256; ++b) {
-      if (b > 0 && cut[b]) ++classes;
-      rule.byte_class[b] = static_cast<uint8_t>(classes);
-    }
-    rule.classes = ++classes;
-    for (int32_t s = 0; s < from.dfa.size(); ++s) {
-      Position p;
-      p.rule = static_cast<int32_t>(r);
-      p.accept = from.dfa.accept[s];
-      const std::span<const Edge> edges = from.dfa.edges[s];
-      const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
-      if (of_bytes > kMostSpans) {
-        p.row = static_cast<int32_t>(g.next.size());
-        g.next.resize(g.next.size() + static_cast<size_t>(classes), -1);
-      }
-      p.byte_lo = static_cast<int32_t>(g.spans.size());
-      p.call_lo = static_cast<int32_t>(g.calls.size());
-      p.effect_lo = static_cast<int32_t>(g.effects.size());
-      p.token_lo = static_cast<int32_t>(g.tokens.size());
-      for (const Edge& e : edges) {
-        int32_t to = rule.base + e.to;
-        if (e.lo < 256) {
-          for (Symbol b = e.lo; b <= e.hi; ++b) {
-            p.bytes.add(static_cast<uint8_t>(b));
-            if (p.row >= 0) g.next[p.row + rule.byte_class[b]] = to;
-          }
-          if (p.row < 0) g.spans.push_back({static_cast<uint8_t>(e.lo), static_cast<uint8_t>(e.hi), to});
-        } else if (is_call(e.lo)) {
-          bool end = from.kind == RuleKind::Plain && from.dfa.accept[e.to] && from.dfa.edges[e.to].empty();
-          g.calls.push_back({static_cast<int32_t>(e.lo - kCall), to, end});
-        } else if (is_token(e.lo)) {
-          for (uint64_t t = e.lo; t <= e.hi; ++t) g.tokens.push_back({static_cast<int32_t>(t - kToken), to});
-        } else {
-          g.effects.push_back({from.effects[e.lo - kEffect], to});
-        }
-      }
-      p.byte_hi = static_cast<int32_t>(g.spans.size());
-      p.call_hi = static_cast<int32_t>(g.calls.size());
-      p.effect_hi = static_cast<int32_t>(g.effects.size());
-      p.token_hi = static_cast<int32_t>(g.tokens.size());
-      p.active = p.bytes.count() > 0 || p.token_hi > p.token_lo;
-      g.positions.push_back(p);
-    }
-    from.dfa = Dfa{};
+    describe(lowered.rules[r], g.rules[r]);
+    g.rules[r].digest = own[r];
+    layout.add(lowered.rules[r], g.rules[r]);
   }
   if (!g.known.empty()) count_scopes(g);
   g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();

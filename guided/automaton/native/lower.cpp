@@ -15,8 +15,9 @@ namespace {
 
 class Lowerer {
  public:
-  Lowerer(const IrGrammar& ir, const LowerOptions& options, Meter& meter)
-      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter), live_(ir.encodings, options.live), weight_(ir) {}
+  Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, Meter& meter)
+      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter), 
+        live_(alphabet), weight_(ir) {}
 
   LoweredGrammar run() {
     LoweredGrammar out;
@@ -62,14 +63,15 @@ class Lowerer {
   // A rule that is regular by itself may be known from an earlier grammar.
   bool from_cache(size_t i, const Pending& p) {
     const IrNode& node = ir_.nodes[ir_.rules[p.rule]];
-    if (!options_.cache || options_.flat || !node.closed) return false;
+    if (!options_.caches || options_.flat || !node.closed) return false;
     Digest key = node.digest;
     key.add(ir_.encoding_digests[p.encoding]);
     rules_[i].keep = true;
     rules_[i].key = key;
-    std::shared_ptr<const Dfa> known = options_.cache->find(key);
+    std::shared_ptr<const ByteAutomaton> known = options_.caches->rules.find(key);
     if (!known) return false;
-    rules_[i].dfa = *known;
+    rules_[i].dfa = known->dfa;
+    rules_[i].spellings = known->spellings;
     rules_[i].encoded = true;
     rules_[i].keep = false;
     rules_[i].origin = p.rule;
@@ -422,7 +424,7 @@ class Lowerer {
   Meter& meter_;
   Nullability nullable_;
   std::vector<uint8_t> open_rules_;
-  LiveAlphabet live_;
+  const LiveAlphabet& live_;
   UnrollWeight weight_;
   std::vector<LoweredRule> rules_;
   std::vector<Pending> pending_;
@@ -437,8 +439,8 @@ class Lowerer {
 
 }  // namespace
 
-LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
-  return Lowerer(ir, options, meter).run();
+LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, Meter& meter) {
+  return Lowerer(ir, options, alphabet, meter).run();
 }
 
 }  // namespace guided

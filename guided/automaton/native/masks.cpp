@@ -92,9 +92,9 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
 }
 
 // ---- threads that remember
-bool MaskBuilder::is_sure(int32_t state) {
+bool MaskBuilder::is_sure(int32_t state, int32_t many) {
   for (const Thread& t : arena_.config(state))
-    if (arena_.memories().touched(t.mem) < 2) return true;
+    if (arena_.memories().touched(t.mem) < many) return true;
   return false;
 }
 
@@ -146,21 +146,17 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   }
   const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
   std::vector<int32_t> leaving, refused, unsure;
-  each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); });
+  for (int32_t token : tokens.unsure)
+    if (staying.has(token)) unsure.push_back(token);
+  each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
-  if (ahead) TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
-  const std::vector<uint32_t>& quotes = ahead ? vocabulary_.quotes_thrice : vocabulary_.quotes_twice;
-  auto look = [&](int32_t id) {
-    if (quotes[static_cast<size_t>(id) >> 5] >> (id & 31) & 1) unsure.push_back(id);
-  };
-  for (size_t w = 0; w < staying.dense.size(); ++w)
-    for (uint32_t x = staying.dense[w] & quotes[w]; x; x &= x - 1)
-      unsure.push_back(static_cast<int32_t>(w * 32) + __builtin_ctz(x));
-  for (int32_t id : staying.sparse) look(id);
-  for (int32_t id : leaving) look(id);
+  if (ahead) {
+    TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
+    std::erase_if(unsure, [&](int32_t token) { return std::ranges::count(vocabulary_.tokens[token], '"') < 3; });
+  }
   verify(t, unsure, refused);
   set_but(staying, std::move(leaving), refused, share);
   return true;
@@ -173,10 +169,16 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
   if (!arena_.endless().all_entries() || !find_strings(t, tokens, share)) {
     const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
     std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
-    each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
-    each_watched(t, [&](int32_t token, int32_t after) {
-      if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
-    });
+    auto leave = [&](int32_t token, int32_t) { leaving.push_back(token); };
+    const Memories& memories = arena_.memories();
+    if (!tokens.touches_entries && !memories.reading(t.mem) && memories.between(t.mem) >= 0) {
+      each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, leave, &unsure, 1);  // no entry is met before the exit
+    } else {
+      each_remainder(t, tokens, leave, &unsure);
+      each_watched(t, [&](int32_t token, int32_t after) {
+        if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
+      });
+    }
     verify(t, unsure, refused);
     set_but(staying, std::move(leaving), refused, share);
   }

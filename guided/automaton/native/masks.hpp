@@ -47,9 +47,11 @@ class MaskBuilder {
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
   // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. What a thread
-  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
+  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters: those
+  // that touch at least `many` entries after the frame.
   template <class Visit>
-  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
+  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr,
+                      int32_t many = 2);
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
   // that was there, if its table allows them.
   template <class Visit>
@@ -63,8 +65,8 @@ class MaskBuilder {
  private:
   // Whether each of the tokens can be accepted by the thread, stepped through.
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
-  // Whether some thread of a state does not hang on values that are not known.
-  bool is_sure(int32_t state);
+  // Whether some thread of a state has touched fewer than `many` entries.
+  bool is_sure(int32_t state, int32_t many);
   // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
   bool is_watched(int32_t state, int32_t memory);
   // What a thread that remembers adds to a recipe.
@@ -99,7 +101,7 @@ void MaskBuilder::each_token(int32_t state, Visit&& visit) {
 
 template <class Visit>
 void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
-                                 std::vector<int32_t>* unsure) {
+                                 std::vector<int32_t>* unsure, int32_t many) {
   if (table.remainders.nodes().size() <= 1) return;
   int64_t low = 0, high = INT64_MAX;
   if (table.relative) {
@@ -109,7 +111,7 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
   }
   int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
-    const bool sure = thread.mem == kOutside || is_sure(after);
+    const bool sure = thread.mem == kOutside || is_sure(after, many);
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
       const Remainder& r = table.entries[table.remainders.payloads()[i]];
       if (r.count < low || r.count > high) continue;

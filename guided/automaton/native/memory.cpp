@@ -111,7 +111,7 @@ int32_t Memories::begin(int32_t memory) {
 int32_t Memories::keep(int32_t memory) {
   const Memory m = memories_[memory];
   if (memory == kOutside) return memory;
-  if (m.scope < 0) return kUntold + std::max(m.touched, 1);
+  if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
   int32_t value = kAnyValue, touched = 2;  // of what is not known, whether values are left hangs on it

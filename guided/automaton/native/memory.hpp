@@ -7,8 +7,8 @@
 //
 //   kOutside       no scope: entries are not looked at
 //   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
-//                  known and nothing is refused. k: 1 once an entry began or ended, 2 once another one began: whether
-//                  the values differ hangs on both then.
+//                  known and nothing is refused. k: how many times an entry began or ended, 2 for more: whether the
+//                  values differ may hang on several of them then.
 //
 // Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once.
 #pragma once

@@ -1,5 +1,6 @@
 // Minimisation by partition refinement (see the head of symbolic_automaton.hpp).
 #include <algorithm>
+#include <span>
 
 #include "int_lists.hpp"
 #include "symbolic_automaton.hpp"
@@ -28,9 +29,9 @@ void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::
 // Partition refinement of the states of one automaton (see the head of symbolic_automaton.hpp).
 class Refinement {
  public:
-  Refinement(const Dfa& dfa, const std::vector<uint8_t>& apart, Meter& meter)
+  Refinement(const Dfa& dfa, Meter& meter)
       : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(dfa), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
-    settle_finite(apart);
+    if (!settle(true)) settle(false);
     int32_t rest = classes();
     members_.emplace_back();
     dirty_.emplace_back();
@@ -65,38 +66,54 @@ class Refinement {
 
  private:
   // States from which no cycle is reached: from the last ones backwards, equal behaviour is an equal class at once
-  // (Revuz 1992). They write finitely many texts, all others infinitely many, so none of them is met again.
-  void settle_finite(const std::vector<uint8_t>& apart) {
+  // (Revuz 1992). They write finitely many texts, all others infinitely many, so none of them is met again. `loops`: a
+  // state that leads to itself is no cycle; whether all states are settled.
+  bool settle(bool loops) {
     std::vector<int32_t> waiting(n_, 0), ready, key;
+    int32_t settled = 0;
     IntLists known;
-    if (apart.empty()) {
-      for (int32_t s = 0; s < n_; ++s)
-        for (int32_t p : before_[s]) ++waiting[p];
-    } else {  // what leads to states that are known apart waits for nothing
-      for (int32_t s = 0; s < n_; ++s) {
-        if (apart[s]) {
-          const int32_t alone[] = {-1, s};
-          cls_[s] = known.intern(alone).number;
-          waiting[s] = -1;
-        } else {
-          for (int32_t p : before_[s]) ++waiting[p];
-        }
-      }
-    }
+    std::ranges::fill(cls_, -1);
     for (int32_t s = 0; s < n_; ++s)
-      if (!waiting[s] && cls_[s] < 0) ready.push_back(s);
+      for (int32_t p : before_[s]) waiting[p] += !loops || p != s;
+    for (int32_t s = 0; s < n_; ++s)
+      if (!waiting[s]) ready.push_back(s);
     while (!ready.empty()) {
       int32_t s = ready.back();
       ready.pop_back();
       signature(dfa_, s, cls_, key);
       meter_.work(static_cast<int64_t>(key.size()));
-      const auto [number, fresh] = known.intern(key);
-      cls_[s] = number;
+      const int32_t entered = loops ? entered_loop(key, known) : -1;
+      cls_[s] = entered >= 0 ? entered : known.intern(key).number;
+      ++settled;
       for (int32_t p : before_[s])
-        if (!--waiting[p] && cls_[p] < 0) ready.push_back(p);
+        if ((!loops || p != s) && !--waiting[p]) ready.push_back(p);
     }
     members_.resize(static_cast<size_t>(known.size()));
     dirty_.resize(members_.size());
+    return settled == n_;
+  }
+
+  // The class of a loop among what a state leads to that behaves as the state does, or -1: what leads from each to itself
+  // (-1 in a signature) leads to the loop then.
+  int32_t entered_loop(const std::vector<int32_t>& key, const IntLists& known) {
+    for (size_t i = 3; i < key.size(); i += 3) {
+      const int32_t c = key[i];
+      if (c < 0 || known[c][0] != key[0]) continue;
+      if (into(key, c, key_) == into(known[c], c, other_)) return c;
+    }
+    return -1;
+  }
+  static const std::vector<int32_t>& into(std::span<const int32_t> key, int32_t c, std::vector<int32_t>& out) {
+    out.assign(1, key[0]);
+    for (size_t i = 1; i < key.size(); i += 3) {
+      const int32_t to = key[i + 2] < 0 ? c : key[i + 2];
+      const size_t n = out.size();
+      if (n >= 4 && out[n - 1] == to && out[n - 2] + 1 == key[i] && is_text(static_cast<Symbol>(key[i])))
+        out[n - 2] = key[i + 1];
+      else
+        out.insert(out.end(), {key[i], key[i + 1], to});
+    }
+    return out;
   }
 
   void place(int32_t c, int32_t s, int32_t index) {
@@ -175,16 +192,16 @@ class Refinement {
   std::vector<int32_t> pending_;
   std::vector<uint8_t> queued_;
   IntLists keys_;
-  std::vector<int32_t> key_;
+  std::vector<int32_t> key_, other_;
   std::vector<std::vector<int32_t>> parts_;
 };
 
 }  // namespace
 
-Dfa minimise(Dfa input, Meter& meter, std::vector<uint8_t> apart) {
-  Dfa dfa = trim(std::move(input), apart.empty() ? nullptr : &apart);
+Dfa minimise(Dfa input, Meter& meter) {
+  Dfa dfa = trim(std::move(input));
   if (dfa.size() <= 1) return dfa;
-  Refinement refinement(dfa, apart, meter);
+  Refinement refinement(dfa, meter);
   const std::vector<int32_t>& cls = refinement.run();
   if (refinement.classes() == dfa.size()) return dfa;
   // Number classes breadth first, so that the start stays state 0 and the order is canonical.

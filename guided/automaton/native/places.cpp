@@ -108,6 +108,10 @@ Kinds Places::leading(int32_t from, int32_t to) {
     const auto byte = static_cast<uint8_t>(b);
     const Kinds kind = kind_of_ascii(byte);
     if (broken & kind || !vocabulary_.live.has(byte)) continue;
+    if (to != kNowhere && !met_[from].bytes.has(byte)) {
+      broken |= kind;
+      continue;
+    }
     int32_t& leads_to = after[alike ? (*alike)[byte] : byte];
     if (leads_to == kNotYet) leads_to = next(from, byte);
     if (leads_to != to) broken |= kind;
@@ -132,6 +136,9 @@ bool Places::characters_lead(int32_t from, int32_t to) {
   static constexpr Lead kLasts[] = {
       {0xE1, 0x9A, 0x81, 0xBF, 0}, {0xE2, 0x80, 0x8B, 0xA7, 0}, {0xE2, 0x80, 0xAA, 0xAE, 0}, {0xE2, 0x80, 0xB0, 0xBF, 0},
       {0xE2, 0x81, 0x80, 0x9E, 0}, {0xE2, 0x81, 0xA0, 0xBF, 0}, {0xE3, 0x80, 0x81, 0xBF, 0}, {0xEF, 0xBB, 0x80, 0xBE, 0}};
+  if (to != kNowhere)
+    for (int b = 0xC2; b <= 0xF4; ++b)
+      if (vocabulary_.live.has(static_cast<uint8_t>(b)) && !met_[from].bytes.has(static_cast<uint8_t>(b))) return false;
   for (const Lead& lead : kLeads) {
     auto leads = [&](int32_t after) {
       return after == kNowhere ? to == kNowhere : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);

@@ -25,32 +25,18 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
 
 }  // namespace
 
-std::shared_ptr<const Dfa> RuleCache::find(const Digest& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto it = map_.find(key);
-  return it == map_.end() ? nullptr : it->second;
-}
-
-void RuleCache::insert(const Digest& key, std::shared_ptr<const Dfa> dfa) {
-  constexpr size_t kMostStates = 200000;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (states_ > kMostStates) {
-    map_.clear();
-    states_ = 0;
-  }
-  states_ += static_cast<size_t>(dfa->size());
-  map_[key] = std::move(dfa);
-}
-
 LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
-  LoweredGrammar out = lower_nodes(ir, options, meter);
+  const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live, options.caches);
+  LoweredGrammar out = lower_nodes(ir, options, alphabet, meter);
   prune_rules(out.rules, meter);
   out.recursive = calls_itself(out.rules);
   if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
   for (LoweredRule& rule : out.rules) {
     if (rule.dfa.empty() || rule.encoded) continue;
-    rule.dfa = encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, options.cache}, meter);
-    if (rule.keep) options.cache->insert(rule.key, std::make_shared<const Dfa>(rule.dfa));
+    ByteAutomaton bytes = encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, alphabet, options.caches}, meter);
+    if (rule.keep) options.caches->rules.insert(rule.key, std::make_shared<const ByteAutomaton>(bytes));
+    rule.dfa = std::move(bytes.dfa);
+    rule.spellings = std::move(bytes.spellings);
   }
   return out;
 }

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "encoding.hpp"
 #include "ir.hpp"
 #include "memory.hpp"
 
@@ -32,24 +33,46 @@ struct Effect {
   bool of_memory() const { return op >= Open; }
 };
 
-// Byte automata of rules that are regular by themselves, by content: every JSON grammar has the same number and string.
+// Byte automata of rules that are regular by themselves, and of characters, by content: every JSON grammar has the same
+// number and string.
 // One per vocabulary (what its bytes cannot write is left out). Thread-safe; emptied when it grows too large.
-class RuleCache {
+template <class Item>
+class ContentCache {
  public:
-  std::shared_ptr<const Dfa> find(const Digest& key) const;
-  void insert(const Digest& key, std::shared_ptr<const Dfa> dfa);
+  std::shared_ptr<const Item> find(const Digest& key) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto it = map_.find(key);
+    return it == map_.end() ? nullptr : it->second;
+  }
+  void insert(const Digest& key, std::shared_ptr<const Item> item) {
+    constexpr size_t kMost = 200000;  // states and ranges
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (size_ > kMost) {
+      map_.clear();
+      size_ = 0;
+    }
+    size_ += item->size();
+    map_[key] = std::move(item);
+  }
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<Digest, std::shared_ptr<const Dfa>, DigestHash> map_;
-  size_t states_ = 0;
+  std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash> map_;
+  size_t size_ = 0;
+};
+
+struct ByteCaches {
+  ContentCache<ByteAutomaton> rules;
+  ContentCache<Spelling> spellings;
+  ContentCache<LiveCharacters> characters;
 };
 
 constexpr uint8_t kAbsent = 2;
 
 struct LoweredRule {
   Dfa dfa;
-  bool encoded = false;   // the automaton is over bytes already
+  std::vector<std::shared_ptr<const Spelling>> spellings;  // once the automaton is over bytes
+  bool encoded = false;   // it is already
   bool keep = false;      // regular by itself: goes into the cache under `key`
   Digest key;
   RuleKind kind = RuleKind::Plain;
@@ -69,7 +92,7 @@ struct LoweredGrammar {
 
 struct LowerOptions {
   ByteSet live;      // bytes that occur in some token
-  RuleCache* cache = nullptr;
+  ByteCaches* caches = nullptr;
   bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
 };
 
@@ -77,7 +100,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
 
 // Parts of lower(), in their own files.
 // Nodes to automata, calls still symbolic, nothing pruned. lower.cpp
-LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, Meter& meter);
+LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, Meter& meter);
 // Removes left recursion from the rules' automata (calls still symbolic). left_recursion.cpp
 void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t start, Meter& meter);
 // Drops edges of calls that generate nothing; empties the automata of rules that generate nothing. prune.cpp

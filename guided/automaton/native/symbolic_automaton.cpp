@@ -175,7 +175,7 @@ Predecessors::Predecessors(const Dfa& dfa) : from_(static_cast<size_t>(dfa.size(
   each([&](int32_t to, int32_t from) { list_[at[to]++] = from; });
 }
 
-Dfa trim(Dfa dfa, std::vector<uint8_t>* labels) {
+Dfa trim(Dfa dfa) {
   const int32_t n = dfa.size();
   if (n == 0) return {};
   const Predecessors before(dfa);
@@ -208,11 +208,6 @@ Dfa trim(Dfa dfa, std::vector<uint8_t>* labels) {
       order.push_back(e.to);
     }
   if (same && static_cast<int32_t>(order.size()) == n) return dfa;
-  if (labels) {
-    std::vector<uint8_t> kept;
-    for (int32_t s : order) kept.push_back((*labels)[s]);
-    *labels = std::move(kept);
-  }
   Dfa out;
   out.edges.reserve(order.size(), dfa.edges.edges());
   std::vector<Edge> list;

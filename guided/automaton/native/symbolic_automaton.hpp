@@ -4,8 +4,8 @@
 // combinations. Everything is done on ranges: no step ever visits the code points of a class one by one.
 //
 // determinise   subset construction; each subset's edges are cut at the range borders (a sweep)
-// minimise      the states that no cycle follows by hashing, from the last ones backwards; the others by partition
-//               refinement that re-examines only states whose successors changed class and keeps the label of the
+// minimise      the states that no cycle follows by hashing, from the last ones backwards, and all of them where no cycle
+//               is longer than a loop; else by partition refinement that re-examines only states whose successors changed class and keeps the label of the
 //               largest part (Hopcroft's idea on Moore's signatures): O(edges log states), also on long chains
 // intersect     product, reachable part only;   complement: relative to all code points of encoding 0
 #pragma once
@@ -91,13 +91,11 @@ struct Nfa {
 };
 
 Dfa determinise(const Nfa& nfa, Meter& meter);
-// `apart`, where given: states that are known to differ from each other.
-Dfa minimise(Dfa dfa, Meter& meter, std::vector<uint8_t> apart = {});
+Dfa minimise(Dfa dfa, Meter& meter);
 Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
 // Drops states from which no accepting state is reached, and those that cannot be reached. Empty if nothing is left.
-// `labels`, where given, stay with their states.
-Dfa trim(Dfa dfa, std::vector<uint8_t>* labels = nullptr);
+Dfa trim(Dfa dfa);
 // An automaton over characters of encoding 0, over those of another one.
 Dfa relabelled(Dfa dfa, int32_t encoding);
 // The same language without the empty string.

@@ -15,13 +15,28 @@ constexpr int32_t kManyTokens = 2000;      // below a node: worth finding out wh
 constexpr int32_t kFewTokens = 16;         // below a node: walked without looking for loops
 }  // namespace
 
+// Sorted, each once: by comparing few, by bits otherwise.
+static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
+  constexpr size_t kFew = 64;
+  if (ids.size() < kFew) {
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return;
+  }
+  thread_local std::vector<uint32_t> bits;  // all 0 in between
+  if (bits.size() < static_cast<size_t>(words)) bits.resize(static_cast<size_t>(words));
+  for (int32_t id : ids) set_bit(bits.data(), id);
+  ids.clear();
+  for (int32_t w = 0; w < words; ++w) {
+    for (uint32_t x = bits[w]; x; x &= x - 1) ids.push_back(w * 32 + __builtin_ctz(x));
+    bits[w] = 0;
+  }
+}
+
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
   TokenSet out;
   if (ids.size() < std::min<size_t>(kDenseFrom, static_cast<size_t>(words) * 2 + 8)) {
-    const auto sorted = std::is_sorted_until(ids.begin(), ids.end());  // often most of them
-    std::sort(sorted, ids.end());
-    std::inplace_merge(ids.begin(), sorted, ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    sort_ids(ids, words);
     out.sparse = std::move(ids);
     return out;
   }

@@ -49,8 +49,6 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
   std::sort(end_tokens.begin(), end_tokens.end());
   std::vector<TrieEntry> entries;
   entries.reserve(tokens.size());
-  quotes_twice.assign(static_cast<size_t>(words), 0);
-  quotes_thrice = quotes_twice;
   int32_t spelled = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (!has_text[i] || is_end(static_cast<int32_t>(i))) tokens[i].clear();
@@ -59,9 +57,6 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
     ++spelled;
     longest = std::max(longest, static_cast<int32_t>(t.size()));
     for (char ch : t) live.add(static_cast<uint8_t>(ch));
-    const auto quotes = std::count(t.begin(), t.end(), '"');
-    if (quotes >= 2) set_bit(quotes_twice.data(), static_cast<int32_t>(i));
-    if (quotes >= 3) set_bit(quotes_thrice.data(), static_cast<int32_t>(i));
     if (t.size() == 1) alone.add(static_cast<uint8_t>(t[0]));
     entries.push_back({reinterpret_cast<const uint8_t*>(t.data()), static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
   }

@@ -51,11 +51,10 @@ struct TokenVocabulary {
   ByteSet live;       // bytes in some token
   ByteSet alone;      // bytes that are tokens by themselves
   bool byte_complete; // every live byte is a token by itself
-  std::vector<uint32_t> quotes_twice, quotes_thrice;  // rows: tokens with at least so many quotation marks
   bool all_text;      // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
-  mutable RuleCache rules;
+  mutable ByteCaches bytes;
   std::shared_ptr<const KindSet> of_kinds(Kinds kinds, bool build) const {
     return kind_sets_.find(trie, words, kinds, build);
   }
