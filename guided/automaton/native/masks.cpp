@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "taken_strings.hpp"
 
@@ -9,6 +10,15 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets a bitmask of its own
+
+// The content of the only string that the token holds, plainly spelled and with nothing but separators before it.
+std::optional<std::string_view> whole_string(std::string_view token) {
+  const size_t from = token.find_first_not_of(" \t\r\n,");
+  if (from == token.npos || token[from] != '"') return std::nullopt;
+  const size_t to = token.find_first_of("\"\\", from + 1);
+  if (to == token.npos || token[to] != '"' || token.find('"', to + 1) != token.npos) return std::nullopt;
+  return token.substr(from + 1, to - from - 1);
+}
 }  // namespace
 
 void MaskRecipe::write(uint32_t* row, int32_t words) const {
@@ -69,10 +79,13 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   }
   for (uint64_t w : follow.w) key.add(w);
   std::shared_ptr<TokenTable> table = vocabulary_.cache.find(key);
+  const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, f->second};
   if (!table) {
-    table = build_token_table(arena_, vocabulary_, key_thread, follow);
+    const auto other = latest_.find(latest);
+    table = build_token_table(arena_, vocabulary_, key_thread, follow, other == latest_.end() ? nullptr : &other->second);
     vocabulary_.cache.insert(key, table);
   }
+  if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
   kept_.push_back(table);
   return *(local_[local] = table.get());
 }
@@ -156,6 +169,13 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   if (ahead) {
     TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
     std::erase_if(unsure, [&](int32_t token) { return std::ranges::count(vocabulary_.tokens[token], '"') < 3; });
+  } else {
+    std::erase_if(unsure, [&](int32_t token) {
+      const std::optional<std::string_view> whole = whole_string(vocabulary_.tokens[token]);
+      const std::optional<bool> taken = whole ? memories.string_was_there(t.mem, *whole) : std::nullopt;
+      if (taken.value_or(false)) refused.push_back(token);
+      return taken.has_value();
+    });
   }
   verify(t, unsure, refused);
   set_but(staying, std::move(leaving), refused, share);

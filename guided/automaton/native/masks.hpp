@@ -86,6 +86,7 @@ class MaskBuilder {
   const TokenVocabulary& vocabulary_;
   std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
   std::map<std::vector<uint64_t>, int32_t> follows_;
+  std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and bytes that follow
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
   std::unordered_map<Thread, Share, ThreadHash> shares_;

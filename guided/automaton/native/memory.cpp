@@ -201,6 +201,17 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   return out;
 }
 
+std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) const {
+  const int32_t scope = memories_[memory].scope;
+  if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
+  int32_t seen = scopes_[scope].seen;
+  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) {
+    const std::string& content = values_.content(seen_[seen].value);
+    if (content[0] == 's' && std::string_view(content).substr(1) == text) return true;
+  }
+  return known_[seen_[seen].before].has(text);
+}
+
 std::pair<int, bool> Memories::under_way(int32_t memory) const {
   const int32_t scope = memories_[memory].scope;
   int entries = 0;

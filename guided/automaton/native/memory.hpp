@@ -60,6 +60,8 @@ class Memories {
     std::vector<std::string> taken;
   };
   std::optional<StringAhead> string_ahead(int32_t memory);
+  // Whether a string was written in the innermost scope; nothing where that is not known.
+  std::optional<bool> string_was_there(int32_t memory, std::string_view text) const;
   // Whether it is inside of a string.
   bool in_string(int32_t memory) const { return texts_[memories_[memory].text].mode != 0; }
   // How many entries are under way, and whether one of the innermost scope is.

@@ -19,7 +19,7 @@ namespace guided {
 
 class Places {
  public:
-  static constexpr int32_t kNowhere = -1;
+  static constexpr int32_t kNowhere = -1, kNotYet = -2;
 
   // Place 0 is the thread itself: it reads bytes and no more. What a call, an effect or the end leads to are other threads.
   Places(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread)
@@ -32,7 +32,11 @@ class Places {
     if (!row) return step(place, byte);
     return row[byte] == kNotYet ? step(place, byte) : row[byte];
   }
+  // Of another position of the frame, as a thread by itself.
+  int32_t position(int32_t pos) { return number(kPosition + pos); }
   const ByteSet& bytes(int32_t place) const { return met_[place].bytes; }
+  // What the place's bytes lead to, kNotYet where that was not asked for; null where it reads few.
+  const int32_t* row(int32_t place) const { return met_[place].row; }
   int32_t count() const { return static_cast<int32_t>(met_.size()); }
   // Null for a position.
   const Config* config(int32_t place) const {
@@ -48,7 +52,6 @@ class Places {
 
  private:
   static constexpr int32_t kPosition = 1 << 30;  // kPosition + p: position p; below: a state
-  static constexpr int32_t kNotYet = -2;
   static constexpr int kFewBytes = 8;
   struct Met {
     int32_t place;

@@ -13,6 +13,8 @@ constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its m
 constexpr int kManyBytes = 4;              // a position that reads fewer is no loop worth looking for
 constexpr int32_t kManyTokens = 2000;      // below a node: worth finding out which consist of some kinds
 constexpr int32_t kFewTokens = 16;         // below a node: walked without looking for loops
+constexpr int32_t kMostDifferent = 6000;   // lines on which a table that is made of another one may differ from it
+constexpr int kMostBytes = 24;             // a position that reads as many may lead through most of the vocabulary
 }  // namespace
 
 // Sorted, each once: by comparing few, by bits otherwise.
@@ -100,7 +102,11 @@ class TableWalk {
         follow_kinds_ |= b < 128 ? kind_of_ascii(static_cast<uint8_t>(b)) : kWholeCharacters;
   }
 
-  std::shared_ptr<TokenTable> run() {
+  std::shared_ptr<TokenTable> run(const OtherTable* other) {
+    if (other && places_.bytes(0).count() >= kMostBytes && differ(*other)) {
+      finish();
+      return table_;
+    }
     if (places_.bytes(0).count() < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;
@@ -236,6 +242,7 @@ class TableWalk {
       kinds = with_loops(loop).loops;
       led = places_.leading(0, loop);
     }
+    if (leads_everywhere(0, 0, kinds)) return sweep({0, 0, 0, 0, 0});
     if (kinds == 0) return false;
     const int32_t length = loop == 0 ? 0 : 1;
     if ((kinds & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
@@ -330,10 +337,122 @@ class TableWalk {
     });
   }
 
+  // The other table, but for where it differs. False where that is nearly everywhere.
+  bool differ(const OtherTable& other) {
+    const auto& lines = trie_.lines();
+    const int32_t end = lines[0].skip;
+    int32_t left = kMostDifferent;
+    std::vector<Same> same;
+    if (sets_.empty()) set_of({});
+    sets_[0].bits = other.table->all.dense;
+    pairs_.assign(64, {0, places_.position(other.pos)});
+    for (int32_t i = 1; i < end;) {
+      const TokenTrie::Line line = lines[i];
+      const auto [from, from_other] = pairs_[line.depth - 1];
+      const int32_t below = lines[line.skip].payload_lo;
+      if (line.depth > 1 && from != Places::kNowhere && meet(from).exits && follow_.has(line.byte))
+        leave(line.payload_lo, below, from, line.depth - 1);
+      const int32_t to = step(from, line.byte), to_other = step(from_other, line.byte);
+      if (to == to_other || to == Places::kNowhere) {
+        if (to == to_other)
+          same.push_back({line.payload_lo, below, line.depth});
+        else
+          clear(line.payload_lo, below);
+        i = line.skip;
+        continue;
+      }
+      if (--left == 0) {
+        sets_[0] = {};
+        left_.clear();
+        return false;
+      }
+      if (below - line.payload_lo > kFewTokens && agree(to, to_other, trie_.below(i))) {
+        same.push_back({line.payload_lo, below, line.depth});
+        i = line.skip;
+        continue;
+      }
+      if (line.depth >= pairs_.size()) pairs_.resize(line.depth * 2);
+      pairs_[line.depth] = {to, to_other};
+      ++i;
+      clear(line.payload_lo, lines[i].payload_lo);
+      take(meet(to), line.payload_lo, lines[i].payload_lo);
+    }
+    for (const Remainder& r : other.table->entries) {  // those that leave where both are the same
+      const int32_t payload = trie_.place_of(r.token);
+      auto it = std::upper_bound(same.begin(), same.end(), payload, [](int32_t p, const Same& s) { return p < s.from; });
+      if (it != same.begin() && payload < (--it)->to && it->depth <= r.depth)
+        left_.push_back({r.token, r.depth, r.count, r.touched});
+    }
+    return true;
+  }
+  // Whether characters of these kinds loop in both places, which do not differ otherwise.
+  bool agree(int32_t place, int32_t other, Kinds kinds) {
+    if (other == Places::kNowhere || (kinds & ~with_loops(place).loops) || (kinds & ~with_loops(other).loops)) return false;
+    const Met &met = meet(place), &met_other = met_[other];
+    return !met.chain && !met_other.chain && met.set == met_other.set && met.exits == met_other.exits;
+  }
+  int32_t step(int32_t place, uint8_t byte) {
+    return place != Places::kNowhere && places_.bytes(place).has(byte) ? places_.next(place, byte) : Places::kNowhere;
+  }
+  void clear(int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i) sets_[0].bits[trie_.payloads()[i] >> 5] &= ~(1u << (trie_.payloads()[i] & 31));
+  }
+
+  // Whether many tokens below a node may lead on from the place, most of which hold characters that do not loop.
+  bool leads_everywhere(int32_t node, int32_t place, Kinds loops) {
+    const TokenTrie::Node& n = trie_.nodes()[node];
+    const int32_t tokens = n.subtree_hi - n.payload_lo;
+    if (tokens < kManyTokens || places_.bytes(place).count() < kMostBytes) return false;
+    int64_t others = 0;
+    for (Kinds k = ~loops; k; k &= k - 1) others += trie_.with_kind()[static_cast<size_t>(__builtin_ctzll(k))];
+    return others * 2 > static_cast<int64_t>(trie_.payloads().size());
+  }
+
+  // All below a node, line by line.
+  bool sweep(const Item& item) {
+    struct Frame {  // what a walk needs of a place, by depth
+      int32_t place = Places::kNowhere, set = -1;
+      const int32_t* row = nullptr;
+      bool exits = false;
+    };
+    const auto& lines = trie_.lines();
+    const int32_t first = trie_.line_of(item.node), end = lines[first].skip, top = lines[first].depth;
+    auto enter = [&](Frame& frame, int32_t place) {
+      const Met& met = meet(place);
+      frame = {place, met.set, places_.row(place), met.exits};
+      if (met.touched) note_entries(met.touched, 0, 0);
+    };
+    std::vector<Frame> frames(64);
+    enter(frames[0], item.place);
+    take(meet(item.place), lines[first].payload_lo, lines[first + 1].payload_lo);
+    for (int32_t i = first + 1; i < end;) {
+      const TokenTrie::Line& line = lines[i];
+      const auto depth = static_cast<size_t>(line.depth - top);
+      const Frame& from = frames[depth - 1];
+      if (from.exits && item.depth + depth > 1 && follow_.has(line.byte))
+        leave(line.payload_lo, lines[line.skip].payload_lo, from.place, item.depth + static_cast<int32_t>(depth) - 1);
+      int32_t place = from.row ? from.row[line.byte] : Places::kNotYet;
+      if (place == Places::kNotYet) place = step(from.place, line.byte);
+      if (place == Places::kNowhere) {
+        i = line.skip;
+        continue;
+      }
+      if (depth >= frames.size()) frames.resize(depth * 2);
+      if (frames[depth].place != place) enter(frames[depth], place);
+      ++i;
+      if (lines[i].payload_lo > line.payload_lo && frames[depth].set >= 0)
+        take(meet(place), line.payload_lo, lines[i].payload_lo);
+    }
+    return true;
+  }
+
   // All at once, where the place loops.
   bool take_subtree(const Item& item, const TokenTrie::Node& node) {
     const Met& met = with_loops(item.place);
-    if (node.below & ~met.loops) return (item.kinds & ~met.loops) == 0 && take_loop(item, item.place);
+    if (node.below & ~met.loops) {
+      if (leads_everywhere(item.node, item.place, met.loops)) return sweep(item);
+      return (item.kinds & ~met.loops) == 0 && take_loop(item, item.place);
+    }
     if (!met.chain)
       take(met, node.payload_lo, node.subtree_hi);
     else if (const Met chained = met; holds(chained, node, item.length))
@@ -370,9 +489,11 @@ class TableWalk {
 
   // Tokens that leave the frame before this node's byte, which may follow, and go on.
   void leave(int32_t node, int32_t place, int32_t depth) {
+    leave(trie_.nodes()[node].payload_lo, trie_.nodes()[node].subtree_hi, place, depth);
+  }
+  void leave(int32_t from, int32_t to, int32_t place, int32_t depth) {
     const Config& c = *places_.config(place);  // a position has no exit
-    const TokenTrie::Node& n = trie_.nodes()[node];
-    for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i)
+    for (int32_t i = from; i < to; ++i)
       for (int32_t k = c.count - 1; k >= 0 && c.threads[k].pos == kExit; --k)
         left_.push_back({trie_.payloads()[i], depth, relative_ ? c.threads[k].reg : 0,
                          arena_.memories().touched(c.threads[k].mem)});
@@ -460,7 +581,7 @@ class TableWalk {
       const std::string& text = vocabulary_.tokens[l.token];
       entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
                          static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
-      table_->entries.push_back({l.token, l.count, l.touched});
+      table_->entries.push_back({l.token, l.count, l.touched, l.depth});
       table_->furthest = std::max(table_->furthest, l.count);
     }
     if (!entries.empty()) table_->remainders.build(std::move(entries));
@@ -468,6 +589,10 @@ class TableWalk {
 
   struct Left {
     int32_t token, depth, count, touched;
+  };
+  // Payloads below a line from which two walks are in the same place, after so many bytes.
+  struct Same {
+    int32_t from, to, depth;
   };
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
@@ -486,13 +611,14 @@ class TableWalk {
   std::unordered_map<int32_t, Chain> chains_;
   std::unordered_map<int32_t, int32_t> counts_;
   std::vector<Left> left_;
+  std::vector<std::pair<int32_t, int32_t>> pairs_;  // places of two walks, by depth
 };
 
 }  // namespace
 
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
-                                              const ByteSet& follow) {
-  return TableWalk(arena, vocabulary, thread, follow).run();
+                                              const ByteSet& follow, const OtherTable* other) {
+  return TableWalk(arena, vocabulary, thread, follow).run(other);
 }
 
 }  // namespace guided

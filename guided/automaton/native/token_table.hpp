@@ -48,6 +48,7 @@ struct Remainder {  // payload of the remainder trie
   int32_t token;
   int32_t count;  // how far the frame had counted at the exit (relative tables; else 0)
   int32_t touched;  // of entries of an untold scope (memory.hpp) before the exit
+  int32_t depth;    // bytes of the token before the exit
 };
 
 struct TokenTable {
@@ -69,13 +70,21 @@ struct TokenTable {
   Left left, left_near_bound;
   std::mutex left_lock;
   size_t bytes() const;
+  // Whether a table that is nearly the same can be made of it.
+  bool is_plain() const { return !relative && !overflow && !touches_entries && unsure.empty() && !all.dense.empty(); }
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
 };
 
 // `thread`: with an unknown caller; `follow`: the bytes that may come after its frame. With the arena's lock held.
+// `other`, if not null: the table of a position of the same rule, with the same register, memory and bytes that follow.
+// Where characters lead to the same place from both, the tokens below are the same, and only the others are walked.
+struct OtherTable {
+  int32_t pos;
+  const TokenTable* table;
+};
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
-                                              const ByteSet& follow);
+                                              const ByteSet& follow, const OtherTable* other = nullptr);
 
 // ---- walking
 

@@ -133,4 +133,49 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     }
 }
 
+void TokenTrie::add_lines() {
+  struct Open {
+    int32_t node;
+    uint16_t depth;
+    Kinds kinds;  // of the string
+  };
+  lines_.clear();
+  below_.clear();
+  lines_.reserve(nodes_.size() + 1);
+  line_of_.resize(nodes_.size());
+  with_kind_.fill(0);
+  for (size_t i = 0; i < payloads_.size(); ++i) {
+    const auto payload = static_cast<size_t>(payloads_[i]);
+    if (payload >= place_of_.size()) place_of_.resize(payload + 1, -1);
+    place_of_[payload] = static_cast<int32_t>(i);
+  }
+  std::vector<Open> open{{0, 0, 0}};
+  while (!open.empty()) {
+    const Open at = open.back();
+    open.pop_back();
+    const Node& n = nodes_[at.node];
+    line_of_[at.node] = static_cast<int32_t>(lines_.size());
+    lines_.push_back({0, n.payload_lo, at.depth, n.byte});
+    below_.push_back(n.below);
+    for (Kinds k = at.kinds; n.payload_hi > n.payload_lo && k; k &= k - 1)
+      with_kind_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
+    for (int32_t c = n.first_child + n.children; c-- > n.first_child;) {
+      const Kinds own = nodes_[c].byte < 0x80 ? kind_of_ascii(nodes_[c].byte) : kWholeCharacters;
+      open.push_back({c, static_cast<uint16_t>(at.depth + 1), at.kinds | own});
+    }
+  }
+  // What lies below a line ends where the next one of at most its depth begins.
+  std::vector<int32_t> last;  // by depth
+  const auto count = static_cast<int32_t>(lines_.size());
+  for (int32_t i = 0; i < count; ++i) {
+    while (last.size() > lines_[i].depth) {
+      lines_[last.back()].skip = i;
+      last.pop_back();
+    }
+    last.push_back(i);
+  }
+  for (int32_t i : last) lines_[i].skip = count;
+  lines_.push_back({count + 1, static_cast<int32_t>(payloads_.size()), 0, 0});
+}
+
 }  // namespace guided

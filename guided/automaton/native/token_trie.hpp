@@ -5,10 +5,12 @@
 // carry a bit set of their bytes, and a child's place is a popcount. The payloads lie in the order of their strings, so
 // that all below a node are one stretch; each node knows which kinds of characters occur below it, so that a walk that
 // finds itself in a loop over those kinds takes the stretch and goes no further.
-// Cost: building sorts the strings once, O(total bytes); 32 bytes a node.
+// For walks that meet most of it there is a second layout, depth first: a loop over an array that is read in order.
+// Cost: building sorts the strings once, O(total bytes); 32 bytes a node, and 24 for the second layout.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -50,11 +52,29 @@ class TokenTrie {
     Kinds below = 0;      // strictly below
   };
 
+  // Depth first: what lies below node i is i+1 .. skip.
+  struct Line {
+    int32_t skip;
+    int32_t payload_lo;  // of the node; its own end where those of the next line begin
+    uint16_t depth;
+    uint8_t byte;
+  };
+
   void build(std::vector<TrieEntry> entries);
+  void add_lines();
+  // With one more at the end.
+  const std::vector<Line>& lines() const { return lines_; }
+  Kinds below(int32_t line) const { return below_[line]; }  // of characters, strictly below
+  int32_t line_of(int32_t node) const { return line_of_[node]; }
+  // Where a payload (0, 1, ...) is among payloads().
+  int32_t place_of(int32_t payload) const { return place_of_[payload]; }
+  // How many strings hold a character of each kind, by bit.
+  const std::array<int32_t, 64>& with_kind() const { return with_kind_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
   const std::vector<uint16_t>& lengths() const { return lengths_; }  // in characters, in the order of the payloads
-  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 6 + wide_.size() * sizeof(ByteSet); }
+  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 6 + wide_.size() * sizeof(ByteSet) +
+                                     lines_.size() * (sizeof(Line) + sizeof(Kinds)) + (line_of_.size() + place_of_.size()) * 4; }
 
   // Calls visit(child) for the children of `node` whose byte is in `allowed`.
   template <class Visit>
@@ -91,6 +111,10 @@ class TokenTrie {
   std::vector<Node> nodes_;
   std::vector<int32_t> payloads_;
   std::vector<uint16_t> lengths_;
+  std::vector<Line> lines_;
+  std::vector<Kinds> below_;  // by line
+  std::vector<int32_t> line_of_, place_of_;
+  std::array<int32_t, 64> with_kind_{};
   std::vector<ByteSet> wide_;
   std::vector<int32_t> wide_index_;  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
 };

@@ -63,6 +63,7 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
   byte_complete = live == alone;
   all_text = spelled + static_cast<int32_t>(end_tokens.size()) == size;
   trie.build(std::move(entries));
+  trie.add_lines();
 }
 
 bool TokenVocabulary::is_end(int32_t id) const { return std::binary_search(end_tokens.begin(), end_tokens.end(), id); }
