@@ -56,13 +56,28 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
   return out;
 }
 
+std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
+  const ByteSet follow = arena_.config(arena_.return_to(t.ret, arena_.memories().unread(t.mem))).bytes;
+  auto [it, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
+                                          static_cast<int32_t>(follows_.size()));
+  return {follow, it->second};
+}
+
+const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable& left) {
+  const Thread key_thread = table_thread(t);
+  const auto [follow, number] = follow_of(t);
+  auto& table = remainder_tables_[{&left, key_thread.pos, key_thread.reg, number}];
+  if (!table) {
+    table = build_remainder_table(arena_, vocabulary_, key_thread, follow, left);
+    arena_.charge(table->bytes());
+  }
+  return *table;
+}
+
 TokenTable& MaskBuilder::table(const Thread& t) {
   Thread key_thread = table_thread(t);
-  ByteSet follow = arena_.config(arena_.return_to(t.ret, arena_.memories().unread(t.mem))).bytes;
-  auto [f, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
-                                         static_cast<int32_t>(follows_.size()));
-  (void)fresh;
-  std::vector<int32_t> local{key_thread.pos, key_thread.reg, f->second};
+  const auto [follow, follow_number] = follow_of(t);
+  std::vector<int32_t> local{key_thread.pos, key_thread.reg, follow_number};
   auto it = local_.find(local);
   if (it != local_.end()) return *it->second;
 
@@ -79,7 +94,7 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   }
   for (uint64_t w : follow.w) key.add(w);
   std::shared_ptr<TokenTable> table = vocabulary_.cache.find(key);
-  const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, f->second};
+  const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, follow_number};
   if (!table) {
     const auto other = latest_.find(latest);
     table = build_token_table(arena_, vocabulary_, key_thread, follow, other == latest_.end() ? nullptr : &other->second);
@@ -148,6 +163,16 @@ void MaskBuilder::set_but(const TokenSet& staying, std::vector<int32_t> leaving,
   share.own = make_token_set(std::move(bits));
 }
 
+void MaskBuilder::remainders_untold(Thread t, TokenTable& tokens, std::vector<int32_t>& leaving,
+                                    std::vector<int32_t>& unsure, int32_t many) {
+  t.mem = kUntold;
+  const size_t sure = unsure.size();
+  if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure, many)) return;
+  leaving.clear();
+  unsure.resize(sure);
+  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure, many);
+}
+
 bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
   Memories& memories = arena_.memories();
   std::optional<Memories::StringAhead> ahead;
@@ -161,7 +186,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   std::vector<int32_t> leaving, refused, unsure;
   for (int32_t token : tokens.unsure)
     if (staying.has(token)) unsure.push_back(token);
-  each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+  remainders_untold(t, tokens, leaving, unsure, 2);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
@@ -189,12 +214,11 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
   if (!arena_.endless().all_entries() || !find_strings(t, tokens, share)) {
     const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
     std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
-    auto leave = [&](int32_t token, int32_t) { leaving.push_back(token); };
     const Memories& memories = arena_.memories();
     if (!tokens.touches_entries && !memories.reading(t.mem) && memories.between(t.mem) >= 0) {
-      each_remainder({t.pos, t.reg, t.ret, kUntold}, tokens, leave, &unsure, 1);  // no entry is met before the exit
+      remainders_untold(t, tokens, leaving, unsure, 1);  // no entry is met before the exit
     } else {
-      each_remainder(t, tokens, leave, &unsure);
+      each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
       each_watched(t, [&](int32_t token, int32_t after) {
         if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
       });
@@ -233,7 +257,12 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     } else {
       out->add(tokens.all);
     }
-    each_remainder(t, tokens, [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+    std::vector<int32_t> left;
+    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, [&](int32_t token) { left.push_back(token); }, nullptr, 2)) {
+      left.clear();
+      each_remainder(t, tokens, [&](int32_t token, int32_t) { left.push_back(token); });
+    }
+    out->sparse.insert(out->sparse.end(), left.begin(), left.end());
   }
   if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {

@@ -52,6 +52,11 @@ class MaskBuilder {
   template <class Visit>
   void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr,
                       int32_t many = 2);
+  // As above for a thread that remembers nothing, or whose scope is not told, without the states after: what one frame
+  // makes of another's remainders is kept. False where that does not do, and nothing was visited then.
+  template <class Visit>
+  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
+                           int32_t many, int64_t low = 0, int64_t high = INT64_MAX);
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
   // that was there, if its table allows them.
   template <class Visit>
@@ -63,6 +68,9 @@ class MaskBuilder {
   Arena& arena() { return arena_; }
 
  private:
+  // The bytes that may follow the frame of a thread, numbered.
+  std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
+  const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
   // Whether each of the tokens can be accepted by the thread, stepped through.
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state has touched fewer than `many` entries.
@@ -76,6 +84,9 @@ class MaskBuilder {
     std::vector<int32_t> leaving;
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
+  // The tokens that leave the frame, if its scope were not told, and those that touch `many` entries.
+  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving, std::vector<int32_t>& unsure,
+                         int32_t many);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
   void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused, Share& share);
@@ -86,6 +97,7 @@ class MaskBuilder {
   const TokenVocabulary& vocabulary_;
   std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
   std::map<std::vector<uint64_t>, int32_t> follows_;
+  std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
   std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and bytes that follow
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
@@ -120,6 +132,36 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
       if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
     }
   });
+}
+
+template <class Visit>
+bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
+                                      std::vector<int32_t>* unsure, int32_t many, int64_t low, int64_t high) {
+  if (table.remainders.nodes().size() <= 1) return true;
+  if (table.relative) {
+    const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[thread.pos].rule];
+    low = rule.min - thread.reg;
+    if (rule.max >= 0) high = rule.max - thread.reg;
+  }
+  const int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
+  const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
+  for (const Thread& t : callers)
+    if (t.pos != kExit && remainder_table(t, table).relative) return false;
+  for (const Thread& t : callers) {
+    if (t.pos == kExit) continue;
+    const TokenTable& here = remainder_table(t, table);
+    auto each = [&](const std::vector<int32_t>& numbers, auto&& use) {
+      for (int32_t i : numbers)
+        if (const Remainder& r = table.entries[static_cast<size_t>(i)]; r.count >= low && r.count <= high) use(r);
+    };
+    each(here.all.sparse, [&](const Remainder& r) {
+      visit(r.token);
+      if (unsure && r.touched > 0) unsure->push_back(r.token);
+    });
+    if (unsure) each(many < 2 ? here.touching : here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
+    if (!each_kept_remainder(t, here, visit, unsure, many, low, high)) return false;
+  }
+  return true;
 }
 
 template <class Visit>

@@ -86,10 +86,12 @@ namespace {
 // One walk of the vocabulary from the thread under an unknown caller.
 class TableWalk {
  public:
-  TableWalk(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread, const ByteSet& follow)
+  TableWalk(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread, const ByteSet& follow,
+            const TokenTable* of_remainders = nullptr)
       : arena_(arena),
         vocabulary_(vocabulary),
-        trie_(vocabulary.trie),
+        inner_(of_remainders),
+        trie_(inner_ ? inner_->remainders : vocabulary.trie),
         thread_(thread),
         follow_(follow),
         relative_(thread.ret == kFree),
@@ -107,7 +109,7 @@ class TableWalk {
       finish();
       return table_;
     }
-    if (places_.bytes(0).count() < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
+    if (inner_ || places_.bytes(0).count() < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;
     begun.swap(queue_);
@@ -132,6 +134,7 @@ class TableWalk {
     std::vector<int32_t> sets, places;
     uint8_t byte = 0;  // that leads on
     Kinds kinds = 0;
+    bool exits = false;  // along all of it, or nowhere
     bool torn = false;  // a bound is looked at that only some of the characters meet
   };
   // The tokens that consist of the kinds that loop in a place, and the bytes at whose edges something goes on.
@@ -197,7 +200,7 @@ class TableWalk {
       to = further;
       met.loops = places_.leading(met.place, to);
       met.chain = &chains_[met.place];
-      *met.chain = {{met.set}, {met.place}, byte, met.loops};
+      *met.chain = {{met.set}, {met.place}, byte, met.loops, met.exits};
     }
     if (met.exits) met.loops &= ~follow_kinds_;  // an exit that may be taken must be seen at every node
   }
@@ -214,6 +217,7 @@ class TableWalk {
       const int32_t after = last == Places::kNowhere ? last : places_.next(last, chain.byte);
       // With its bounds on, a counter may end the loop; then it does so for all characters, or it is none.
       if (!relative_ && last != Places::kNowhere && (chain.kinds & ~places_.leading(last, after))) chain.torn = true;
+      if (after != Places::kNowhere && meet(after).exits != chain.exits) chain.torn = true;
       chain.places.push_back(after);
       chain.sets.push_back(after == Places::kNowhere ? -1 : meet(after).set);
     }
@@ -315,7 +319,7 @@ class TableWalk {
   void visit(const Item item) {
     const TokenTrie::Node& node = trie_.nodes()[item.node];
     const bool inside_only = item.length == kInsideOnly;
-    if (item.depth > 0 && !inside_only && !node.inside && node.subtree_hi - node.payload_lo > kFewTokens &&
+    if (!inner_ && item.depth > 0 && !inside_only && !node.inside && node.subtree_hi - node.payload_lo > kFewTokens &&
         take_subtree(item, node))
       return;
     take(meet(item.place), node.payload_lo, node.payload_hi);
@@ -483,6 +487,8 @@ class TableWalk {
   void note_entries(int32_t touched, int32_t from, int32_t to) {
     if (touched == 0 || from == to) return;
     table_->touches_entries = true;
+    if (inner_)
+      table_->touching.insert(table_->touching.end(), trie_.payloads().begin() + from, trie_.payloads().begin() + to);
     if (touched > 1)
       table_->unsure.insert(table_->unsure.end(), trie_.payloads().begin() + from, trie_.payloads().begin() + to);
   }
@@ -548,9 +554,11 @@ class TableWalk {
     const auto& payloads = trie_.payloads();
     size_t count = set.ids.size();
     for (const auto& [from, to] : set.stretches) count += static_cast<size_t>(to - from);
-    if (set.bits.empty() && count < kDenseFrom) {
+    if (set.bits.empty() && (inner_ || count < kDenseFrom)) {
       for (const auto& [from, to] : set.stretches) set.ids.insert(set.ids.end(), payloads.begin() + from, payloads.begin() + to);
-      return make_token_set(std::move(set.ids), vocabulary_.words);
+      if (!inner_) return make_token_set(std::move(set.ids), vocabulary_.words);
+      std::sort(set.ids.begin(), set.ids.end());
+      return {{}, std::move(set.ids)};
     }
     set.bits.resize(static_cast<size_t>(vocabulary_.words));
     for (const auto& [from, to] : set.stretches)
@@ -578,10 +586,12 @@ class TableWalk {
     std::vector<TrieEntry> entries;
     for (const Left& l : left_) {
       if (!relative_ && table_->all.has(l.token)) continue;
-      const std::string& text = vocabulary_.tokens[l.token];
-      entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + l.depth,
-                         static_cast<int32_t>(text.size()) - l.depth, static_cast<int32_t>(table_->entries.size())});
-      table_->entries.push_back({l.token, l.count, l.touched, l.depth});
+      const Remainder before = inner_ ? inner_->entries[l.token] : Remainder{l.token, 0, 0, 0};
+      const std::string& text = vocabulary_.tokens[before.token];
+      const int32_t depth = before.depth + l.depth;
+      entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + depth, static_cast<int32_t>(text.size()) - depth,
+                         static_cast<int32_t>(table_->entries.size())});
+      table_->entries.push_back({before.token, inner_ ? before.count : l.count, before.touched + l.touched, depth});
       table_->furthest = std::max(table_->furthest, l.count);
     }
     if (!entries.empty()) table_->remainders.build(std::move(entries));
@@ -596,6 +606,7 @@ class TableWalk {
   };
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
+  const TokenTable* inner_;  // whose remainders are walked; null: the vocabulary is
   const TokenTrie& trie_;
   Thread thread_;
   ByteSet follow_;
@@ -619,6 +630,11 @@ class TableWalk {
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
                                               const ByteSet& follow, const OtherTable* other) {
   return TableWalk(arena, vocabulary, thread, follow).run(other);
+}
+
+std::shared_ptr<TokenTable> build_remainder_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
+                                                  const ByteSet& follow, const TokenTable& left) {
+  return TableWalk(arena, vocabulary, thread, follow, &left).run(nullptr);
 }
 
 }  // namespace guided

@@ -59,6 +59,7 @@ struct TokenTable {
   int32_t furthest = 0;   // largest count in any label or remainder
   bool touches_entries = false;    // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
   std::vector<int32_t> unsure;     // tokens that touch two
+  std::vector<int32_t> touching;   // of remainders only: those that touch one
   TokenTrie remainders;
   std::vector<Remainder> entries;
   // Most tokens to finish the frame after a token that stays (see completion.hpp), and the tokens after which it hangs on
@@ -85,6 +86,10 @@ struct OtherTable {
 };
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
                                               const ByteSet& follow, const OtherTable* other = nullptr);
+// The same for the remainders of another frame's tokens, which go on in this one. In place of tokens the table has numbers
+// of `left.entries`; its own entries are tokens again.
+std::shared_ptr<TokenTable> build_remainder_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
+                                                  const ByteSet& follow, const TokenTable& left);
 
 // ---- walking
 

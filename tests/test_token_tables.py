@@ -1,0 +1,89 @@
+"""Masks over a vocabulary that is large enough for all that token tables take at once: loops, stretches, neighbours' tables.
+
+The definition of a mask is a walk of the whole vocabulary (`_walk_mask`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import SpecError
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
+from tests.json_schema_support import QUIET
+
+CHARACTERS = [*"aabbcdeeXY019_-. /@", "é", "€", "\u2028", "\U0001f600"]
+SIGNS = [*'"""\\,:{}[]\n ', '",', '":', '": "', '","', '"}', '{"', "\\u00", "\\n"]
+
+
+@cache
+def compiler() -> GrammarCompiler:
+    """Some 9,000 tokens: strings of few characters, many with a sign of JSON in them."""
+    rng = random.Random(5)
+    tokens = {bytes([b]) for b in range(256)}
+    while len(tokens) < 9000:
+        text = "".join(rng.choices(CHARACTERS, k=rng.choice([1, 2, 3, 4, 5, 6, 12])))
+        if rng.random() < 0.3:
+            text += rng.choice(SIGNS) + rng.choice(["", "", "a", " ", '"'])
+        token = text.encode()
+        tokens.add(token[: rng.randrange(1, len(token) + 1)] if rng.random() < 0.1 else token)
+    tokens |= {b"-" * n for n in range(2, 80)} | {b" " * n for n in range(2, 80)}
+    return GrammarCompiler(Vocabulary([*sorted(tokens), None], eos_token_ids=[len(tokens)]), cache_bytes=0)
+
+
+PATTERNS = [
+    "[A-z]+", "^a.*b$", "ab|ba|cde", "^(?:ab|ba).+$", "^[a-e]+$", "^[a-z0-9_-]{1,9}$", "^[^@]+@[^@.]+[.][a-z]{2,}$",
+    "/a/b[0-9]+/", "^[0-9a-eXY]{4}-[0-9a-eXY]{2}-[0-9a-eXY]{5}$", "^\\S+$", "é", "^.{3}$", "^(?!ab)", "a{3}|b{3}",
+]  # fmt: skip
+STRINGS = st.fixed_dictionaries(
+    {"type": st.just("string")},
+    optional={
+        "pattern": st.sampled_from(PATTERNS),
+        "minLength": st.integers(0, 4),
+        "maxLength": st.sampled_from([5, 9, 20, 64, 300]),
+        "format": st.sampled_from(["email", "uri", "date", "uuid", "hostname"]),
+    },
+).filter(lambda s: not ("format" in s and len(s) > 2))
+SCHEMAS = STRINGS | st.fixed_dictionaries(
+    {"type": st.just("object")},
+    optional={
+        "properties": st.dictionaries(st.sampled_from(["a", "ab", "e", "é"]), STRINGS, max_size=2),
+        "additionalProperties": STRINGS | st.booleans(),
+        "propertyNames": st.sampled_from(PATTERNS).map(lambda p: {"pattern": p}),
+    },
+)
+
+
+@QUIET
+@given(SCHEMAS, st.randoms(use_true_random=False))
+def test_masks_are_walks(schema: dict, rng: random.Random) -> None:
+    try:
+        grammar = compiler().compile_json_schema(schema)
+    except SpecError:  # nothing satisfies it
+        return
+    matcher, written = GrammarMatcher(grammar), b""
+    for _ in range(12):
+        allowed = mask_of(matcher)
+        assert set(allowed) == set(matcher._walk_mask()), (schema, written)
+        tokens = [t for t in allowed if compiler().vocabulary.tokens[t] is not None]
+        if not tokens:
+            break
+        token = rng.choice(tokens)
+        assert matcher.accept_token(token)
+        written += compiler().vocabulary.tokens[token] or b""
+
+
+@pytest.mark.parametrize("text", ['"', '"a', '"a-', '"_@'])
+def test_a_count_that_ends_where_its_loop_does_not(text: str) -> None:
+    """Strings of at least three characters: a loop along which the end comes into reach."""
+    schema = {"type": "string", "pattern": "[A-z]+", "minLength": 3, "maxLength": 64}
+    matcher = GrammarMatcher(compiler().compile_json_schema(json.dumps(schema)))
+    assert matcher.accept_string(text)
+    assert set(mask_of(matcher)) == set(matcher._walk_mask())
