@@ -292,6 +292,30 @@ bool JsonReader::fits_scalar(int32_t value) const {
   return c[0] == 'l' && std::string_view(c).substr(1, bare_.size()) == bare_;
 }
 
+void JsonReader::describe(std::vector<int32_t>& out) const {
+  if (broken_) {
+    out.push_back(store_.intern(std::string(1, 'r').append(all_)));
+    return;
+  }
+  out.insert(out.end(), {done_, kind_});
+  if (kind_ == Bare) out.push_back(store_.intern(std::string(1, 'r').append(bare_)));
+  if (kind_ == String)
+    out.insert(out.end(), {store_.string(string_.text), string_.escape, static_cast<int32_t>(string_.escape > 0 ? string_.unit : 0),
+                           static_cast<int32_t>(string_.high)});
+  for (const Open& open : open_) {
+    std::vector<int32_t> parts = open.parts;
+    std::vector<std::pair<int32_t, int32_t>> members;
+    for (size_t i = 0; open.kind == 'o' && i + 1 < parts.size(); i += 2) members.push_back({parts[i], parts[i + 1]});
+    std::sort(members.begin(), members.end());
+    for (size_t i = 0; i < members.size(); ++i) {
+      parts[2 * i] = members[i].first;
+      parts[2 * i + 1] = members[i].second;
+    }
+    out.insert(out.end(), {open.kind, static_cast<int32_t>(parts.size())});
+    out.insert(out.end(), parts.begin(), parts.end());
+  }
+}
+
 // A member of an object, or of all that is written of one, by its name; -1: there is none.
 static int32_t member(const std::vector<int32_t>& parts, int32_t name) {
   for (size_t i = 0; i + 1 < parts.size(); i += 2)

@@ -224,6 +224,31 @@ bool Memories::alive(int32_t memory) {
   return alive;
 }
 
+int32_t Memories::essence(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return memory;
+  std::vector<int32_t> key{3, m.touched};
+  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
+    const Scope& s = scopes_[at];
+    if (!s.inside && s.start < 0) {
+      key.push_back(at);
+      break;
+    }
+    std::vector<int32_t> values;
+    int32_t seen = s.seen;
+    for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) values.push_back(seen_[seen].value);
+    std::sort(values.begin(), values.end());
+    key.insert(key.end(), {s.start < 0, s.inside, seen, static_cast<int32_t>(values.size())});
+    key.insert(key.end(), values.begin(), values.end());
+    if (s.start >= 0) reader(s.start, m.text).describe(key);
+    if (!s.inside) {
+      key.push_back(s.outer);
+      break;
+    }
+  }
+  return ids_.try_emplace(std::move(key), memory).first->second;
+}
+
 // ---- another store's memory
 int32_t Memories::import(const Memories& other, int32_t memory) {
   if (memory < 4) return memory;
