@@ -42,7 +42,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > ShortestText::kFar) {
+    if (c.cost > ShortestText::kFar || refuses(at)) {
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();
       if (memories_.under_way(thread.mem).first != open) return std::nullopt;
@@ -90,6 +90,17 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     }
   }
   return std::nullopt;
+}
+
+// Whether the entry could end here but for its value. A longer one need not be the shortest that is new.
+bool FreshEntry::refuses(const Thread& at) {
+  const Grammar& g = arena_.grammar();
+  const Position& p = g.positions[at.pos];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    Thread after = at;
+    if (g.effects[i].effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], g.effects[i].effect, after)) return true;
+  }
+  return false;
 }
 
 // On from `out` by the shortest of several callers' ways.

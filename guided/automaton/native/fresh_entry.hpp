@@ -35,6 +35,7 @@ class FreshEntry {
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
   std::optional<Way> of_callers(const Config& ret, int32_t memory, int left_open, int depth, Way out);
   std::optional<Way> search(const Thread& thread, int left_open);
+  bool refuses(const Thread& at);
   std::optional<Way> ends(int32_t state, int left_open);
   bool may_be_there(int32_t state);
   std::vector<int32_t> essence(int32_t state);

@@ -60,13 +60,14 @@ class MaskBuilder {
   const TokenVocabulary& vocabulary() const { return vocabulary_; }
   Arena& arena() { return arena_; }
 
+  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
+  bool is_watched(int32_t state, int32_t memory);
+
  private:
   // Whether each of the tokens can be accepted by the thread, stepped through.
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state does not hang on values that are not known.
   bool is_sure(int32_t state);
-  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
-  bool is_watched(int32_t state, int32_t memory);
   // What a thread that remembers adds to a recipe.
   struct Share {
     const TokenSet* staying = nullptr;  // of its table, or:
