@@ -33,6 +33,7 @@ class BudgetMasks {
   struct Outlook {
     std::vector<std::pair<int64_t, const TokenSet*>> staying;  // distance after them
     std::vector<std::pair<int64_t, int32_t>> leaving;
+    std::vector<int32_t> beginning;            // tokens that leave and begin or end an entry
     std::vector<int32_t> unsure;               // tokens whose distance is not known
     std::vector<Memories::Written> later;      // values that the texts write
     std::shared_ptr<const TokenGroups> groups; // what `staying` points into
@@ -41,7 +42,9 @@ class BudgetMasks {
   std::shared_ptr<const TokenGroups> groups(const Thread& blind, TokenTable& table);
   TokenGroups group(int32_t state);
   // The tokens for which a thread's outlook says nothing, and those of them that are not dead.
-  void look_at(const Thread& thread, const Outlook& outlook, std::vector<int32_t>& out);
+  void look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table, std::vector<int32_t>& out);
+  bool begins(const Thread& blind, int32_t state);
+  int32_t step(int32_t state, int32_t token);
   int64_t after(int32_t state, int32_t token);
 
   MaskBuilder& masks_;
