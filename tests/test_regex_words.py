@@ -42,6 +42,6 @@ def test_the_words_of_two_patterns(first: str, second: str) -> None:
     assert expected == set() or few_words(Terms(), node, len(expected) - 1) is None
 
 
-@pytest.mark.parametrize("pattern", ["a+", "[ab]*b", "^a", "(?:ab){3,}", "[a-z]{3}", "a{0,2000}"])
+@pytest.mark.parametrize("pattern", ["a+", "[ab]*b", "(?:ab){3,}", "[a-z]{3}", "a{0,2000}"])
 def test_many_words(pattern: str) -> None:
     assert few_words(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None

@@ -52,6 +52,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
       if (!inner) return std::nullopt;
       out.text.resize(size);
       out.text += inner->text;
+      if (inner->after.size() > 1) return of_any(inner->after, left_open, depth, std::move(out));
       at = inner->after.front();
       begun.pop_back();
       continue;
@@ -59,8 +60,12 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     switch (c.kind) {
       case ShortestText::Choice::End: {
         const Config& ret = arena_.config(at.ret);
-        if (ret.count != 1) return of_callers(ret, at.mem, left_open, depth, std::move(out));
         const int32_t mem = at.mem;
+        if (ret.count != 1) {
+          std::vector<Thread> callers(ret.begin(), ret.end());
+          for (Thread& caller : callers) caller.mem = mem;
+          return of_any(callers, left_open, depth, std::move(out));
+        }
         at = ret.threads[0];
         at.mem = mem;
         if (at.pos == kExit) return std::nullopt;
@@ -103,14 +108,11 @@ bool FreshEntry::refuses(const Thread& at) {
   return false;
 }
 
-// On from `out` by the shortest of several callers' ways.
-std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t memory, int left_open, int depth,
-                                                      Way out) {
+// On from `out` by the shortest of several threads' ways.
+std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
-  for (int32_t i = 0; i < ret.count && depth < kMostForks; ++i) {
-    Thread at = ret.threads[i];
-    at.mem = memory;
-    std::optional<Way> way = at.pos == kExit ? std::nullopt : of_tree(at, left_open, depth + 1);
+  for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
+    std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
     if (way && (!best || way->text.size() < best->text.size())) best = std::move(way);
   }
   if (!best) return std::nullopt;
@@ -197,13 +199,13 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
 
 // The shortest of the tree's texts from a state, of those that end the entry with a new value.
 std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
+  Way ended;
+  for (const Thread& t : arena_.config(state))
+    if (memories_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
+  if (!ended.after.empty()) return ended;
   std::optional<Way> best;
   for (const Thread& t : arena_.config(state)) {
-    std::optional<Way> found;
-    if (memories_.under_way(t.mem).first <= left_open)
-      found = Way{"", {t}};
-    else if (t.pos != kExit)
-      found = of_tree(t, left_open);
+    std::optional<Way> found = t.pos == kExit ? std::nullopt : of_tree(t, left_open);
     if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
   }
   return best;

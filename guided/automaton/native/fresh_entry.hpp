@@ -33,7 +33,7 @@ class FreshEntry {
   // `left_open`: how many of the entries under way need not end.
   const Way* find(const Thread& thread, int left_open);
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
-  std::optional<Way> of_callers(const Config& ret, int32_t memory, int left_open, int depth, Way out);
+  std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
   std::optional<Way> search(const Thread& thread, int left_open);
   bool refuses(const Thread& at);
   std::optional<Way> ends(int32_t state, int left_open);
