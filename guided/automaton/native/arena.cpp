@@ -23,6 +23,7 @@ uint64_t pair_key(int32_t a, int32_t b) {
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
     : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1), memories_(grammar_->known), endless_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
+  memories_.run_out = !grammar_->known.empty() && !endless_.all_entries();
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
   const Rule& start = grammar_->rules[grammar_->start];

@@ -45,7 +45,7 @@ struct Config {
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   std::atomic<const MaskRecipe*> mask{nullptr};
   std::atomic<const Completion*> completion{nullptr};
-  std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token
+  std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token (budgets.hpp); -1: not known yet
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
 };

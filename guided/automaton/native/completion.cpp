@@ -10,7 +10,6 @@ constexpr int64_t kFar = ShortestText::kFar;
 constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts are cut, so that they share their ends
 constexpr size_t kLongest = 256;           // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
-constexpr size_t kMostOpen = 1000;       // tokens that are looked at one by one
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
@@ -55,12 +54,12 @@ void CompletionFinder::follow(Thread at, Completion& out) {
       case ShortestText::Choice::Operate: {
         if (begun) return link();
         const EffectEdge& e = grammar_.effects[c.index];
-        const bool untold = e.effect.op == Effect::Begin && !arena_.memories().in_scope(at.mem) && at.mem != kOutside;
-        if (untold || !arena_.apply(rule, e.effect, at) || arena_.memories().touched(at.mem) > 1) {
-          out.impossible = true;  // or not known, which comes to the same
+        if (!arena_.apply(rule, e.effect, at)) {
+          out.impossible = true;
           return;
         }
         at.pos = e.to;
+        if (e.effect.op == Effect::Keep && arena_.memories().blurred(at.mem)) return link();  // see written_later()
         break;
       }
     }
@@ -76,6 +75,9 @@ void CompletionFinder::end_entry(const Thread& at, Completion& out) {
   }
   for (char ch : way->text) out.symbols.push_back(static_cast<uint8_t>(ch));
   out.next = arena_.intern(way->after, false);
+  std::vector<Memories::Written> written;
+  arena_.memories().write(at.mem, way->text, written);
+  if (!written.empty()) written_[&out] = std::move(written);
 }
 
 // A return configuration, entered with a memory.
@@ -222,111 +224,41 @@ int64_t CompletionFinder::distance(int32_t state) {
   return completion(state).total;
 }
 
-// The most tokens to the end of the frame after a token that stays in it; INT64_MAX where that is not known cheaply.
-const TokenTable::Left& CompletionFinder::left_inside(const Thread& t, TokenTable& table) {
-  const Rule& rule = grammar_.rules[grammar_.positions[t.pos].rule];
-  // A relative table knows no bounds. Where a token may come near the upper one, any of the threads after it may be the
-  // only one that is left: the farthest of them counts.
-  const bool near = table.relative && rule.max >= 0 && t.reg + table.furthest > rule.max;
-  TokenTable::Left& kept = near ? table.left_near_bound : table.left;
-  if (kept.most.load(std::memory_order_acquire) >= 0) return kept;
-  int64_t most = 0;
-  std::vector<int32_t> open_ended;
-  int32_t last = -1;
-  bool is_open = false;
-  masks_.each_token(arena_.lone(masks_.table_thread(t)), [&](int32_t token, int32_t after) {
-    if (after != last && most < INT64_MAX) {
-      last = after;
-      const int64_t left = near ? farthest(after) : completion(after).total;
-      is_open = !grammar_.known.empty() && left >= kFar && left < INT64_MAX;
-      if (!is_open) most = std::max(most, left);
+void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
+  completion(state);
+  const TokenTrie& trie = masks_.vocabulary().trie;
+  std::vector<std::pair<int32_t, int32_t>> open{{0, state}};
+  std::unordered_set<uint64_t> met;
+  for (size_t i = 0; i < open.size(); ++i) {
+    auto [node, config] = open[i];
+    if (!met.insert(uint64_t{static_cast<uint32_t>(node)} << 32 | static_cast<uint32_t>(config)).second) continue;
+    const Completion& c = known(config);
+    for (int32_t one : c.either) open.push_back({node, one});
+    if (!c.either.empty() || c.impossible) continue;
+    for (size_t k = 0; node >= 0 && k < c.symbols.size(); ++k) {
+      node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
+      if (node < 0) break;
+      const TokenTrie::Node& at = trie.nodes()[node];
+      out.insert(out.end(), trie.payloads().begin() + at.payload_lo, trie.payloads().begin() + at.payload_hi);
     }
-    if (is_open) open_ended.push_back(token);
-  });
-  if (open_ended.size() > kMostOpen) most = INT64_MAX;
-  std::lock_guard<std::mutex> lock(table.left_lock);
-  if (kept.most.load(std::memory_order_relaxed) < 0) {
-    kept.open_ended = std::move(open_ended);
-    kept.most.store(most, std::memory_order_release);
+    if (node >= 0 && c.next >= 0) open.push_back({node, c.next});
   }
-  return kept;
 }
 
-// The distance of the farthest thread of a state under kFree; INT64_MAX where frames are open inside, whose returns may
-// unite several counts.
-int64_t CompletionFinder::farthest(int32_t state) {
-  int64_t most = 0;
-  const Config& c = arena_.config(state);
-  for (int32_t i = 0; i < c.count; ++i) {
-    if (c.threads[i].pos == kExit) continue;
-    if (c.threads[i].ret != kFree) return INT64_MAX;
-    most = std::max(most, completion(arena_.intern({c.threads[i]}, false)).total);
+void CompletionFinder::written_later(int32_t state, std::vector<Memories::Written>& out) {
+  completion(state);
+  std::vector<int32_t> open{state};
+  std::unordered_set<int32_t> met{state};
+  while (!open.empty()) {
+    const int32_t config = open.back();
+    open.pop_back();
+    for (const Thread& t : arena_.config(config)) arena_.memories().written_since(t.mem, out);
+    const Completion& c = known(config);
+    if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());
+    for (int32_t one : c.either)
+      if (met.insert(one).second) open.push_back(one);
+    if (c.next >= 0 && met.insert(c.next).second) open.push_back(c.next);
   }
-  return most;
-}
-
-// The distance after one token; 0 where the thread does not allow it.
-int64_t CompletionFinder::after_token(const Thread& thread, int32_t token) {
-  int32_t state = arena_.lone(thread);
-  for (char ch : masks_.vocabulary().tokens[token]) {
-    state = arena_.step(state, static_cast<uint8_t>(ch));
-    if (state == kDead) return 0;
-  }
-  return distance(state);
-}
-
-int64_t CompletionFinder::reach(int32_t state) {
-  Config& c = arena_.config(state);
-  int64_t known = c.reach.load(std::memory_order_relaxed);
-  if (known >= 0) return known;
-  int64_t most = 0;
-  for (int32_t i = 0; i < c.count && most < INT64_MAX; ++i) {
-    const Thread t = c.threads[i];
-    if (t.pos == kExit) continue;
-    const Position& p = grammar_.positions[t.pos];
-    for (int32_t k = p.token_lo; k < p.token_hi; ++k)
-      most = std::max(most, distance(arena_.step_token(state, grammar_.tokens[k].token)));
-    if (p.bytes.count() == 0) continue;
-    TokenTable& table = masks_.table(t);
-    const Rule& rule = grammar_.rules[p.rule];
-    masks_.each_watched(t, [&](int32_t, int32_t after) {
-      if (after != kDead) most = std::max(most, distance(after));
-    });
-    std::vector<int32_t> unsure = table.unsure;
-    const bool known_inside = !table.overflow && !(table.relative && t.reg < rule.min);
-    const TokenTable::Left* left = known_inside ? &left_inside(t, table) : nullptr;
-    const int64_t inside = left ? left->most.load(std::memory_order_relaxed) : INT64_MAX;
-    if (inside == INT64_MAX) {
-      most = INT64_MAX;
-      break;
-    }
-    const bool owns = arena_.memories().in_scope(t.mem) && p.scopes > 0;
-    if (arena_.memories().in_scope(t.mem) && (p.scopes > 1 || (!owns && rule.keeps))) {
-      most = INT64_MAX;  // the frame ends entries of a scope that it does not end
-      break;
-    }
-    const int32_t memory = owns ? arena_.memories().left(t.mem) : arena_.memories().unread(t.mem);
-    const int64_t outside = completion(with_memory(t.ret, memory)).total;
-    if (outside >= kFar) {
-      most = INT64_MAX;
-      break;
-    }
-    most = std::max(most, inside + outside);
-    auto rest = [&](int32_t token, int32_t after) {
-      const int64_t needed = distance(after);
-      if (needed < kFar)
-        most = std::max(most, needed);
-      else
-        unsure.push_back(token);  // what the thread reads is not known at that state
-    };
-    masks_.each_remainder(t, table, rest, &unsure);
-    unsure.insert(unsure.end(), left->open_ended.begin(), left->open_ended.end());
-    if (!grammar_.known.empty())
-      for (int32_t token : unsure) most = std::max(most, after_token(t, token));
-    if (most >= kFar) most = INT64_MAX;
-  }
-  c.reach.store(most, std::memory_order_release);
-  return most;
 }
 
 }  // namespace guided

@@ -42,8 +42,10 @@ class CompletionFinder {
   FreshEntry& fresh() { return fresh_; }
   // Tokens to an accepting state, the end token not counted. With the arena's lock held.
   int64_t distance(int32_t state);
-  // The most that distance() can be after one allowed token; INT64_MAX where that is not known cheaply.
-  int64_t reach(int32_t state);
+  // The tokens with which the texts of a state may begin; one of them leads to a state with a smaller distance.
+  void first_tokens(int32_t state, std::vector<int32_t>& out);
+  // The values that these texts write in scopes in which there is one that is not known.
+  void written_later(int32_t state, std::vector<Memories::Written>& out);
   // The completion's symbols, at most `limit` of them.
   std::vector<int32_t> spelled(int32_t state, size_t limit);
   const Completion& completion(int32_t config);
@@ -52,14 +54,11 @@ class CompletionFinder {
   void follow(Thread at, Completion& out);
   void end_entry(const Thread& at, Completion& out);
   int32_t with_memory(int32_t config, int32_t memory);
-  int64_t after_token(const Thread& thread, int32_t token);
   const Completion& known(int32_t config) const;
   int64_t across(int32_t node, int32_t config);
   bool ends_token(int32_t node) const;
   int64_t cost_after(const Completion& c, size_t i) const;
   void spell(Completion& c);
-  const TokenTable::Left& left_inside(const Thread& thread, TokenTable& table);
-  int64_t farthest(int32_t state);
 
   MaskBuilder& masks_;
   Arena& arena_;
@@ -68,6 +67,7 @@ class CompletionFinder {
   ShortestText& tree_;
   std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
   std::unordered_set<uint64_t> entered_;
+  std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;  // for written_later(); nearly always none
   TokenDistances exact_;
 };
 

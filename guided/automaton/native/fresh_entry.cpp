@@ -5,7 +5,7 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMostStates = 4096;
+constexpr size_t kMostStates = 8192;
 constexpr size_t kMostBytes = 1 << 16;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
@@ -42,7 +42,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
-    if (c.cost > ShortestText::kFar) {
+    if (c.cost > ShortestText::kFar || refuses(at)) {
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();
       if (memories_.under_way(thread.mem).first != open) return std::nullopt;
@@ -52,6 +52,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
       if (!inner) return std::nullopt;
       out.text.resize(size);
       out.text += inner->text;
+      if (inner->after.size() > 1) return of_any(inner->after, left_open, depth, std::move(out));
       at = inner->after.front();
       begun.pop_back();
       continue;
@@ -59,8 +60,12 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     switch (c.kind) {
       case ShortestText::Choice::End: {
         const Config& ret = arena_.config(at.ret);
-        if (ret.count != 1) return of_callers(ret, at.mem, left_open, depth, std::move(out));
         const int32_t mem = at.mem;
+        if (ret.count != 1) {
+          std::vector<Thread> callers(ret.begin(), ret.end());
+          for (Thread& caller : callers) caller.mem = mem;
+          return of_any(callers, left_open, depth, std::move(out));
+        }
         at = ret.threads[0];
         at.mem = mem;
         if (at.pos == kExit) return std::nullopt;
@@ -92,14 +97,22 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
   return std::nullopt;
 }
 
-// On from `out` by the shortest of several callers' ways.
-std::optional<FreshEntry::Way> FreshEntry::of_callers(const Config& ret, int32_t memory, int left_open, int depth,
-                                                      Way out) {
+// Whether the entry could end here but for its value. A longer one need not be the shortest that is new.
+bool FreshEntry::refuses(const Thread& at) {
+  const Grammar& g = arena_.grammar();
+  const Position& p = g.positions[at.pos];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    Thread after = at;
+    if (g.effects[i].effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], g.effects[i].effect, after)) return true;
+  }
+  return false;
+}
+
+// On from `out` by the shortest of several threads' ways.
+std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
-  for (int32_t i = 0; i < ret.count && depth < kMostForks; ++i) {
-    Thread at = ret.threads[i];
-    at.mem = memory;
-    std::optional<Way> way = at.pos == kExit ? std::nullopt : of_tree(at, left_open, depth + 1);
+  for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
+    std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
     if (way && (!best || way->text.size() < best->text.size())) best = std::move(way);
   }
   if (!best) return std::nullopt;
@@ -140,74 +153,74 @@ size_t FreshEntry::least(const Thread& thread, int left_open) {
   return sum;
 }
 
+// Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
+// can come to none of the values any more, the tree knows the rest.
 std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open) {
-  const int32_t start = arena_.raw_state(thread);
-  size_t bound = std::max<size_t>(1, least(start, left_open));
-  int64_t left = kMostStates + static_cast<int64_t>(bound);
-  while (bound < kNever && left > 0) {
-    Way way;
-    size_t next_bound = kNever;
-    if (deepen(start, left_open, bound, way, next_bound, left)) return way;
-    bound = next_bound;
+  struct Node {
+    int32_t state, from;
+    uint8_t byte;
+    int32_t depth;
+  };
+  std::vector<Node> nodes{{arena_.raw_state(thread), -1, 0, 0}};
+  auto text_of = [&](size_t node) {
+    std::string text;
+    for (size_t at = node; nodes[at].from >= 0; at = static_cast<size_t>(nodes[at].from))
+      text += static_cast<char>(nodes[at].byte);
+    std::reverse(text.begin(), text.end());
+    return text;
+  };
+  std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
+  std::optional<Way> best;
+  std::string best_prefix;
+  for (size_t i = 0; i < nodes.size() && nodes.size() < kMostStates; ++i) {
+    const Node at = nodes[i];
+    if (best && static_cast<size_t>(at.depth) + least(at.state, left_open) > best->text.size()) continue;
+    if (i > 0) {
+      std::optional<Way> way = ends(at.state, left_open);
+      if (way) {
+        const std::string prefix = text_of(i);
+        const size_t size = prefix.size() + way->text.size();
+        const bool shortest = !best || size < best->text.size() || (size == best->text.size() && prefix < best_prefix);
+        if (shortest) best = Way{prefix + way->text, std::move(way->after)};
+        if (shortest) best_prefix = prefix;
+        if (!may_be_there(at.state)) continue;
+      }
+    }
+    const ByteSet bytes = arena_.config(at.state).bytes;
+    for (int byte = 0; byte < 256; ++byte) {
+      if (!bytes.has(static_cast<uint8_t>(byte))) continue;
+      const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
+      if (next != kDead && met.insert(essence(next)).second)
+        nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte), at.depth + 1});
+    }
   }
-  return std::nullopt;
+  return best;
 }
 
-bool FreshEntry::deepen(int32_t start, int left_open, size_t bound, Way& way, size_t& next_bound, int64_t& left) {
-  struct Open {
-    int32_t state, byte;  // the next byte to try
-  };
-  std::string& text = way.text;
-  std::vector<Open> path{{start, 0}};
-  std::unordered_map<int32_t, size_t> met{{start, 0}};  // white space leads back to where it began
-  while (!path.empty() && left > 0) {
-    Open& at = path.back();
-    const Config& c = arena_.config(at.state);
-    if (at.byte == 0 && path.size() > 1) {
-      --left;
-      std::optional<Way> best;
-      for (const Thread& t : c) {
-        std::optional<Way> found;
-        if (memories_.under_way(t.mem).first <= left_open)
-          found = Way{"", {t}};
-        else if (t.pos != kExit)
-          found = of_tree(t, left_open);
-        if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
-      }
-      if (best && text.size() + best->text.size() <= bound) {
-        text += best->text;
-        way.after = std::move(best->after);
-        return true;
-      }
-      if (best) next_bound = std::min(next_bound, text.size() + best->text.size());
-    }
-    int32_t next = kDead;
-    while (at.byte < 256 && next == kDead) {
-      const auto byte = static_cast<uint8_t>(at.byte++);
-      if (!c.bytes.has(byte)) continue;
-      next = arena_.raw_step(at.state, byte);
-      if (next == kDead) continue;
-      auto [before, fresh] = met.try_emplace(next, text.size());
-      if (!fresh && before->second <= text.size()) {
-        next = kDead;
-        continue;
-      }
-      before->second = text.size();
-      const size_t whole = text.size() + 1 + least(next, left_open);
-      if (whole > bound) {
-        next_bound = std::min(next_bound, whole);
-        next = kDead;
-      }
-    }
-    if (next == kDead) {
-      path.pop_back();
-      if (!text.empty()) text.pop_back();
-      continue;
-    }
-    text += static_cast<char>(at.byte - 1);
-    path.push_back({next, 0});
+// The shortest of the tree's texts from a state, of those that end the entry with a new value.
+std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
+  Way ended;
+  for (const Thread& t : arena_.config(state))
+    if (memories_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
+  if (!ended.after.empty()) return ended;
+  std::optional<Way> best;
+  for (const Thread& t : arena_.config(state)) {
+    std::optional<Way> found = t.pos == kExit ? std::nullopt : of_tree(t, left_open);
+    if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
   }
-  return false;
+  return best;
+}
+
+bool FreshEntry::may_be_there(int32_t state) {
+  const Config& c = arena_.config(state);
+  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return memories_.alive(t.mem); });
+}
+
+// Equal for states from which the same texts lead to the same values, however these were spelled so far.
+std::vector<int32_t> FreshEntry::essence(int32_t state) {
+  std::vector<int32_t> out;
+  for (const Thread& t : arena_.config(state)) out.insert(out.end(), {t.pos, t.reg, t.ret, memories_.essence(t.mem)});
+  return out;
 }
 
 }  // namespace guided

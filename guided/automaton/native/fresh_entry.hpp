@@ -2,15 +2,17 @@
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
 // is the shortest one of the tree (shortest_text.hpp) if that does; else the way with the fewest bytes to a state where
-// it does, the least in byte order among these. So the rest of a text is the text of where it leads to. Found by
-// iterative deepening (Korf 1985) with the tree's costs as lower bound; each state's answer is kept.
+// it does, the least in byte order among these. So the rest of a text is the text of where it leads to. Looked at are
+// only the states from which the entry may still come to a value that was there, each once however it was spelled; each
+// thread's answer is kept.
 //
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
-// adds its length. Given up, as if there were none, after some thousand states: all of them lead to values that were
-// there, as for an integer with many spellings and few values.
+// adds its length. After some thousand states the best that was found has to do. Nothing at all then means that they
+// lead to values that were there, as for an integer with many spellings and few values.
 #pragma once
 
 #include <optional>
+#include <unordered_set>
 
 #include "shortest_text.hpp"
 
@@ -31,9 +33,12 @@ class FreshEntry {
   // `left_open`: how many of the entries under way need not end.
   const Way* find(const Thread& thread, int left_open);
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
-  std::optional<Way> of_callers(const Config& ret, int32_t memory, int left_open, int depth, Way out);
+  std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
   std::optional<Way> search(const Thread& thread, int left_open);
-  bool deepen(int32_t state, int left_open, size_t bound, Way& way, size_t& next_bound, int64_t& left);
+  bool refuses(const Thread& at);
+  std::optional<Way> ends(int32_t state, int left_open);
+  bool may_be_there(int32_t state);
+  std::vector<int32_t> essence(int32_t state);
   size_t least(int32_t state, int left_open);
   size_t least(const Thread& thread, int left_open);
 

@@ -121,6 +121,43 @@ std::string number(std::string_view text) {
   return out;
 }
 
+// A number that is being written: its digits and their scale, and what there is of an exponent.
+struct Spelled {
+  std::string digits;  // neither beginning nor ending with a zero
+  int64_t scale = 0, zeros = 0;  // of the last of these; how many zeros follow
+  bool negative = false, point = false, in_exponent = false;
+  char power_sign = 0;
+  std::string power;   // without leading zeros
+};
+
+Spelled spelled(std::string_view text) {
+  const size_t e = text.find_first_of("eE");
+  const Decimal d = decimal(text.substr(0, e));
+  Spelled out{d.digits.substr(0, d.digits.size() - d.trailing), d.exponent + static_cast<int64_t>(d.trailing),
+              d.digits.empty() ? -d.exponent : static_cast<int64_t>(d.trailing), d.negative,
+              text.substr(0, e).find('.') != std::string_view::npos, e != std::string_view::npos, 0, ""};
+  for (char ch : out.in_exponent ? text.substr(e + 1) : std::string_view()) {
+    if (ch == '-' || ch == '+')
+      out.power_sign = ch;
+    else if (ch != '0' || !out.power.empty())
+      out.power += ch;
+    if (std::isdigit(static_cast<unsigned char>(ch)) && out.power_sign == 0) out.power_sign = '+';
+  }
+  return out;
+}
+
+// Equal for numbers that the same characters to come make equal; some zeros are as many.
+std::string essence(std::string_view text) {
+  constexpr int64_t kManyZeros = 4;
+  const Spelled s = spelled(text);
+  std::string out(s.negative ? "-" : "+");
+  out += s.digits + (s.in_exponent ? 'e' : s.point ? '.' : ' ');
+  if (s.digits.empty() && s.in_exponent) return out;  // zero
+  if (s.in_exponent || (s.point && !s.digits.empty())) out += std::to_string(s.scale);
+  out += s.in_exponent ? std::string(1, s.power_sign) + s.power : '/' + std::to_string(std::min(s.zeros, kManyZeros));
+  return out;
+}
+
 // Whether more characters may make a number with this content of `text`.
 bool number_fits(std::string_view text, std::string_view content) {
   if (content[0] == 'r') return true;
@@ -131,7 +168,14 @@ bool number_fits(std::string_view text, std::string_view content) {
   if (negative != d.negative) return false;
   std::string_view wanted = content.substr(negative ? 2 : 1);
   wanted = wanted.substr(0, wanted.find('e'));
-  if (d.in_exponent) return std::string_view(d.digits).substr(0, d.digits.size() - d.trailing) == wanted;
+  if (d.in_exponent) {
+    const Spelled s = spelled(text);
+    if (s.digits != wanted) return false;
+    const int64_t missing = std::stoll(std::string(content.substr(content.find('e') + 1))) - s.scale;
+    if (s.power.empty() && (s.power_sign == 0 || missing == 0)) return true;
+    if (s.power.empty()) return (missing < 0) == (s.power_sign == '-');
+    return missing != 0 && (missing < 0) == (s.power_sign == '-') && std::to_string(std::abs(missing)).starts_with(s.power);
+  }
   size_t common = std::min(d.digits.size(), wanted.size());
   if (std::string_view(d.digits).substr(0, common) != wanted.substr(0, common)) return false;
   return d.digits.size() <= wanted.size() || d.digits.size() - d.trailing <= wanted.size();
@@ -290,6 +334,30 @@ bool JsonReader::fits_scalar(int32_t value) const {
   if (kind_ == String) return c[0] == 's' && string_.fits(std::string_view(c).substr(1));
   if (is_number_like(bare_[0])) return c[0] == 'n' && number_fits(bare_, c);
   return c[0] == 'l' && std::string_view(c).substr(1, bare_.size()) == bare_;
+}
+
+void JsonReader::describe(std::vector<int32_t>& out) const {
+  if (broken_) {
+    out.push_back(store_.intern(std::string(1, 'r').append(all_)));
+    return;
+  }
+  out.insert(out.end(), {done_, kind_});
+  if (kind_ == Bare) out.push_back(store_.intern('r' + (is_number_like(bare_[0]) ? essence(bare_) : bare_)));
+  if (kind_ == String)
+    out.insert(out.end(), {store_.string(string_.text), string_.escape, static_cast<int32_t>(string_.escape > 0 ? string_.unit : 0),
+                           static_cast<int32_t>(string_.high)});
+  for (const Open& open : open_) {
+    std::vector<int32_t> parts = open.parts;
+    std::vector<std::pair<int32_t, int32_t>> members;
+    for (size_t i = 0; open.kind == 'o' && i + 1 < parts.size(); i += 2) members.push_back({parts[i], parts[i + 1]});
+    std::sort(members.begin(), members.end());
+    for (size_t i = 0; i < members.size(); ++i) {
+      parts[2 * i] = members[i].first;
+      parts[2 * i + 1] = members[i].second;
+    }
+    out.insert(out.end(), {open.kind, static_cast<int32_t>(parts.size())});
+    out.insert(out.end(), parts.begin(), parts.end());
+  }
 }
 
 // A member of an object, or of all that is written of one, by its name; -1: there is none.

@@ -52,6 +52,7 @@ class JsonReader {
   int32_t value();                    // of all that was read
   bool fits(int32_t value) const;     // whether the text may still become this value; true where that is not known
   int32_t done() const { return done_; }  // the value of a text that is complete, else -1 (numbers: never)
+  void describe(std::vector<int32_t>& out) const;  // what has been read, however it was spelled
   // Of a text that is a string so far: its progress; else null.
   const StringProgress* string() const { return open_.empty() && kind_ == String ? &string_ : nullptr; }
 

@@ -67,6 +67,9 @@ class MaskBuilder {
   const TokenVocabulary& vocabulary() const { return vocabulary_; }
   Arena& arena() { return arena_; }
 
+  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
+  bool is_watched(int32_t state, int32_t memory);
+
  private:
   // The bytes that may follow the frame of a thread, numbered.
   std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
@@ -75,8 +78,6 @@ class MaskBuilder {
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state has touched fewer than `many` entries.
   bool is_sure(int32_t state, int32_t many);
-  // Whether a state may come to a value that was there in an entry that `memory` reads, or in the next one.
-  bool is_watched(int32_t state, int32_t memory);
   // What a thread that remembers adds to a recipe.
   struct Share {
     const TokenSet* staying = nullptr;  // of its table, or:

@@ -228,19 +228,12 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
     if (max_tokens >= 0) {
       int64_t needed = work_->completions.distance(state_) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
-      int64_t after = work_->completions.reach(state_);
-      if (after >= max_tokens - 1) {  // distance + the end token must fit into max_tokens - 1
-        std::memset(row, 0, static_cast<size_t>(words) * 4);
+      const int64_t most = max_tokens - 2;  // that token, and the end token
+      if (work_->budgets.reach(state_) > most) {
         auto allow = [&](int32_t token) { row[token >> 5] |= 1u << (token & 31); };
-        int32_t last = -1;
-        bool fits = false;
-        work_->masks.each_token(state_, [&](int32_t token, int32_t next) {
-          if (next != last) fits = work_->completions.distance(next) + 1 <= max_tokens - 1;
-          last = next;
-          if (fits) allow(token);
-        });
+        work_->budgets.fill(state_, most, row);
         for (int32_t token : next_tokens_locked(arena, state_))
-          if (work_->completions.distance(arena.step_token(state_, token)) + 1 <= max_tokens - 1) allow(token);
+          if (work_->completions.distance(arena.step_token(state_, token)) <= most) allow(token);
         if (arena.config(state_).accepting)
           for (int32_t end : compiled_->vocabulary->end_tokens) allow(end);
         return true;

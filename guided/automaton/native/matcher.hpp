@@ -10,20 +10,21 @@
 #include <optional>
 #include <string_view>
 
-#include "completion.hpp"
+#include "budgets.hpp"
 #include "token_graph.hpp"
 
 namespace guided {
 
 struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit), masks(arena, v), completions(masks) {
+      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions) {
     arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
   }
   Workspace(const Workspace&) = delete;
   Arena arena;
   MaskBuilder masks;
   CompletionFinder completions;
+  BudgetMasks budgets;
 };
 
 class Compiled {

@@ -30,7 +30,7 @@ bool KnownNames::fits(const StringProgress& progress) const {
 }
 
 Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
-  texts_ = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
+  texts_ = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
   for (size_t k = 0; k < known.size(); ++k) seen_.push_back({static_cast<int32_t>(k), kNoValue, false});
   memories_ = {{-1, 0, 0, -1}, {-1, 0, 0, -1}, {-1, 0, 1, -1}, {-1, 0, 2, -1}};
 }
@@ -103,9 +103,9 @@ int32_t Memories::begin(int32_t memory) {
   if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
   Scope s = scopes_[m.scope];
   if (s.start >= 0) return memory;  // entries of one scope do not nest
-  s.start = m.text ? m.text : kStart;
-  const bool unsure = seen_[s.seen].blurred || s.start == kBlank;  // an outer entry is not known, nor is this one then
-  return intern(intern_scope(s), s.start, unsure ? 2 : m.touched);
+  const int32_t text = s.start == kBlind ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
+  s.start = text;
+  return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched);
 }
 
 int32_t Memories::keep(int32_t memory) {
@@ -114,22 +114,16 @@ int32_t Memories::keep(int32_t memory) {
   if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
-  int32_t value = kAnyValue, touched = 2;  // of what is not known, whether values are left hangs on it
-  if (m.text != kBlank) {
+  int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
+  if (s.start != kBlank) {
     touched = m.touched;
     value = reader(s.start, m.text).value();
     if (was_there(s.seen, value)) return -1;
   }
+  const int32_t around = s.start == kFrom || s.start == kBlank ? kBlank : m.text;
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
-  return intern(intern_scope(s), s.inside ? m.text : 0, touched);
-}
-
-// Nothing is being read any more if no scope that is left has an entry under way.
-int32_t Memories::end_entry(int32_t memory) {
-  const Memory m = memories_[memory];
-  if (m.text == 0 || under_way(memory).first > 0) return memory;
-  return m.scope < 0 ? (m.touched ? kUntold + m.touched : kOutside) : intern(m.scope, 0, m.touched);
+  return intern(intern_scope(s), s.inside ? around : 0, touched);
 }
 
 int32_t Memories::unread(int32_t memory) {
@@ -180,11 +174,55 @@ bool Memories::may_be_there(int32_t scope, int32_t text) {
                              names.has(std::string_view(values_.content(done)).substr(1)));
 }
 
+int32_t Memories::blind(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text != 0) return unread(memory);
+  if (m.scope < 0) return memory;
+  Scope s = scopes_[m.scope];
+  s.start = kBlind;
+  return intern(intern_scope(s), 0, m.touched);
+}
+
+void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
+  int32_t around = -1;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
+    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue; seen = seen_[seen].before)
+      out.push_back({around, seen_[seen].value});
+}
+
+void Memories::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
+  int32_t around = -1, outermost = -1;
+  for (int32_t at = memories_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
+    if (scopes_[at].start >= 0) outermost = at;
+    at = scopes_[at].inside ? scopes_[at].outer : -1;
+  }
+  if (outermost < 0 || !seen_[scopes_[outermost].seen].blurred) return;
+  for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
+  for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
+  out.push_back({around, reader(scopes_[outermost].start, memories_[memory].text).value()});
+}
+
+int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
+  const Memory m = memories_[memory];
+  std::vector<Scope> open;
+  int32_t at = m.scope;
+  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
+  for (size_t around = 0; around < open.size(); ++around) {
+    Scope s = open[open.size() - 1 - around];
+    s.outer = at;
+    for (auto [where, value] : values)
+      if (where == static_cast<int32_t>(around)) s.seen = intern_seen(s.seen, value);
+    at = intern_scope(s);
+  }
+  return intern(at, m.text, m.touched);
+}
+
 std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.scope < 0 || !in_string(memory)) return std::nullopt;
   const Scope& s = scopes_[m.scope];
-  if (s.start < 0 || s.inside || seen_[s.seen].blurred) return std::nullopt;
+  if (s.start < 0 || s.start == kBlank || s.inside || seen_[s.seen].blurred) return std::nullopt;
   const JsonReader text = reader(s.start, m.text);
   if (!text.string()) return std::nullopt;
   StringAhead out{*text.string(), {}};
@@ -215,8 +253,9 @@ std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view 
 std::pair<int, bool> Memories::under_way(int32_t memory) const {
   const int32_t scope = memories_[memory].scope;
   int entries = 0;
-  for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += scopes_[at].start >= 0;
-  return {entries, scope >= 0 && scopes_[scope].start >= 0};
+  auto known = [&](int32_t at) { return scopes_[at].start >= 0 && scopes_[at].start != kBlank; };
+  for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += known(at);
+  return {entries, scope >= 0 && known(scope)};
 }
 
 bool Memories::alive(int32_t memory) {
@@ -227,7 +266,7 @@ bool Memories::alive(int32_t memory) {
   if (alive) {
     alive = false;
     for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
-      if (scopes_[at].start >= 0) alive = may_be_there(at, m.text);
+      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, m.text);
       if (!scopes_[at].inside) break;
     }
   }
@@ -235,13 +274,38 @@ bool Memories::alive(int32_t memory) {
   return alive;
 }
 
+int32_t Memories::essence(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return memory;
+  std::vector<int32_t> key{3, m.touched};
+  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
+    const Scope& s = scopes_[at];
+    if (!s.inside && s.start < 0) {
+      key.push_back(at);
+      break;
+    }
+    std::vector<int32_t> values;
+    int32_t seen = s.seen;
+    for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) values.push_back(seen_[seen].value);
+    std::sort(values.begin(), values.end());
+    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen, static_cast<int32_t>(values.size())});
+    key.insert(key.end(), values.begin(), values.end());
+    if (s.start >= 0 && s.start != kBlank) reader(s.start, m.text).describe(key);
+    if (!s.inside) {
+      key.push_back(s.outer);
+      break;
+    }
+  }
+  return ids_.try_emplace(std::move(key), memory).first->second;
+}
+
 // ---- another store's memory
 int32_t Memories::import(const Memories& other, int32_t memory) {
   if (memory < 4) return memory;
   const Memory m = other.memories_[memory];
-  std::unordered_map<int32_t, int32_t> text{{-1, -1}, {0, 0}, {kStart, kStart}, {kBlank, kBlank}};
+  std::unordered_map<int32_t, int32_t> text{{-1, -1}, {kBlind, kBlind}, {0, 0}, {kStart, kStart}, {kBlank, kBlank}, {kFrom, kFrom}};
   std::vector<int32_t> path;
-  for (int32_t at = m.text; at > kBlank; at = other.texts_[at].before) path.push_back(at);
+  for (int32_t at = m.text; at > kFrom; at = other.texts_[at].before) path.push_back(at);
   for (size_t i = path.size(); i-- > 0;)
     text[path[i]] = intern_text(text[other.texts_[path[i]].before], other.texts_[path[i]].byte);
   std::vector<int32_t> scopes;

@@ -64,31 +64,48 @@ class Memories {
   std::optional<bool> string_was_there(int32_t memory, std::string_view text) const;
   // Whether it is inside of a string.
   bool in_string(int32_t memory) const { return texts_[memories_[memory].text].mode != 0; }
-  // How many entries are under way, and whether one of the innermost scope is.
+  // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there.
   bool alive(int32_t memory);
+  // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
+  int32_t essence(int32_t memory);
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
   // such a scope, touched() is 2.
   int32_t unread(int32_t memory);
-  // As `memory` once the innermost scope has been closed, of whose entries nothing is known.
-  int32_t left(int32_t memory) { return unread(end_entry(close(memory))); }
+  // As above; of the innermost scope's next entry nothing will be known if none is under way.
+  int32_t blind(int32_t memory);
+  // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
+  bool blurred(int32_t memory) const {
+    const int32_t scope = between(memory);
+    return scope >= 0 && seen_[scopes_[scope].seen].blurred;
+  }
+  // The values that were written after one that is not known, with the number of scopes around theirs.
+  using Written = std::pair<int32_t, int32_t>;
+  void written_since(int32_t memory, std::vector<Written>& out) const;
+  // The same of the outermost entry that is being read once `text` has ended it.
+  void write(int32_t memory, std::string_view text, std::vector<Written>& out);
+  // As `memory`, but these values were written, too.
+  int32_t with(int32_t memory, const std::vector<Written>& values);
+  // Whether there are entries that may run out of values: then what is left hangs on each that was written.
+  bool run_out = true;
   int32_t import(const Memories& other, int32_t memory);
   size_t bytes() const { return bytes_ + values_.bytes(); }
 
  private:
-  struct Text {  // what is being read: 0 nothing, kStart the empty text, kBlank an unknown one
+  // What is being read: 0 nothing, kStart the empty text, kBlank an unknown one, kFrom the empty text within an unknown one
+  struct Text {
     int32_t before;
     uint8_t byte, mode;  // mode: 0 outside of strings, 1 in one, 2 after a backslash
   };
-  static constexpr int32_t kStart = 1, kBlank = 2;
+  static constexpr int32_t kStart = 1, kBlank = 2, kFrom = 3;
   struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
     int32_t before, value;
     bool blurred;  // kAnyValue is among them
   };
-  static constexpr int32_t kAnyValue = -2;
+  static constexpr int32_t kAnyValue = -2, kBlind = -2;
   struct Scope {
-    int32_t outer, seen, start;  // start: the text at the begin of the entry; -1: none is under way
+    int32_t outer, seen, start;  // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
     bool inside;                 // an entry of an outer scope is under way
   };
   struct Memory {
@@ -97,7 +114,6 @@ class Memories {
     int8_t alive = -1;    // not known yet
   };
 
-  int32_t end_entry(int32_t memory);
   int32_t read_on(int32_t memory, uint8_t byte);
   int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t before = -1);
   int32_t intern_scope(const Scope& scope);

@@ -30,11 +30,28 @@ struct TokenSet {
     if (dense.empty()) return std::binary_search(sparse.begin(), sparse.end(), id);
     return dense[static_cast<size_t>(id) >> 5] >> (id & 31) & 1;
   }
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (size_t w = 0; w < dense.size(); ++w)
+      for (uint32_t x = dense[w]; x; x &= x - 1) visit(static_cast<int32_t>(w * 32) + __builtin_ctz(x));
+    for (int32_t id : sparse) visit(id);
+  }
+  void add_to(uint32_t* row) const {
+    for (size_t w = 0; w < dense.size(); ++w) row[w] |= dense[w];
+    for (int32_t id : sparse) row[id >> 5] |= 1u << (id & 31);
+  }
   size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
 };
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words);
 TokenSet make_token_set(std::vector<uint32_t> bits);  // from a mask row
 inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
+
+// Tokens that lead to the same state; one of them stands for all.
+struct TokenGroup {
+  int32_t one;
+  TokenSet tokens;
+};
+using TokenGroups = std::vector<TokenGroup>;
 
 // What a token does to a counter's frame that it enters at count c: it may stay inside with the count at c + stay
 // (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for each `leave`.
@@ -62,14 +79,9 @@ struct TokenTable {
   std::vector<int32_t> touching;   // of remainders only: those that touch one
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  // Most tokens to finish the frame after a token that stays (see completion.hpp), and the tokens after which it hangs on
-  // what was written before (memory.hpp). Grammars share tables: set once, under the lock; `most` is stored last.
-  struct Left {
-    std::atomic<int64_t> most{-1};
-    std::vector<int32_t> open_ended;
-  };
-  Left left, left_near_bound;
-  std::mutex left_lock;
+  // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the lock.
+  std::shared_ptr<const TokenGroups> groups;
+  std::mutex groups_lock;
   size_t bytes() const;
   // Whether a table that is nearly the same can be made of it.
   bool is_plain() const { return !relative && !overflow && !touches_entries && unsure.empty() && !all.dense.empty(); }

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import any_order, array_body, declared_order
-from guided.spec.json_schema.expand import Goal, item_goal
+from guided.spec.json_schema.expand import Goal
 from guided.spec.json_schema.numbers import number_constant
 from guided.spec.json_schema.obligations import counted_out
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import Shape, Window
+from guided.spec.json_schema.shape import Shape, Window, item_goal
 from guided.spec.json_schema.spelling import MINIMAL_STRING, either, quoted, quoted_text
 from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
 

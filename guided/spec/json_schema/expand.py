@@ -17,18 +17,19 @@ from typing import NamedTuple, TypeAlias
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
-from guided.spec.json_schema.distinct import distinct, values_of
+from guided.spec.json_schema.distinct import distinct
+from guided.spec.json_schema.few_values import FewValues
 from guided.spec.json_schema.keys import Keys, Source
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.obligations import obliged
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing, item_goal
 from guided.spec.json_schema.spelling import any_text, either, sized
-from guided.spec.json_schema.values import Json, canonical, json_type
+from guided.spec.json_schema.values import Json, json_type
 
-__all__ = ["Expander", "Expansion", "Goal", "is_nothing", "item_goal"]
+__all__ = ["Expander", "Expansion", "Goal"]
 
 _SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
 _MOST_SOURCES = 6
@@ -65,7 +66,9 @@ class Expander:
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._scalars: dict[str, Schema] = {}
         self._acyclic: set[Schema] = set()
+        self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings)
+        self.few = FewValues(self)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The conjunction in its normal form.
@@ -99,18 +102,20 @@ class Expander:
         """The union of shapes that the goal is."""
         found = self._done.get(goal)
         if found is None:
-            if len(goal) == 1 and not (reading := self._reader.read(goal[0])).groups and goal[0].value is not False:
-                shapes, why = self._finished(reading.shape)  # the usual case: nothing to combine
-                found = Expansion(shapes, () if shapes else ((goal[0].where, why),))
-            else:
-                for schema in goal:
-                    self._check_acyclic(schema)
-                found = self._expand(goal)
-            self._done[goal] = found
+            self.open_goals.add(goal)
+            try:
+                found = self._done[goal] = self._expand(goal)
+            finally:
+                self.open_goals.discard(goal)
             self.check_clock()
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
+        if len(goal) == 1 and not (reading := self._reader.read(goal[0])).groups and goal[0].value is not False:
+            alone, why = self._finished(reading.shape)  # the usual case: nothing to combine
+            return Expansion(alone, () if alone else ((goal[0].where, why),))
+        for schema in goal:
+            self._check_acyclic(schema)
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
         # (shape so far, groups still to choose from as a linked list, schemas already met)
@@ -194,18 +199,11 @@ class Expander:
     def _distinct(self, shape: Shape) -> Iterable[Shape]:
         if shape.unique is None or "array" not in shape.types or shape.items.high in (0, 1) or shape.values is not None:
             return (shape,)
-        return distinct(shape, item_goal, self.values, self._reader.negation)
+        return distinct(shape, self._few_items, self._reader.negation)
 
-    def values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
-        """The values of a goal if they are few, some of them perhaps refused by other parts; None: they are many."""
-        out: list[Json] = []
-        goal = self.goal(schemas)
-        for shape in () if is_nothing(goal) else self.expand(goal).shapes:
-            found = values_of(shape)
-            if found is None:
-                return None
-            out += found
-        return tuple({canonical(value): value for value in out}.values())
+    def _few_items(self, shape: Shape, at: int) -> tuple[Json, ...] | None:
+        goal = self.goal(item_goal(shape, at))
+        return () if is_nothing(goal) else self.few.of(goal)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
@@ -254,7 +252,20 @@ class Expander:
                 return f"the required member {name!r} is not declared, and additional ones are not allowed"
         if shape.members.high is not None and len(shape.required) > shape.members.high:
             return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
+        if shape.members.low > 1 and (most := self._most_members(shape)) is not None and most < shape.members.low:
+            return f"{shape.members.low} members are required, but only {most} are allowed"
         return _window_problem(shape.members, "number of members")
+
+    def _most_members(self, shape: Shape) -> int | None:
+        """How many members there can be; None: as many as one likes."""
+        others = self.few.other_names(shape)
+        return None if others is None else others + len([name for name in shape.named() if self.allows(shape, name)])
+
+    def allows(self, shape: Shape, name: str) -> bool:
+        """Whether there may be a member `name`, as far as its name and `false` tell."""
+        if shape.names and not all(self.keys.has(names, name) for names in shape.names):
+            return False
+        return not is_nothing(self.member(shape, name))
 
     def is_closed(self, shape: Shape) -> bool:
         """Whether members that no part declares or matches are forbidden, by a schema or by the option."""
@@ -327,14 +338,6 @@ class Expander:
         return either(parts)
 
 
-def is_nothing(schemas: tuple[Schema, ...]) -> bool:
-    """Whether one of the schemas is `false`."""
-    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
-        if schema.value is False:
-            return True
-    return False
-
-
 def _is_alias(schema: Schema) -> bool:
     """Whether the schema is a reference and nothing else that allows or forbids."""
     return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
@@ -360,13 +363,3 @@ def _endless(schema: Schema) -> SpecError:
         "the schema refers to itself without end", pointer=schema.where,
         hint="a recursive reference must stand in a member or an item",
     )  # fmt: skip
-
-
-def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
-    """The schemas for the item number `at`."""
-    out = []
-    for part in shape.arrays:
-        found = part.prefix[at] if at < len(part.prefix) else part.rest
-        if found is not None:
-            out.append(found)
-    return tuple(out)

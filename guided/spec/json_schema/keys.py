@@ -17,6 +17,7 @@ from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.spelling import any_text
 from guided.spec.regex.terms import Terms, TooLarge
+from guided.spec.regex.words import few_words
 
 __all__ = ["KeySet", "Keys", "Source"]
 
@@ -71,6 +72,11 @@ class Keys:
             self._languages.setdefault(id(source), (source, self.language(source)))  # keeps the source, and so its id
             self._known[key] = self._matches(self.language(source), name)
         return self._known[key]
+
+    def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
+        """The names in all of the languages; None where there may be more than `most`."""
+        self._terms = self._terms or Terms()
+        return few_words(self._terms, And(languages), most)
 
     def _matches(self, language: Node, name: str) -> bool:
         if language == EMPTY:

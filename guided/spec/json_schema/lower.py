@@ -40,14 +40,14 @@ from guided.spec.json_schema.containers import (
     declared_order,
     declared_then,
 )
-from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass, is_nothing, item_goal
+from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.obligations import MOST_COUNTED
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import generates
 from guided.spec.json_schema.resolve import Library, Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing, item_goal
 from guided.spec.json_schema.spelling import (
     JSON_STRING,
     MINIMAL_STRING,
@@ -289,19 +289,19 @@ class Lowering:
         return counted_items(prefix, yes, no, self.layout.between(level), counted.count)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
-        comma, declared, fields = self.layout.between(level), shape.properties(), []
-        names = dict.fromkeys((*declared, *shape.required))
+        comma, fields = self.layout.between(level), list[Field]()
+        names = shape.named()
         required = set(shape.required)
         closed = self.expander.is_closed(shape)
         for name in names:
             goal = self.expander.goal(self.expander.member(shape, name))
-            if shape.names and not all(self.expander.keys.has(allowed, name) for allowed in shape.names):
-                continue
-            if not is_nothing(goal):
+            if self.expander.allows(shape, name):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
         extra, some = (None, []) if closed else self._others(shape, where, level)
         may_be_empty = not shape.required and shape.members.low == 0 and not some
         window, cap = shape.members, self.options.max_items
+        if extra is not None and window.low > 1 and (few := self.expander.few.other_names(shape)) is not None:
+            cap = few if cap is None else min(cap, few)  # else the last ones of the count would have no names
         if extra is None and window.low > len(fields):
             self._reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
         if self.options.property_order == "any":

@@ -19,7 +19,19 @@ from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.values import Json, canonical
 
-__all__ = ["ALL_TYPES", "ANYTHING", "ArrayPart", "ItemCount", "ObjectPart", "Shape", "SomeItem", "SomeMember", "Window"]
+__all__ = [
+    "ALL_TYPES",
+    "ANYTHING",
+    "ArrayPart",
+    "ItemCount",
+    "ObjectPart",
+    "Shape",
+    "SomeItem",
+    "SomeMember",
+    "Window",
+    "is_nothing",
+    "item_goal",
+]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
@@ -148,6 +160,10 @@ class Shape(NamedTuple):
             names |= dict.fromkeys(part.properties)
         return names
 
+    def named(self) -> dict[str, None]:
+        """The names that any part declares or requires."""
+        return self.properties() | dict.fromkeys(self.required)
+
 
 ANYTHING = Shape()
 
@@ -172,3 +188,21 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""
+
+
+def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
+    """The schemas for the item number `at`."""
+    out = []
+    for part in shape.arrays:
+        found = part.prefix[at] if at < len(part.prefix) else part.rest
+        if found is not None:
+            out.append(found)
+    return tuple(out)
+
+
+def is_nothing(schemas: tuple[Schema, ...]) -> bool:
+    """Whether one of the schemas is `false`."""
+    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
+        if schema.value is False:
+            return True
+    return False

@@ -1,0 +1,47 @@
+"""The words of regular languages that are few, against Python's `re` on all short texts over a small alphabet."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.grammar.ir import And, Length, Not
+from guided.spec.regex import parse_regex
+from guided.spec.regex.terms import Terms
+from guided.spec.regex.words import few_words
+
+LETTERS, LONGEST = "ab", 5
+TEXTS = ["".join(word) for length in range(LONGEST + 1) for word in product(LETTERS, repeat=length)]
+PATTERNS = st.recursive(
+    st.sampled_from(["a", "b", "[ab]", ""]),
+    lambda inner: (
+        st.tuples(inner, inner).map("".join)
+        | st.tuples(inner, inner).map(lambda pair: f"(?:{pair[0]}|{pair[1]})")
+        | st.tuples(inner, st.sampled_from(["?", "*", "{2}", "{1,3}"])).map(lambda pair: f"(?:{pair[0]}){pair[1]}")
+    ),
+    max_leaves=6,
+)
+
+
+def node_of(pattern: str):
+    return parse_regex(rf"^(?:{pattern})$", dialect="ecma")
+
+
+@given(PATTERNS, PATTERNS)
+def test_the_words_of_two_patterns(first: str, second: str) -> None:
+    """All words of the one within a length that the other has not."""
+    node = And((Length(node_of(first), 0, LONGEST), Not(node_of(second))))
+    expected = {text for text in TEXTS if re.fullmatch(first, text) and not re.fullmatch(second, text)}
+    words = few_words(Terms(), node, 100)
+    assert words is not None and len(words) == len(set(words)) and set(words) == expected
+    assert few_words(Terms(), node, len(expected)) == words
+    assert expected == set() or few_words(Terms(), node, len(expected) - 1) is None
+
+
+@pytest.mark.parametrize("pattern", ["a+", "[ab]*b", "(?:ab){3,}", "[a-z]{3}", "a{0,2000}"])
+def test_many_words(pattern: str) -> None:
+    assert few_words(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None
