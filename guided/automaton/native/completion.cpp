@@ -11,6 +11,8 @@ constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts
 constexpr size_t kLongest = 256;           // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
+constexpr int kMostChoices = 16;         // choices of threads that remember, on the way to one completion
+constexpr int kMostFrames = 64;          // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 
@@ -78,6 +80,22 @@ void CompletionFinder::end_entry(const Thread& at, Completion& out) {
   std::vector<Memories::Written> written;
   arena_.memories().write(at.mem, way->text, written);
   if (!written.empty()) written_[&out] = std::move(written);
+}
+
+// The thread with the shortest way to the end, as far as the frames around it are known.
+Thread CompletionFinder::nearest(const Config& config) {
+  auto estimate = [&](Thread t) {
+    int64_t sum = 0;
+    for (int frame = 0; frame < kMostFrames && t.pos != kExit; ++frame) {
+      sum = plus(sum, tree_.least_bytes(t));
+      const Config& ret = arena_.config(t.ret);
+      if (t.ret <= kFree || ret.count == 0) break;
+      t = ret.threads[0];
+    }
+    return sum;
+  };
+  return *std::min_element(config.begin(), config.end(),
+                           [&](const Thread& x, const Thread& y) { return estimate(x) < estimate(y); });
 }
 
 // A return configuration, entered with a memory.
@@ -150,9 +168,11 @@ const Completion& CompletionFinder::completion(int32_t id) {
   struct Task {
     int32_t config;
     std::unique_ptr<Completion> made;
+    bool chooses = false;
   };
+  int choices = 0;  // under way
   std::vector<Task> stack;
-  stack.push_back({id, nullptr});
+  stack.push_back({id, nullptr, false});
   size_t held = 0;
   const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
   while (!stack.empty()) {
@@ -166,7 +186,10 @@ const Completion& CompletionFinder::completion(int32_t id) {
       task.made = std::make_unique<Completion>();
       Completion& c = *task.made;
       const int32_t alone = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
-      if (alone != task.config)
+      task.chooses = config.remembers && config.count > 1;
+      if (task.chooses && ++choices > kMostChoices)  // of values that must differ there may be one more without end
+        c.either.push_back(arena_.intern({nearest(config)}, false));
+      else if (alone != task.config)
         for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
       else if (config.threads[0].pos != kExit)
         follow(config.threads[0], c);
@@ -176,7 +199,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
       std::vector<int32_t> need = c.either;
       if (c.next >= 0) need.push_back(c.next);
       for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
-        if (!arena_.config(x).completion.load(std::memory_order_relaxed)) stack.push_back({x, nullptr});
+        if (!arena_.config(x).completion.load(std::memory_order_relaxed)) stack.push_back({x, nullptr, false});
       continue;
     }
     Completion& c = *task.made;
@@ -189,6 +212,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
       for (int32_t one : c.either) c.total = std::min(c.total, known(one).total);
     }
     arena_.charge(c.bytes());
+    choices -= task.chooses;
     config.completion.store(task.made.release(), std::memory_order_release);
     stack.pop_back();
   }

@@ -51,6 +51,7 @@ class CompletionFinder {
   const Completion& completion(int32_t config);
 
  private:
+  Thread nearest(const Config& config);
   void follow(Thread at, Completion& out);
   void end_entry(const Thread& at, Completion& out);
   int32_t with_memory(int32_t config, int32_t memory);
