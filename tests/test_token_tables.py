@@ -1,4 +1,4 @@
-"""Masks over a vocabulary that is large enough for all that token tables take at once: loops, stretches, neighbours' tables.
+"""Masks over a vocabulary that is large enough for all that token tables take at once: loops, stretches, neighbours.
 
 The definition of a mask is a walk of the whole vocabulary (`_walk_mask`).
 """

@@ -80,6 +80,7 @@ class Lowering:
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
+        self._containers: set[str] = set()  # rules of one place of the schema
         self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self._reasons: list[tuple[str, str]] = []
@@ -150,7 +151,9 @@ class Lowering:
         where = goal[0].where
         label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
         label += f" @{level}" if level else ""
-        return self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        found = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        self._containers.add(found.name)
+        return found
 
     def _anything(self) -> Node:
         """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
@@ -366,7 +369,11 @@ class Lowering:
         """A member with this key and value."""
         after = self._after_key.get(id(value))
         if after is None:
-            after = self._after_key[id(value)] = Seq((self.layout.colon, value))
+            after = Seq((self.layout.colon, value))
+            if not (isinstance(value, Ref) and value.name in self._containers):  # most schemas have the same few
+                text = after
+                after = self.rule(("after key", id(value)), "value of a member", "", lambda: text)
+            self._after_key[id(value)] = after
         return Field(name, after, required, quoted_text(name, self.encoding))
 
     def _spell(self, text: str) -> Node:
