@@ -120,9 +120,9 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
 }
 
 // ---- threads that remember
-bool MaskBuilder::is_sure(int32_t state, int32_t many) {
+bool MaskBuilder::is_sure(int32_t state) {
   for (const Thread& t : arena_.config(state))
-    if (arena_.memories().touched(t.mem) < many) return true;
+    if (arena_.memories().touched(t.mem) < 2) return true;
   return false;
 }
 
@@ -164,13 +164,13 @@ void MaskBuilder::set_but(const TokenSet& staying, std::vector<int32_t> leaving,
 }
 
 void MaskBuilder::remainders_untold(Thread t, TokenTable& tokens, std::vector<int32_t>& leaving,
-                                    std::vector<int32_t>& unsure, int32_t many) {
+                                    std::vector<int32_t>& unsure) {
   t.mem = kUntold;
   const size_t sure = unsure.size();
-  if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure, many)) return;
+  if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
   leaving.clear();
   unsure.resize(sure);
-  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure, many);
+  each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
 }
 
 bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
@@ -186,7 +186,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   std::vector<int32_t> leaving, refused, unsure;
   for (int32_t token : tokens.unsure)
     if (staying.has(token)) unsure.push_back(token);
-  remainders_untold(t, tokens, leaving, unsure, 2);
+  remainders_untold(t, tokens, leaving, unsure);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
@@ -215,8 +215,10 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
     const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
     std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
     const Memories& memories = arena_.memories();
-    if (!tokens.touches_entries && !memories.reading(t.mem) && memories.between(t.mem) >= 0) {
-      remainders_untold(t, tokens, leaving, unsure, 1);  // no entry is met before the exit
+    const Grammar& g = arena_.grammar();
+    if (!g.rules[g.positions[t.pos].rule].keeps && !memories.reading(t.mem) && memories.between(t.mem) >= 0) {
+      remainders_untold(t, tokens, leaving, unsure);  // whether values are left matters after the exit
+      unsure = leaving;
     } else {
       each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
       each_watched(t, [&](int32_t token, int32_t after) {
@@ -258,7 +260,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
       out->add(tokens.all);
     }
     std::vector<int32_t> left;
-    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, [&](int32_t token) { left.push_back(token); }, nullptr, 2)) {
+    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, [&](int32_t token) { left.push_back(token); }, nullptr)) {
       left.clear();
       each_remainder(t, tokens, [&](int32_t token, int32_t) { left.push_back(token); });
     }

@@ -47,16 +47,14 @@ class MaskBuilder {
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
   // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. What a thread
-  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters: those
-  // that touch at least `many` entries after the frame.
+  // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
   template <class Visit>
-  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr,
-                      int32_t many = 2);
+  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
   // As above for a thread that remembers nothing, or whose scope is not told, without the states after: what one frame
   // makes of another's remainders is kept. False where that does not do, and nothing was visited then.
   template <class Visit>
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
-                           int32_t many, int64_t low = 0, int64_t high = INT64_MAX);
+                           int64_t low = 0, int64_t high = INT64_MAX);
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
   // that was there, if its table allows them.
   template <class Visit>
@@ -76,8 +74,8 @@ class MaskBuilder {
   const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
   // Whether each of the tokens can be accepted by the thread, stepped through.
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
-  // Whether some thread of a state has touched fewer than `many` entries.
-  bool is_sure(int32_t state, int32_t many);
+  // Whether some thread of a state does not hang on values that are not known.
+  bool is_sure(int32_t state);
   // What a thread that remembers adds to a recipe.
   struct Share {
     const TokenSet* staying = nullptr;  // of its table, or:
@@ -85,9 +83,8 @@ class MaskBuilder {
     std::vector<int32_t> leaving;
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
-  // The tokens that leave the frame, if its scope were not told, and those that touch `many` entries.
-  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving, std::vector<int32_t>& unsure,
-                         int32_t many);
+  // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
+  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving, std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
   void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused, Share& share);
@@ -115,7 +112,7 @@ void MaskBuilder::each_token(int32_t state, Visit&& visit) {
 
 template <class Visit>
 void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
-                                 std::vector<int32_t>* unsure, int32_t many) {
+                                 std::vector<int32_t>* unsure) {
   if (table.remainders.nodes().size() <= 1) return;
   int64_t low = 0, high = INT64_MAX;
   if (table.relative) {
@@ -125,7 +122,7 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
   }
   int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
-    const bool sure = thread.mem == kOutside || is_sure(after, many);
+    const bool sure = thread.mem == kOutside || is_sure(after);
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
       const Remainder& r = table.entries[table.remainders.payloads()[i]];
       if (r.count < low || r.count > high) continue;
@@ -137,7 +134,7 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
 
 template <class Visit>
 bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
-                                      std::vector<int32_t>* unsure, int32_t many, int64_t low, int64_t high) {
+                                      std::vector<int32_t>* unsure, int64_t low, int64_t high) {
   if (table.remainders.nodes().size() <= 1) return true;
   if (table.relative) {
     const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[thread.pos].rule];
@@ -159,8 +156,8 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
       visit(r.token);
       if (unsure && r.touched > 0) unsure->push_back(r.token);
     });
-    if (unsure) each(many < 2 ? here.touching : here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
-    if (!each_kept_remainder(t, here, visit, unsure, many, low, high)) return false;
+    if (unsure) each(here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
+    if (!each_kept_remainder(t, here, visit, unsure, low, high)) return false;
   }
   return true;
 }

@@ -487,8 +487,6 @@ class TableWalk {
   void note_entries(int32_t touched, int32_t from, int32_t to) {
     if (touched == 0 || from == to) return;
     table_->touches_entries = true;
-    if (inner_)
-      table_->touching.insert(table_->touching.end(), trie_.payloads().begin() + from, trie_.payloads().begin() + to);
     if (touched > 1)
       table_->unsure.insert(table_->unsure.end(), trie_.payloads().begin() + from, trie_.payloads().begin() + to);
   }

@@ -76,7 +76,6 @@ struct TokenTable {
   int32_t furthest = 0;   // largest count in any label or remainder
   bool touches_entries = false;    // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
   std::vector<int32_t> unsure;     // tokens that touch two
-  std::vector<int32_t> touching;   // of remainders only: those that touch one
   TokenTrie remainders;
   std::vector<Remainder> entries;
   // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the lock.
