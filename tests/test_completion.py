@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import BudgetError
-from guided.grammar import Alt, Chars, Grammar, Member, Node, Permutation, Repeat, Seq, Text
+from guided.grammar import Alt, Chars, Grammar, Member, Node, Permutation, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
 
@@ -26,6 +26,15 @@ def test_space_before_a_member_that_was_written_is_no_way_forward():
     assert matcher.min_tokens_to_finish() == 1 + 1 + 9 + 1
     assert matcher.accept_string("a, ") and matcher.min_tokens_to_finish() == 10
     assert matcher.explain().completion == b"c" * 9
+
+
+def test_a_member_that_holds_its_own_object_is_not_waited_for():
+    """At least one of two members, of which one nests without end."""
+    members = (Member(Seq((Text("b"), Ref("start")))), Member(Text("c" * 9)))
+    grammar = Grammar({"start": Seq((Text("a"), Permutation(members, COMMA, 1), Text(" ")))})
+    matcher = GrammarMatcher(LETTERS.compile_grammar(grammar))
+    assert matcher.min_tokens_to_finish() == 1 + 9 + 1 + 1
+    assert matcher.explain().completion == b"a" + b"c" * 9 + b" "
 
 
 SEPARATORS: list[Node] = [

@@ -52,7 +52,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
     for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
     return times(once, std::max<int64_t>(1, rule.min));
   }
-  int64_t sum = 0, written = 0;
+  int64_t sum = 0, written = 0, again = kFar;
   std::vector<int64_t> others;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
     size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
@@ -61,11 +61,16 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
       sum = plus(sum, cost);
       ++written;
     }
-    if (!rule.required[member] || rule.repeatable[member]) others.push_back(cost);
+    if (rule.repeatable[member])
+      again = std::min(again, cost);
+    else if (!rule.required[member])
+      others.push_back(cost);
   }
-  if (written < rule.min) {
-    int64_t most = others.empty() ? kFar : *std::max_element(others.begin(), others.end());
-    sum = plus(sum, times(most, rule.min - written));
+  // The cheapest of the others, each once; one that may be repeated for all that are dearer.
+  std::sort(others.begin(), others.end());
+  for (size_t i = 0; written < rule.min; ++written, ++i) {
+    if (i >= others.size() || again <= others[i]) return plus(sum, times(again, rule.min - written));
+    sum = plus(sum, others[i]);
   }
   return sum;
 }
