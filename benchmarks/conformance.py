@@ -143,7 +143,9 @@ def maskbench(judge: Judge, folder: Path, every: int, order: str) -> Tally:
             elif verdict:
                 tally.accepts.append(path.stem)
             else:
-                any_order = any_order or judge.compile_large(case["schema"], property_order="any", unknown_format="ignore")
+                any_order = any_order or judge.compile_large(
+                    case["schema"], property_order="any", unknown_format="ignore"
+                )
                 if order == "declared" and judge.accepts(any_order, test["data"]):
                     tally.other_order += 1
                 else:
