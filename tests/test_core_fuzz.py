@@ -155,7 +155,7 @@ def build(builder: _core.Builder, rng: random.Random) -> None:
 
     utf8 = [([(0, 127)], [[(0, 127, 0, 1)]])]
     made: list[Callable[[], object]] = [
-        lambda: builder.encoding(utf8),
+        lambda: builder.encoding(_core.Encoding(utf8)),
         lambda: builder.text("ab"),
         lambda: builder.chars([(97, 99)]),
         lambda: builder.many(rng.choice(("seq", "alt", "and", "?")), some()),
@@ -168,7 +168,7 @@ def build(builder: _core.Builder, rng: random.Random) -> None:
         lambda: builder.permutation(some(), [True], [False], pick(), pick(), pick()),
         lambda: builder.permutation([1], [True], [False], 2, pick(), pick()),
         lambda: builder.chars([(pick(), pick()), (0xD000, 0xE000)]),
-        lambda: builder.encoding([([(0, 9)], [[(pick(), 300, 0, 1)]])]),
+        lambda: builder.encoding(_core.Encoding([([(0, 9)], [[(pick(), 300, 0, 1)]])])),
         lambda: builder.text("\ud800"),
     ]
     for call in [*made[:3], *rng.choices(made[1:], k=10)]:

@@ -34,6 +34,9 @@ class Compiled:
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
         """(position, accepts, [(low byte, high byte, target)]) of the start rule."""
 
+class Encoding:
+    def __init__(self, forms: Sequence[Any]) -> None: ...
+
 class Builder:
     """Takes IR nodes; each call returns the node's number, children are named by theirs."""
 
@@ -58,7 +61,7 @@ class Builder:
         min: int,
         max: int,
     ) -> int: ...
-    def encoding(self, forms: Sequence[Any]) -> int: ...
+    def encoding(self, encoding: Encoding) -> int: ...
     def compile(
         self,
         vocabulary: TokenVocabulary,

@@ -43,6 +43,7 @@ from guided.limits import Limits
 __all__ = ["compile_native"]
 
 _LARGEST_COUNT = 2**30 - 1
+_MOST_ENCODINGS = 64
 _USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation)
 """The kinds whose children the core finds by itself, in its order; most nodes it reads as a whole."""
 _INSTEAD = {
@@ -207,6 +208,17 @@ class _Sender:
         for known, number in self.encodings:
             if known is encoding or known == encoding:
                 return number
+        self.encodings.append((encoding, self.builder.encoding(_native_encoding(encoding))))
+        return self.encodings[-1][1]
+
+
+_native_encodings: dict[int, tuple[Encoding, _core.Encoding]] = {}
+"""By identity: nearly all grammars have the same two."""
+
+
+def _native_encoding(encoding: Encoding) -> _core.Encoding:
+    known = _native_encodings.get(id(encoding))
+    if known is None:
         forms = [
             (
                 list(form.ranges),
@@ -214,8 +226,10 @@ class _Sender:
             )
             for form in encoding.forms
         ]
-        self.encodings.append((encoding, self.builder.encoding(forms)))
-        return self.encodings[-1][1]
+        if len(_native_encodings) >= _MOST_ENCODINGS:
+            _native_encodings.clear()
+        known = _native_encodings[id(encoding)] = (encoding, _core.Encoding(forms))
+    return known[1]
 
 
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]

@@ -16,13 +16,66 @@ namespace guided {
 namespace nb = nanobind;
 
 using RangeList = std::vector<std::pair<int64_t, int64_t>>;
+// (ranges, digits), a digit a list of (low, high, value, step).
+using FormList = std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>;
+
+inline std::vector<Range> checked_ranges(const RangeList& ranges) {
+  std::vector<Range> out;
+  int64_t last = -1;
+  for (auto [lo, hi] : ranges) {
+    if (lo <= last || hi < lo || hi > kMaxCodePoint || (lo <= 0xDFFF && hi >= 0xD800))
+      throw nb::value_error("ranges must be sorted, disjoint, without surrogates");
+    out.push_back({static_cast<Symbol>(lo), static_cast<Symbol>(hi)});
+    last = hi;
+  }
+  return out;
+}
+
+// An encoding as Python gives it, read once for all grammars.
+struct ReadEncoding {
+  Encoding encoding;
+  Digest digest;
+  explicit ReadEncoding(const FormList& forms) {
+    for (const auto& [ranges, digits] : forms) {
+      Form form;
+      form.ranges = checked_ranges(ranges);
+      if (digits.empty() || digits.size() > 64) throw nb::value_error("a form needs 1 to 64 digits");
+      for (const auto& digit : digits) {
+        std::vector<DigitSpan> spans;
+        for (const auto& [low, high, value, step] : digit) {
+          if (low < 0 || high > 255 || low > high || value < 0 || step < 0 || value > 0x200000 || step > 0x200000)
+            throw nb::value_error("digit span out of range");
+          spans.push_back({low, high, value, step});
+        }
+        form.digits.push_back(std::move(spans));
+      }
+      form.rest.assign(form.digits.size(), 0);
+      for (size_t i = form.digits.size(); i-- > 1;) {
+        int64_t most = 0;
+        for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
+        form.rest[i - 1] = form.rest[i] + most;
+      }
+      encoding.forms.push_back(std::move(form));
+    }
+    for (const Form& form : encoding.forms) {
+      for (const Range& r : form.ranges) digest.add(uint64_t{r.lo} << 32 | r.hi);
+      for (const auto& digit : form.digits) {
+        digest.add(digit.size());
+        for (const DigitSpan& s : digit) {
+          digest.add(static_cast<uint64_t>(s.low) << 8 | static_cast<uint64_t>(s.high));
+          digest.add(static_cast<uint64_t>(s.value) << 24 | static_cast<uint64_t>(s.step));
+        }
+      }
+    }
+  }
+};
 
 class Builder {
  public:
   const IrNode& node(int32_t number) const { return ir_.nodes[children({number})[0]]; }
   int32_t chars(const RangeList& ranges) {
     IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
-    n.ranges = checked(ranges);
+    n.ranges = checked_ranges(ranges);
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
@@ -106,44 +159,11 @@ class Builder {
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }
-  // forms: (ranges, digits), a digit a list of (low, high, value, step). The first encoding is UTF-8.
-  int32_t encoding(const std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>& forms) {
+  // The first encoding is UTF-8.
+  int32_t encoding(const ReadEncoding& read) {
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
-    Encoding e;
-    for (const auto& [ranges, digits] : forms) {
-      Form form;
-      form.ranges = checked(ranges);
-      if (digits.empty() || digits.size() > 64) throw nb::value_error("a form needs 1 to 64 digits");
-      for (const auto& digit : digits) {
-        std::vector<DigitSpan> spans;
-        for (const auto& [low, high, value, step] : digit) {
-          if (low < 0 || high > 255 || low > high || value < 0 || step < 0 || value > 0x200000 || step > 0x200000)
-            throw nb::value_error("digit span out of range");
-          spans.push_back({low, high, value, step});
-        }
-        form.digits.push_back(std::move(spans));
-      }
-      form.rest.assign(form.digits.size(), 0);
-      for (size_t i = form.digits.size(); i-- > 1;) {
-        int64_t most = 0;
-        for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
-        form.rest[i - 1] = form.rest[i] + most;
-      }
-      e.forms.push_back(std::move(form));
-    }
-    Digest d;
-    for (const Form& form : e.forms) {
-      for (const Range& r : form.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
-      for (const auto& digit : form.digits) {
-        d.add(digit.size());
-        for (const DigitSpan& s : digit) {
-          d.add(static_cast<uint64_t>(s.low) << 8 | static_cast<uint64_t>(s.high));
-          d.add(static_cast<uint64_t>(s.value) << 24 | static_cast<uint64_t>(s.step));
-        }
-      }
-    }
-    ir_.encoding_digests.push_back(d);
-    ir_.encodings.push_back(std::move(e));
+    ir_.encoding_digests.push_back(read.digest);
+    ir_.encodings.push_back(read.encoding);
     return static_cast<int32_t>(ir_.encodings.size()) - 1;
   }
   std::shared_ptr<Compiled> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
@@ -179,17 +199,6 @@ class Builder {
   }
 
  private:
-  static std::vector<Range> checked(const RangeList& ranges) {
-    std::vector<Range> out;
-    int64_t last = -1;
-    for (auto [lo, hi] : ranges) {
-      if (lo <= last || hi < lo || hi > kMaxCodePoint || (lo <= 0xDFFF && hi >= 0xD800))
-        throw nb::value_error("ranges must be sorted, disjoint, without surrogates");
-      out.push_back({static_cast<Symbol>(lo), static_cast<Symbol>(hi)});
-      last = hi;
-    }
-    return out;
-  }
   static void bounds(int64_t min, int64_t max) {
     if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");
   }
