@@ -92,6 +92,9 @@ SETS = [
     ({"type": "number", "multipleOf": 0.5, "minimum": 0, "maximum": 1}, "[0,1,0.5"),
 ]
 RUN_OUT += [({"type": "array", "uniqueItems": True, "items": items}, text) for items, text in SETS]
+RUN_OUT += [
+    ({"type": "array", "uniqueItems": True, "items": RUN_OUT[0][0]}, text) for text in ('[{"x":0', '[{"x":1},{"x":0')
+]
 """Objects whose names, and sets whose items, are few, and a text in which all of them were written."""
 
 

@@ -247,7 +247,7 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
 bool Arena::leads_to_an_end(const Thread& t) {
   if (t.mem <= kUntold + 2 || !viable) return true;
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
-  if (!memories_.reading(t.mem) && memories_.between(t.mem) >= 0 && !endless_.all_entries()) return can_begin_entry(t);
+  if (memories_.between(t.mem) >= 0 && !endless_.all_entries() && !can_begin_entry(t)) return false;
   return !memories_.alive(t.mem) || viable(t);
 }
 

@@ -163,6 +163,29 @@ void MaskBuilder::set_but(const TokenSet& staying, std::vector<int32_t> leaving,
   share.own = make_token_set(std::move(bits));
 }
 
+bool MaskBuilder::has_entries(int32_t rule) {
+  const Grammar& g = arena_.grammar();
+  has_entries_.resize(g.rules.size(), -1);
+  if (has_entries_[rule] >= 0) return has_entries_[rule] == 1;
+  std::vector<uint8_t> met(g.rules.size(), 0);
+  std::vector<int32_t> open{rule};
+  met[rule] = 1;
+  bool found = false;
+  while (!open.empty() && !found) {
+    const Rule& at = g.rules[open.back()];
+    open.pop_back();
+    found = at.keeps || has_entries_[&at - g.rules.data()] == 1;
+    for (int32_t p = at.base; p < at.base + at.size && !found; ++p)
+      for (int32_t i = g.positions[p].call_lo; i < g.positions[p].call_hi; ++i)
+        if (const int32_t callee = g.calls[i].rule; !met[callee]) {
+          met[callee] = 1;
+          open.push_back(callee);
+        }
+  }
+  has_entries_[rule] = found;
+  return found;
+}
+
 void MaskBuilder::remainders_untold(Thread t, TokenTable& tokens, std::vector<int32_t>& leaving,
                                     std::vector<int32_t>& unsure) {
   t.mem = kUntold;
@@ -215,8 +238,8 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
     const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
     std::vector<int32_t> leaving, unsure = tokens.unsure, refused;
     const Memories& memories = arena_.memories();
-    const Grammar& g = arena_.grammar();
-    if (!g.rules[g.positions[t.pos].rule].keeps && !memories.reading(t.mem) && memories.between(t.mem) >= 0) {
+    const int32_t rule = arena_.grammar().positions[t.pos].rule;
+    if (!memories.reading(t.mem) && memories.between(t.mem) >= 0 && !has_entries(rule)) {
       remainders_untold(t, tokens, leaving, unsure);  // whether values are left matters after the exit
       unsure = leaving;
     } else {

@@ -76,6 +76,8 @@ class MaskBuilder {
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state does not hang on values that are not known.
   bool is_sure(int32_t state);
+  // Whether entries end in a rule or in one that it calls.
+  bool has_entries(int32_t rule);
   // What a thread that remembers adds to a recipe.
   struct Share {
     const TokenSet* staying = nullptr;  // of its table, or:
@@ -100,6 +102,7 @@ class MaskBuilder {
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
   std::unordered_map<Thread, Share, ThreadHash> shares_;
+  std::vector<int8_t> has_entries_;  // by rule; -1: not known
 };
 
 template <class Visit>
