@@ -54,14 +54,19 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
     states.push_back(state);
     return completions_.distance(state);
   };
+  // Between two entries what was written is known: only a token that begins the next one is blind to it.
+  const bool between = !arena_.memories().reading(thread.mem) && blind.mem != thread.mem;
+  const int32_t knowing = between ? arena_.lone(thread) : kDead;
+  auto state_after = [&](int32_t token, int32_t state) {
+    return between && state != kDead && !begins(blind, state) ? step(knowing, token) : state;
+  };
   out.groups = groups(blind, table);
-  for (const TokenGroup& g : *out.groups) {
-    out.staying.push_back({distance(step(from, g.one)), &g.tokens});
-  }
+  for (const TokenGroup& g : *out.groups)
+    out.staying.push_back({distance(state_after(g.one, step(from, g.one))), &g.tokens});
   if (!table.overflow) {
     out.unsure = table.unsure;
     auto leaves = [&](int32_t token, int32_t state) {
-      out.leaving.push_back({distance(state), token});
+      out.leaving.push_back({distance(state_after(token, state)), token});
       if (begins(blind, state)) out.beginning.push_back(token);
     };
     masks_.each_remainder(blind, table, leaves, &out.unsure);
