@@ -48,25 +48,8 @@ struct ByteAutomaton {
   size_t size() const { return static_cast<size_t>(dfa.size()); }
 };
 
-// The code points that some form of an encoding spells in live bytes only.
-struct LiveCharacters {
-  std::vector<Range> ranges;
-  ByteSet plain;  // spelled as the byte of the same value, and in no other way
-  size_t size() const { return ranges.size(); }
-};
 struct ByteCaches;
-class LiveAlphabet {
- public:
-  // `digests`: of the encodings; `caches` may be null.
-  LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-               ByteCaches* caches);
-  // `dfa` without the characters that cannot be written.
-  Dfa restricted(Dfa dfa) const;
-  bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
-
- private:
-  std::vector<std::shared_ptr<const LiveCharacters>> live_;  // by encoding
-};
+class LiveAlphabet;
 
 struct EncodeOptions {
   const std::vector<Encoding>& encodings;

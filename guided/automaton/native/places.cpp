@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "token_table.hpp"
+#include "trie_walk.hpp"
 
 namespace guided {
 

@@ -53,7 +53,7 @@ class Places {
  private:
   static constexpr int32_t kPosition = 1 << 30;  // kPosition + p: position p; below: a state
   static constexpr int kFewBytes = 8;
-  struct Met {
+  struct Numbered {
     int32_t place;
     int32_t* row;  // 256; null where few bytes are read
     ByteSet bytes;
@@ -74,7 +74,7 @@ class Places {
   const Grammar& grammar_;
   const TokenVocabulary& vocabulary_;
   Thread thread_;
-  std::vector<Met> met_;
+  std::vector<Numbered> met_;
   std::deque<std::array<int32_t, 256>> rows_;
   std::vector<int32_t> numbers_;  // open addressing over places
   std::unordered_map<int32_t, int32_t> closed_;  // position -> the state of its closure
