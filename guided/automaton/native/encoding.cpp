@@ -89,7 +89,8 @@ class Encoder {
     int64_t rest = form->rest[digit];
     auto push = [&](int b, int32_t border, int32_t residual) {
       if (!options_.live.has(static_cast<uint8_t>(b))) return;
-      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border && steps.back().residual == residual)
+      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border &&
+          steps.back().residual == residual)
         steps.back().hi = b;
       else
         steps.push_back({b, b, border, residual});
@@ -231,7 +232,8 @@ class Encoder {
     const Edge edge{character, character, one.add(false) + 1};
     one.add(true);
     one.edges.set(0, {&edge, 1});
-    auto spelling = std::make_shared<Spelling>(Spelling{minimise(Encoder(one, options_, meter_, false).run().dfa, meter_), key});
+    Dfa bytes = minimise(Encoder(one, options_, meter_, false).run().dfa, meter_);
+    auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
     end_last(spelling->dfa);
     if (options_.caches) options_.caches->spellings.insert(key, spelling);
     return spelling;
@@ -246,14 +248,16 @@ class Encoder {
     for (int32_t s = 0; s <= last; ++s) {
       list.clear();
       const int32_t from = s == end ? last : s == last ? end : s;
-      for (const Edge& e : dfa.edges[from]) list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
+      for (const Edge& e : dfa.edges[from])
+        list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
       out.edges.set(out.add(s == last), list);
     }
     dfa = std::move(out);
   }
 
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
-    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.lo < y.lo; });
+    auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
+    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
     bool disjoint = true;
     for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
     if (disjoint) {

@@ -8,8 +8,8 @@
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
 // Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
 // (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
-// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's spelling:
-// all literals share these, and only where a rule is laid out for stepping are they copied.
+// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's
+// spelling: all literals share these, and only where a rule is laid out for stepping are they copied.
 // Cost: O(distinct residuals * bytes of a digit); a uniform range costs one residual per digit.
 #pragma once
 
@@ -59,7 +59,8 @@ struct EncodeOptions {
   ByteCaches* caches;  // of spellings of single characters; may be null
 };
 
-// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be alike.
+// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be
+// alike.
 ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

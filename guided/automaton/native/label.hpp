@@ -1,7 +1,7 @@
 // What tokens do to a counter's frame.
 //
-// In: the configuration that a token leads to, in a walk whose frame at the bottom has an unknown caller and counts from
-// the register it was entered with. Out: a label, by which a table keeps its tokens.
+// In: the configuration that a token leads to, in a walk whose frame at the bottom has an unknown caller and counts
+// from the register it was entered with. Out: a label, by which a table keeps its tokens.
 // Cost: a return configuration is looked at once in a walk.
 #pragma once
 

@@ -1,8 +1,8 @@
 // Walks of all the vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
 //
-// `sweep` is for a place from which most of the vocabulary leads on and few characters loop, where looking for loops gains
-// nothing. `differ` makes a table of that of another position of the same rule: two walks go along, one from each, and what
-// lies below a line at which they meet is as in the other table.
+// `sweep` is for a place from which most of the vocabulary leads on and few characters loop, where looking for loops
+// gains nothing. `differ` makes a table of that of another position of the same rule: two walks go along, one from
+// each, and what lies below a line at which they meet is as in the other table.
 // In: the places met so far and the table that is being built; out: the table's tokens, and those that leave.
 // Cost: O(lines reached), some ns each; `differ` gives up where the two differ on too many.
 #pragma once

@@ -87,8 +87,8 @@ LiveCharacters characters(const Encoding& encoding, const ByteSet& live) {
 
 }  // namespace
 
-LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-                           ByteCaches* caches) {
+LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests,
+                           const ByteSet& live, ByteCaches* caches) {
   for (size_t e = 0; e < encodings.size(); ++e) {
     std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
     if (!known) {

@@ -1,10 +1,11 @@
 // The characters that a vocabulary can write.
 //
-// In: encodings, and the bytes that occur in some token (`live`). Out: for each encoding the code points that some form of
-// it spells in live bytes only, and which of them are spelled as themselves; an automaton over code points without the
-// others.
+// In: encodings, and the bytes that occur in some token (`live`). Out: for each encoding the code points that some form
+// of it spells in live bytes only, and which of them are spelled as themselves; an automaton over code points without
+// the others.
 // How: a form spells sums of digits, so the sums of live digits are found from the last digit forwards, as stretches.
-// Cost: O(stretches * live bytes of a digit), once for each encoding of a vocabulary; O(edges * stretches) an automaton.
+// Cost: O(stretches * live bytes of a digit), once for each encoding of a vocabulary; O(edges * stretches) an
+// automaton.
 #pragma once
 
 #include <memory>
@@ -20,6 +21,7 @@ struct LiveCharacters {
   ByteSet plain;  // spelled as the byte of the same value, and in no other way
   size_t size() const { return ranges.size(); }
 };
+
 class LiveAlphabet {
  public:
   // `digests`: of the encodings; `caches` may be null.

@@ -4,12 +4,17 @@
 
 namespace guided {
 
+static const auto& rule_of(const TableTask& task) {
+  const Grammar& grammar = task.arena.grammar();
+  return grammar.rules[grammar.positions[task.thread.pos].rule];
+}
+
 MetPlaces::MetPlaces(const TableTask& task, TableBuilder& table)
     : Places(task.arena, task.vocabulary, task.thread),
       task_(task),
       table_(table),
       relative_(task.relative()),
-      counter_(task.arena.grammar().rules[task.arena.grammar().positions[task.thread.pos].rule].kind == RuleKind::Counter),
+      counter_(rule_of(task).kind == RuleKind::Counter),
       labels_(task.arena) {
   for (int b = 0; b < 256; ++b)
     if (task.follow.has(static_cast<uint8_t>(b))) follow_kinds_ |= kind_of(static_cast<uint8_t>(b));

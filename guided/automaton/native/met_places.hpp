@@ -1,9 +1,9 @@
 // The places that a walk of the vocabulary has met, with all that is the same for the nodes that are met in one.
 //
-// In: what is asked, and places (places.hpp). Out, for each: whether tokens may end there and in which of the table's sets;
-// whether the frame may end; the kinds of characters that *loop*, which all lead back to the place, so that the tokens
-// made of them need no walk (kind_sets.hpp); under a counter, where nothing leads back, the *chain* of places that such
-// characters lead along, each one count further.
+// In: what is asked, and places (places.hpp). Out, for each: whether tokens may end there and in which of the table's
+// sets; whether the frame may end; the kinds of characters that *loop*, which all lead back to the place, so that the
+// tokens made of them need no walk (kind_sets.hpp); under a counter, where nothing leads back, the *chain* of places
+// that such characters lead along, each one count further.
 // Cost: each place is looked at once, for loops only where tokens below it are many; a chain grows as it is followed.
 #pragma once
 

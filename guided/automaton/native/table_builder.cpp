@@ -56,7 +56,8 @@ void TableBuilder::finish_sets() {
     for (int32_t l : set.label.leave) table_->furthest = std::max(table_->furthest, l);
     table_->labels.emplace_back(std::move(set.label), std::move(tokens));
   }
-  std::sort(table_->labels.begin(), table_->labels.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  auto by_label = [](const auto& x, const auto& y) { return x.first < y.first; };
+  std::sort(table_->labels.begin(), table_->labels.end(), by_label);
 }
 
 void TableBuilder::finish_remainders() {

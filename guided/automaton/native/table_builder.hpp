@@ -1,8 +1,8 @@
 // What a walk of the vocabulary finds, and the token table that it makes.
 //
-// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some place, single
-// tokens, whole sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label and a trie of
-// what remains of those that left.
+// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some place,
+// single tokens, whole sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label and a
+// trie of what remains of those that left.
 // Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for what remains.
 #pragma once
 

@@ -128,8 +128,8 @@ class TableWalk {
     return true;
   }
 
-  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where others
-  // begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where
+  // others begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
   bool take_loop(const Item at, int32_t place_of_loop) {
     const TokenTrie::Node& node = trie_.nodes()[at.node];
     const MetPlaces::Met met = places_.meet(place_of_loop);

@@ -1,7 +1,7 @@
 // A set of token ids.
 //
-// In: ids in any order, or a mask row. Out: a bitmask where there are many, a sorted list where there are few. A row takes
-// the set by OR.
+// In: ids in any order, or a mask row. Out: a bitmask where there are many, a sorted list where there are few. A row
+// takes the set by OR.
 // Cost: few ids are sorted, O(n log n); many are set bit by bit, O(n + words of a row).
 #pragma once
 

@@ -1,8 +1,8 @@
 // Token tables: which tokens a frame allows, found by one walk of the vocabulary's trie (table_walk.hpp).
 //
 // A table answers, for one thread (position, register) under an unknown caller, which tokens stay inside its frame, and
-// for those that leave it what remains of them after the exit, as a small trie. It depends on the caller only by the set
-// of bytes that may follow (remainders that start with another byte are not kept).
+// for those that leave it what remains of them after the exit, as a small trie. It depends on the caller only by the
+// set of bytes that may follow (remainders that start with another byte are not kept).
 //
 // Counters: in a rule whose guards look at nothing but the count, a table is built once with the bounds off, each token
 // labelled with how far it counts; a lookup asks only for the labels that fit (label.hpp). Tokens that leave and remain
@@ -46,7 +46,8 @@ struct TokenTable {
   std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the lock.
+  // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the
+  // lock.
   std::shared_ptr<const TokenGroups> groups;
   std::mutex groups_lock;
   size_t bytes() const;
@@ -56,8 +57,8 @@ struct TokenTable {
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
 };
 
-// The table of a position of the same rule, with the same register, memory and bytes that follow. Where characters lead to
-// the same place from both, the tokens below are the same, and only the others are walked.
+// The table of a position of the same rule, with the same register, memory and bytes that follow. Where characters lead
+// to the same place from both, the tokens below are the same, and only the others are walked.
 struct OtherTable {
   int32_t pos;
   const TokenTable* table;
