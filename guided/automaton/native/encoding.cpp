@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "int_lists.hpp"
+#include "live_alphabet.hpp"
 #include "rules.hpp"
 
 namespace guided {
@@ -88,7 +89,8 @@ class Encoder {
     int64_t rest = form->rest[digit];
     auto push = [&](int b, int32_t border, int32_t residual) {
       if (!options_.live.has(static_cast<uint8_t>(b))) return;
-      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border && steps.back().residual == residual)
+      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border &&
+          steps.back().residual == residual)
         steps.back().hi = b;
       else
         steps.push_back({b, b, border, residual});
@@ -230,7 +232,8 @@ class Encoder {
     const Edge edge{character, character, one.add(false) + 1};
     one.add(true);
     one.edges.set(0, {&edge, 1});
-    auto spelling = std::make_shared<Spelling>(Spelling{minimise(Encoder(one, options_, meter_, false).run().dfa, meter_), key});
+    Dfa bytes = minimise(Encoder(one, options_, meter_, false).run().dfa, meter_);
+    auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
     end_last(spelling->dfa);
     if (options_.caches) options_.caches->spellings.insert(key, spelling);
     return spelling;
@@ -245,14 +248,16 @@ class Encoder {
     for (int32_t s = 0; s <= last; ++s) {
       list.clear();
       const int32_t from = s == end ? last : s == last ? end : s;
-      for (const Edge& e : dfa.edges[from]) list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
+      for (const Edge& e : dfa.edges[from])
+        list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
       out.edges.set(out.add(s == last), list);
     }
     dfa = std::move(out);
   }
 
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
-    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.lo < y.lo; });
+    auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
+    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
     bool disjoint = true;
     for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
     if (disjoint) {
@@ -334,114 +339,7 @@ class Encoder {
   std::vector<Edge> list_;
 };
 
-// Sorted, with neighbours joined.
-std::vector<Piece> joined(std::vector<Piece> ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const Piece& x, const Piece& y) { return x.lo < y.lo; });
-  std::vector<Piece> out;
-  for (const Piece& r : ranges) {
-    if (!out.empty() && r.lo <= out.back().hi + 1)
-      out.back().hi = std::max(out.back().hi, r.hi);
-    else
-      out.push_back(r);
-  }
-  return out;
-}
-
-// The sums that live digits spell, from the last digit forwards.
-std::vector<Piece> live_sums(const Form& form, const ByteSet& live) {
-  std::vector<Piece> sums{{0, 0, 0}};
-  for (size_t digit = form.digits.size(); digit-- > 0;) {
-    std::vector<Piece> values, more;
-    for (const DigitSpan& s : form.digits[digit])
-      for (int b = s.low; b <= s.high; ++b)
-        if (live.has(static_cast<uint8_t>(b))) {
-          int64_t value = s.value + (b - s.low) * s.step;
-          values.push_back({value, value, 0});
-        }
-    values = joined(std::move(values));
-    for (const Piece& v : values)  // a run of values, a run of sums: a run
-      for (const Piece& s : sums) more.push_back({v.lo + s.lo, v.hi + s.hi, 0});
-    sums = joined(std::move(more));
-  }
-  return sums;
-}
-
-std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
-  std::vector<Piece> all;
-  for (const Form& form : encoding.forms)
-    for (const Piece& s : live_sums(form, live))
-      for (const Range& r : form.ranges) {
-        int64_t lo = std::max<int64_t>(s.lo, r.lo), hi = std::min<int64_t>(s.hi, r.hi);
-        if (lo <= hi) all.push_back({lo, hi, 0});
-      }
-  std::vector<Range> out;
-  for (const Piece& r : joined(std::move(all))) out.push_back({static_cast<Symbol>(r.lo), static_cast<Symbol>(r.hi)});
-  return out;
-}
-
-// One form that has one digit, of the byte itself.
-bool is_plain(const Encoding& encoding, int64_t c) {
-  const Form* only = nullptr;
-  for (const Form& form : encoding.forms)
-    for (const Range& r : form.ranges)
-      if (r.lo <= c && c <= r.hi) {
-        if (only) return false;
-        only = &form;
-      }
-  if (!only || only->digits.size() != 1) return false;
-  int ways = 0;
-  bool itself = false;
-  for (const DigitSpan& s : only->digits[0])
-    for (int b = s.low; b <= s.high; ++b)
-      if (s.value + (b - s.low) * s.step == c) {
-        ++ways;
-        itself |= b == c;
-      }
-  return ways == 1 && itself;
-}
-
-LiveCharacters characters(const Encoding& encoding, const ByteSet& live) {
-  LiveCharacters out{live_characters(encoding, live), {}};
-  for (int c = 0; c < 128; ++c)
-    if (live.has(static_cast<uint8_t>(c)) && is_plain(encoding, c)) out.plain.add(static_cast<uint8_t>(c));
-  return out;
-}
-
 }  // namespace
-
-LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-                           ByteCaches* caches) {
-  for (size_t e = 0; e < encodings.size(); ++e) {
-    std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
-    if (!known) {
-      known = std::make_shared<const LiveCharacters>(characters(encodings[e], live));
-      if (caches) caches->characters.insert(digests[e], known);
-    }
-    live_.push_back(std::move(known));
-  }
-}
-
-Dfa LiveAlphabet::restricted(Dfa dfa) const {
-  std::vector<Edge> kept;
-  for (int32_t s = 0; s < dfa.size(); ++s) {
-    kept.clear();
-    for (const Edge& e : dfa.edges[s]) {
-      if (!is_text(e.lo)) {
-        kept.push_back(e);
-        continue;
-      }
-      Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
-      for (const Range& r : live_[encoding]->ranges) {
-        Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
-        if (lo <= hi) kept.push_back({lo, hi, e.to});
-      }
-    }
-    const std::span<const Edge> before = dfa.edges[s];
-    if (!std::ranges::equal(before, kept, [](const Edge& x, const Edge& y) { return x.lo == y.lo && x.hi == y.hi; }))
-      dfa.edges.set(s, kept);
-  }
-  return dfa;
-}
 
 ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
   if (dfa.empty()) return {};

@@ -8,8 +8,8 @@
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
 // Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
 // (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
-// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's spelling:
-// all literals share these, and only where a rule is laid out for stepping are they copied.
+// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's
+// spelling: all literals share these, and only where a rule is laid out for stepping are they copied.
 // Cost: O(distinct residuals * bytes of a digit); a uniform range costs one residual per digit.
 #pragma once
 
@@ -48,25 +48,8 @@ struct ByteAutomaton {
   size_t size() const { return static_cast<size_t>(dfa.size()); }
 };
 
-// The code points that some form of an encoding spells in live bytes only.
-struct LiveCharacters {
-  std::vector<Range> ranges;
-  ByteSet plain;  // spelled as the byte of the same value, and in no other way
-  size_t size() const { return ranges.size(); }
-};
 struct ByteCaches;
-class LiveAlphabet {
- public:
-  // `digests`: of the encodings; `caches` may be null.
-  LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-               ByteCaches* caches);
-  // `dfa` without the characters that cannot be written.
-  Dfa restricted(Dfa dfa) const;
-  bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
-
- private:
-  std::vector<std::shared_ptr<const LiveCharacters>> live_;  // by encoding
-};
+class LiveAlphabet;
 
 struct EncodeOptions {
   const std::vector<Encoding>& encodings;
@@ -76,7 +59,8 @@ struct EncodeOptions {
   ByteCaches* caches;  // of spellings of single characters; may be null
 };
 
-// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be alike.
+// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be
+// alike.
 ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "table_walk.hpp"
 #include "taken_strings.hpp"
 
 namespace guided {

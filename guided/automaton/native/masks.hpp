@@ -23,6 +23,8 @@
 #include <vector>
 
 #include "token_table.hpp"
+#include "trie_walk.hpp"
+#include "vocabulary.hpp"
 
 namespace guided {
 

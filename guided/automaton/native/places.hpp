@@ -1,8 +1,8 @@
 // Where a walk of the vocabulary is in the automaton, and where characters lead from there.
 //
 // A *place* is a state of the arena, or a position that no call, effect or end leads from: it needs no state, and most
-// bytes of a literal are read without the arena. Places are numbered as they are met, and those that read many bytes have
-// a row of what these lead to: a walk meets few of them and reads much in them.
+// bytes of a literal are read without the arena. Places are numbered as they are met, and those that read many bytes
+// have a row of what these lead to: a walk meets few of them and reads much in them.
 //
 // `leading` says which kinds of characters all lead from one place to another: a walk then takes whole stretches of the
 // vocabulary (kind_sets.hpp). It looks at each ASCII byte and at the lead bytes of the others once.
@@ -21,7 +21,8 @@ class Places {
  public:
   static constexpr int32_t kNowhere = -1, kNotYet = -2;
 
-  // Place 0 is the thread itself: it reads bytes and no more. What a call, an effect or the end leads to are other threads.
+  // Place 0 is the thread itself: it reads bytes and no more. What a call, an effect or the end leads to are other
+  // threads.
   Places(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread)
       : arena_(arena), grammar_(arena.grammar()), vocabulary_(vocabulary), thread_(thread) {
     number(kPosition + thread.pos);
@@ -53,7 +54,7 @@ class Places {
  private:
   static constexpr int32_t kPosition = 1 << 30;  // kPosition + p: position p; below: a state
   static constexpr int kFewBytes = 8;
-  struct Met {
+  struct Numbered {
     int32_t place;
     int32_t* row;  // 256; null where few bytes are read
     ByteSet bytes;
@@ -74,7 +75,7 @@ class Places {
   const Grammar& grammar_;
   const TokenVocabulary& vocabulary_;
   Thread thread_;
-  std::vector<Met> met_;
+  std::vector<Numbered> met_;
   std::deque<std::array<int32_t, 256>> rows_;
   std::vector<int32_t> numbers_;  // open addressing over places
   std::unordered_map<int32_t, int32_t> closed_;  // position -> the state of its closure

@@ -19,6 +19,7 @@
 
 #include "encoding.hpp"
 #include "ir.hpp"
+#include "live_alphabet.hpp"
 #include "memory.hpp"
 
 namespace guided {
