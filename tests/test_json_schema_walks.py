@@ -77,9 +77,11 @@ def test_no_dead_ends_in_random_schemas(name: str) -> None:
     print(f"\n{name}: {dict(walker.counts)}")
 
 
+ONE_NAME = {"properties": {"a": {}}, "patternProperties": {"a": {}}, "propertyNames": {"maxLength": 1, "pattern": "a"}}
 FLAG = {"properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False}
 RUN_OUT = [
     ({"type": "object", "propertyNames": {"const": "x"}}, '{"x":0'),
+    ({"type": "object", **ONE_NAME}, '{"a":0'),
     ({"type": "object", "propertyNames": {"enum": ["x", "a"]}, "properties": {"a": {}}}, '{"a":0,"x":0'),
     ({"type": "object", "propertyNames": {"pattern": "^[ab]$"}, "properties": {"a": {}}}, '{"a":0,"b":0'),
     ({"type": "object", "patternProperties": {"^[ab]$": {}}, "additionalProperties": False}, '{"b":0,"a":0'),
@@ -98,10 +100,11 @@ RUN_OUT += [
 """Objects whose names, and sets whose items, are few, and a text in which all of them were written."""
 
 
+@pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize(("schema", "text"), RUN_OUT)
-def test_nothing_more_is_begun_where_values_run_out(schema: dict, text: str) -> None:
+def test_nothing_more_is_begun_where_values_run_out(schema: dict, text: str, order: str) -> None:
     """A comma would be a dead end."""
-    matcher = GrammarMatcher(setup("small")[0].compile_json_schema(schema))
+    matcher = GrammarMatcher(setup("small")[0].compile_json_schema(schema, property_order=order))
     for character in text:
         assert set(matcher._walk_mask()) == set(mask_of(matcher)), (schema, character)
         assert matcher.accept_string(character)

@@ -1,6 +1,7 @@
 #include "arena.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <cstdlib>
 #include <new>
 
@@ -252,43 +253,55 @@ bool Arena::leads_to_an_end(const Thread& t) {
 }
 
 bool Arena::can_begin_entry(const Thread& t) {
-  const std::vector<int32_t>& begins = begins_ahead(t.pos);
-  return begins.empty() || std::any_of(begins.begin(), begins.end(), [&](int32_t to) {
-           if (endless_.begins_string(to)) return true;
-           const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
-           return !memories_.alive(entry.mem) || viable(entry);
-         });
+  const Ahead& ahead = ahead_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  for (int32_t to : ahead.begins) {
+    const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
+    if (endless_.begins_string(to) || !memories_.alive(entry.mem) || viable(entry)) return true;
+  }
+  for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
+    const EffectEdge& e = grammar_->effects[i];
+    Thread after = t;
+    if (!apply(rule, e.effect, after)) continue;
+    after.pos = e.to;
+    const Ahead& inside = ahead_of(e.to);
+    if ((e.effect.op == Effect::Put && inside.begins.empty()) || can_begin_entry(after)) return true;
+  }
+  return false;
 }
 
-const std::vector<int32_t>& Arena::begins_ahead(int32_t position) {
-  auto [it, fresh] = begins_.try_emplace(position);
-  if (!fresh) return it->second;
+const Arena::Ahead& Arena::ahead_of(int32_t position) {
+  auto [it, fresh] = ahead_.try_emplace(position);
+  Ahead& out = it->second;
+  if (!fresh) return out;
   const Grammar& g = *grammar_;
-  std::vector<int32_t> begins, open{position};
-  std::unordered_map<int32_t, char> met{{position, 0}};
+  const bool counts = g.rules[g.positions[position].rule].kind == RuleKind::Set;
+  std::vector<int32_t> open{position};
+  std::unordered_set<int32_t> met{position};
   auto lead = [&](int32_t to) {
-    if (met.emplace(to, 0).second) open.push_back(to);
+    if (met.insert(to).second) open.push_back(to);
   };
-  bool other_way = false;
-  while (!open.empty() && !other_way) {
+  while (!open.empty()) {
     const Position& p = g.positions[open.back()];
     open.pop_back();
-    other_way |= p.accept;
+    (counts ? out.ends : out.other) |= p.accept;
     g.each_next(p, lead);
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after);  // no entry is looked for inside
     for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to);
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
       const EffectEdge& e = g.effects[i];
       if (e.effect.op == Effect::Begin)
-        begins.push_back(e.to);
+        out.begins.push_back(e.to);
+      else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
+        out.members.push_back(i);
       else if (e.effect.op == Effect::Close)
-        other_way = true;
+        out.other = true;
       else
         lead(e.to);
     }
   }
-  if (!other_way) it->second = std::move(begins);
-  return it->second;
+  return out;
 }
 
 // The state after `byte`, computed.

@@ -118,9 +118,14 @@ class Arena {
   int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
   bool leads_to_an_end(const Thread& thread);
   bool can_begin_entry(const Thread& thread);
-  // The positions where an entry begins, one of which must be passed on the way to the frame's end; empty where there is
-  // another way.
-  const std::vector<int32_t>& begins_ahead(int32_t position);
+  // What is met first on the ways from a position through its frame.
+  struct Ahead {
+    std::vector<int32_t> begins;   // positions where an entry begins
+    std::vector<int32_t> members;  // effects before a permutation's member, or between two
+    bool ends = false;             // the end of a permutation, which may have to wait
+    bool other = false;            // the end of another frame or of a scope
+  };
+  const Ahead& ahead_of(int32_t position);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
@@ -147,7 +152,7 @@ class Arena {
   std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
   Memories memories_;
   EndlessStrings endless_;
-  std::unordered_map<int32_t, std::vector<int32_t>> begins_;
+  std::unordered_map<int32_t, Ahead> ahead_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
