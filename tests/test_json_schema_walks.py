@@ -100,6 +100,16 @@ RUN_OUT += [
 """Objects whose names, and sets whose items, are few, and a text in which all of them were written."""
 
 
+@pytest.mark.parametrize("text", ["[[],[true],{", '[[],[true],{"', "[[],[true],[", "[[],{},9,[true],{"])
+def test_an_obligation_that_was_met_once_is_not_waited_for_again(text: str) -> None:
+    """Two readings of the items so far, of which the one that waits for the item has no way on."""
+    schema = {"type": "array", "prefixItems": [{"const": []}], "contains": {"const": [True]}, "uniqueItems": True}
+    matcher = GrammarMatcher(setup("small")[0].compile_json_schema(schema))
+    assert matcher.accept_string(text)
+    rest = matcher.explain().completion
+    assert len(rest) < 12 and matcher.accept_string(rest) and matcher.is_accepting()
+
+
 @pytest.mark.parametrize("order", ["declared", "any"])
 @pytest.mark.parametrize(("schema", "text"), RUN_OUT)
 def test_nothing_more_is_begun_where_values_run_out(schema: dict, text: str, order: str) -> None:

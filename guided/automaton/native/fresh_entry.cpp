@@ -108,12 +108,16 @@ bool FreshEntry::refuses(const Thread& at) {
   return false;
 }
 
-// On from `out` by the shortest of several threads' ways.
+// On from `out` by the shortest of several threads' ways, and by all that have the same text.
 std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
   for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
-    if (way && (!best || way->text.size() < best->text.size())) best = std::move(way);
+    if (!way) continue;
+    if (!best || way->text.size() < best->text.size())
+      best = std::move(way);
+    else if (way->text == best->text)  // not all of them need have a way on
+      best->after.insert(best->after.end(), way->after.begin(), way->after.end());
   }
   if (!best) return std::nullopt;
   out.text += best->text;
