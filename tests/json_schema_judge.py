@@ -27,11 +27,13 @@ __all__ = ["Judge", "NoJudge", "exact", "python_pattern"]
 
 _DIGITS = 15  # of an exponent: more would be too large for a decimal, and none is as close to any bound
 _NUMBER = re.compile(r"([^eE]*)(?:[eE]([+-]?)0*([0-9]*))?")
-_DEPTH = 50_000  # the library recurses over the value, some ten frames for each level
+_DEPTH = (
+    8_000  # the library recurses over the value, some ten frames for each level; more would overflow a stack of 8 MB
+)
 
 
 class NoJudge(Exception):
-    """The library cannot tell: a pattern that Python cannot search, a reference that it does not find."""
+    """It cannot tell: a pattern that Python cannot search, a reference that it does not find, a verdict without end."""
 
 
 class Judge:
@@ -59,6 +61,10 @@ class Judge:
             return False
         try:
             return self._validator.is_valid(value)
+        except RecursionError:
+            raise NoJudge(
+                "too deep, or a schema that applies to a value what applies it: the verdict hangs on itself"
+            ) from None
         except Exception as error:
             if type(error).__name__ in ("_WrappedReferencingError", "Unresolvable", "UnknownType"):
                 raise NoJudge(f"{type(error).__name__}: {error}") from None

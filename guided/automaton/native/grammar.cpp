@@ -1,6 +1,7 @@
 #include "grammar.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -45,7 +46,7 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 
 bool is_relative(const LoweredRule& rule) {
   return rule.kind == RuleKind::Counter &&
-         std::all_of(rule.effects.begin(), rule.effects.end(), [](const Effect& e) { return e.of_memory() || (e.a == 0 && e.b < 0); });
+         std::ranges::all_of(rule.effects, [](const Effect& e) { return e.of_memory() || e.b < 0; });
 }
 
 // Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
@@ -123,6 +124,38 @@ static void count_scopes(Grammar& g) {
       lead(g.effects[i].to, p.scopes + (op == Effect::Open) - (op == Effect::Close));
     }
   }
+}
+
+// The least that a frame must still count from each position of a relative rule: along the way backwards from its ends.
+static void find_rests(Grammar& g, const Rule& rule) {
+  struct Way {
+    int32_t from, counts;
+  };
+  std::vector<std::vector<Way>> before(static_cast<size_t>(rule.size));
+  std::vector<int32_t> rest(static_cast<size_t>(rule.size), INT32_MAX);
+  std::deque<int32_t> work;  // the nearest first
+  for (int32_t s = 0; s < rule.size; ++s) {
+    const Position& p = g.positions[rule.base + s];
+    auto lead = [&](int32_t to, int32_t counts) { before[to - rule.base].push_back({s, counts}); };
+    g.each_next(p, [&](int32_t to) { lead(to, 0); });
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after, 0);
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to, 0);
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) lead(g.effects[i].to, g.effects[i].effect.op == Effect::Inc);
+    if (p.accept) {
+      rest[s] = 0;
+      work.push_back(s);
+    }
+  }
+  while (!work.empty()) {
+    const int32_t at = work.front();
+    work.pop_front();
+    for (const auto [from, counts] : before[at]) {
+      if (rest[from] <= rest[at] + counts) continue;
+      rest[from] = rest[at] + counts;
+      counts == 0 ? work.push_front(from) : work.push_back(from);
+    }
+  }
+  for (int32_t s = 0; s < rule.size; ++s) g.positions[rule.base + s].rest = rest[s];
 }
 
 namespace {
@@ -301,6 +334,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     describe(lowered.rules[r], g.rules[r]);
     g.rules[r].digest = own[r];
     layout.add(lowered.rules[r], g.rules[r]);
+    if (g.rules[r].relative && g.rules[r].reach > 0) find_rests(g, g.rules[r]);
   }
   if (!g.known.empty()) count_scopes(g);
   g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();

@@ -39,6 +39,7 @@ struct Position {
   bool accept = false;            // the rule may end here
   bool active = false;            // has byte or token edges: worth keeping in a configuration
   int32_t scopes = 0;             // that the frame has open here (memory.hpp)
+  int32_t rest = 0;               // of a relative rule: the least that the frame must still count
   bool boundary = true;           // a token may end here (false only where no whole token leads on)
   ByteSet bytes;                  // bytes with an edge
 };
@@ -47,7 +48,8 @@ struct Rule {
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = -1;
   int32_t start = 0, base = 0, size = 0, origin = -1;
-  bool relative = false;  // a counter whose guards look at nothing but the count: tables hold for every count
+  // A counter whose guards look at nothing but the count and the least that must follow: tables hold for every count.
+  bool relative = false;
   int64_t reach = 0;      // the largest finite rest that a guard adds to the count
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written

@@ -15,9 +15,11 @@ Label Labels::of(const Config& config) {
   return label;
 }
 
-// The count of the frame at the bottom; where several frames are possible, the least. Stacks may be deep: no recursion.
+// The least count with which the frame at the bottom can end; where several frames are possible, the least. Stacks may be deep: no recursion.
 int32_t Labels::count_of(const Thread& thread) {
-  if (thread.ret == kFree) return thread.reg;
+  const auto& positions = arena_.grammar().positions;
+  auto needed = [&](const Thread& t) { return t.reg + positions[t.pos].rest; };
+  if (thread.ret == kFree) return needed(thread);
   std::vector<int32_t> open{thread.ret};
   while (!open.empty()) {
     const Config& c = arena_.config(open.back());
@@ -29,7 +31,7 @@ int32_t Labels::count_of(const Thread& thread) {
         known = false;
         open.push_back(t.ret);
       } else {
-        least = std::min(least, t.ret == kFree ? t.reg : it->second);
+        least = std::min(least, t.ret == kFree ? needed(t) : it->second);
       }
     }
     if (!known) continue;

@@ -202,7 +202,8 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   std::optional<Memories::StringAhead> ahead;
   if (memories.reading(t.mem)) {
     ahead = memories.string_ahead(t.mem);
-    if (!ahead || !arena_.endless().goes_on(t.pos)) return false;
+    if (!ahead) return false;
+    if (!(ahead->opened ? arena_.endless().goes_on(t.pos) : arena_.endless().begins_string(t.pos))) return false;
   } else if (memories.between(t.mem) < 0) {
     return false;
   }
@@ -216,7 +217,8 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
   if (ahead) {
-    TakenStrings(vocabulary_.trie, ahead->read, ahead->taken, refuse);
+    const int32_t from = ahead->opened ? 0 : vocabulary_.trie.child(0, '"');
+    if (from >= 0) TakenStrings(vocabulary_.trie, from, ahead->read, ahead->taken, refuse);
     std::erase_if(unsure, [&](int32_t token) { return std::ranges::count(vocabulary_.tokens[token], '"') < 3; });
   } else {
     std::erase_if(unsure, [&](int32_t token) {

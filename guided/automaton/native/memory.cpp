@@ -220,12 +220,15 @@ int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
 
 std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   const Memory m = memories_[memory];
-  if (m.scope < 0 || !in_string(memory)) return std::nullopt;
+  if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
   if (s.start < 0 || s.start == kBlank || s.inside || seen_[s.seen].blurred) return std::nullopt;
-  const JsonReader text = reader(s.start, m.text);
-  if (!text.string()) return std::nullopt;
-  StringAhead out{*text.string(), {}};
+  StringAhead out{m.text != s.start, {}, {}};
+  if (out.opened) {
+    const JsonReader text = reader(s.start, m.text);
+    if (!in_string(memory) || !text.string()) return std::nullopt;
+    out.read = *text.string();
+  }
   int32_t seen = s.seen;
   for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) {
     const std::string& content = values_.content(seen_[seen].value);

@@ -53,9 +53,10 @@ class Memories {
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
-  // Of an entry that is a string so far and lies in no other entry: what has been read, and the strings, sorted, that were
-  // there and that it may still become. Nothing where it is none, or not known.
+  // Of an entry that is a string so far, or of which nothing was read, and that lies in no other entry: what has been read, and
+  // the strings, sorted, that were there and that it may still become. Nothing where it is none, or not known.
   struct StringAhead {
+    bool opened;  // its first quotation mark was read
     StringProgress read;
     std::vector<std::string> taken;
   };

@@ -34,7 +34,7 @@ const MetPlaces::Met& MetPlaces::look(int32_t place) {
     if (relative_) label = labels_.of(*c);
   } else {  // a position has no exit
     met.touched = memories.touched(task_.thread.mem);
-    if (relative_) label.stay = task_.thread.reg;
+    if (relative_) label.stay = task_.thread.reg + rest(place);
   }
   if (at_boundary(place)) met.set = table_.set_of(std::move(label));
   return met;

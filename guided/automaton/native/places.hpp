@@ -43,6 +43,8 @@ class Places {
   const Config* config(int32_t place) const {
     return met_[place].place < kPosition ? &arena_.config(met_[place].place) : nullptr;
   }
+  // Of a position: the least that the frame must still count.
+  int32_t rest(int32_t place) const { return grammar_.positions[met_[place].place - kPosition].rest; }
   // Whether a whole token may end there.
   bool at_boundary(int32_t place) const;
   // The kinds all of whose characters lead from one place to the other.

@@ -1,6 +1,7 @@
 // The tokens that would end a string with a value that was there.
 //
-// In: the vocabulary's trie, what has been read of a string of JSON, and strings that it must not become. Calls
+// In: the vocabulary's trie, its node at which tokens go on with a string of JSON (the root, or after the quotation mark), what
+// has been read of that string, and strings that it must not become. Calls
 // visit(payload) for every token that closes the quotation marks after one of these, in any spelling: with what is
 // spelled plainly by a walk along the sorted strings, all at once; where a token writes an escape, one by one.
 //
@@ -20,12 +21,13 @@ template <class Visit>
 class TakenStrings {
  public:
   // `taken`: sorted, each once, all of which `read` fits.
-  TakenStrings(const TokenTrie& trie, const StringProgress& read, const std::vector<std::string>& taken, Visit visit)
+  TakenStrings(const TokenTrie& trie, int32_t from, const StringProgress& read, const std::vector<std::string>& taken,
+               Visit visit)
       : trie_(trie), taken_(taken), visit_(std::move(visit)) {
     if (read.escape < 0 && !read.high)
-      plain(0, 0, taken.size(), read.text.size());
+      plain(from, 0, taken.size(), read.text.size());
     else
-      for (const std::string& target : taken) spelled(0, read, target);
+      for (const std::string& target : taken) spelled(from, read, target);
   }
 
  private:
