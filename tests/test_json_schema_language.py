@@ -198,6 +198,17 @@ def test_recursion_and_sharing():
     assert grammar.origins["start"] == ""
 
 
+def test_recursive_arrays_whose_first_items_must_differ():
+    """The cases of an array and of the arrays in it are the same."""
+    one_two = [{"const": 1}, {"const": 2}]
+    grammar = json_schema_to_grammar(
+        {"type": "array", "prefixItems": one_two, "items": {"$ref": "#"}, "uniqueItems": True}
+    )
+    for text, verdict in {"[1,2]": True, "[1,2,[1]]": True, "[1,2,[1],[]]": True, "[1,2,[],[]]": False}.items():
+        assert accepts(grammar, text.encode()) == verdict
+    assert len(grammar.rules) < 8
+
+
 def test_deep_constants():
     value = 1
     for _ in range(150):

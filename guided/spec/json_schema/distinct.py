@@ -69,11 +69,8 @@ def _taken(chosen: dict[int, Json], length: int, negation: Negation, at: Schema)
     """The chosen items, and no other item equal to one of them."""
     if not chosen:
         return ArrayPart((), None)
-    one_of = negation.derived(at, Shape(values=tuple(chosen.values())))
-    others = negation.of(one_of)
-    prefix = tuple(
-        negation.derived(at, Shape(values=(chosen[index],))) if index in chosen else others for index in range(length)
-    )
+    others = negation.of(negation.one_of(at, tuple(chosen.values())))
+    prefix = tuple(negation.one_of(at, (chosen[index],)) if index in chosen else others for index in range(length))
     return ArrayPart(prefix, others)
 
 

@@ -29,7 +29,7 @@ from guided.spec.json_schema.shape import (
     SomeMember,
     Window,
 )
-from guided.spec.json_schema.values import Decimal10, Json, json_type
+from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.reader import Reading
@@ -53,10 +53,18 @@ class Negation:
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
         self._known: dict[Schema, Schema] = {}
+        self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that asks for a shape, and for one of each group; messages point to `at`."""
         return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), asks=_MADE)
+
+    def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
+        """A schema for these values: the same each time, so that recursive definitions come to an end."""
+        key = at, tuple(map(canonical, values))
+        if key not in self._one_of:
+            self._one_of[key] = self.derived(at, Shape(values=values))
+        return self._one_of[key]
 
     def nothing(self, at: Schema) -> Schema:
         """A schema for no value."""
