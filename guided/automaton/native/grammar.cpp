@@ -44,8 +44,8 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 }
 
 bool is_relative(const LoweredRule& rule) {
-  return rule.kind == RuleKind::Counter &&
-         std::all_of(rule.effects.begin(), rule.effects.end(), [](const Effect& e) { return e.of_memory() || (e.a == 0 && e.b < 0); });
+  auto looks_at_nothing_else = [](const Effect& e) { return e.of_memory() || (e.a == 0 && e.b < 0); };
+  return rule.kind == RuleKind::Counter && std::ranges::all_of(rule.effects, looks_at_nothing_else);
 }
 
 // Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
