@@ -1,12 +1,11 @@
 #include "arena.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 #include <cstdlib>
 #include <new>
 
-#include "masks.hpp"
 #include "completion.hpp"
+#include "masks.hpp"
 
 namespace guided {
 
@@ -14,15 +13,14 @@ namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int kMergeDepth = 256;
 constexpr size_t kSlabRows = 16;
-
-uint64_t pair_key(int32_t a, int32_t b) {
-  return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
-}
-
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
-    : grammar_(std::move(grammar)), byte_limit_(byte_limit), table_(256, -1), memories_(grammar_->known), endless_(*grammar_) {
+    : grammar_(std::move(grammar)),
+      byte_limit_(byte_limit),
+      table_(256, -1),
+      memories_(grammar_->known),
+      endless_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
   memories_.run_out = !grammar_->known.empty() && !endless_.all_entries();
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
@@ -244,66 +242,6 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   return id;
 }
 
-// Whether an entry that the thread is reading can still end with a new value, or, where the next one must begin, that one.
-bool Arena::leads_to_an_end(const Thread& t) {
-  if (t.mem <= kUntold + 2 || !viable) return true;
-  if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
-  if (memories_.between(t.mem) >= 0 && !endless_.all_entries() && !can_begin_entry(t)) return false;
-  return !memories_.alive(t.mem) || viable(t);
-}
-
-bool Arena::can_begin_entry(const Thread& t) {
-  const Ahead& ahead = ahead_of(t.pos);
-  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
-  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
-  for (int32_t to : ahead.begins) {
-    const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
-    if (endless_.begins_string(to) || !memories_.alive(entry.mem) || viable(entry)) return true;
-  }
-  for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
-    const EffectEdge& e = grammar_->effects[i];
-    Thread after = t;
-    if (!apply(rule, e.effect, after)) continue;
-    after.pos = e.to;
-    const Ahead& inside = ahead_of(e.to);
-    if ((e.effect.op == Effect::Put && inside.begins.empty()) || can_begin_entry(after)) return true;
-  }
-  return false;
-}
-
-const Arena::Ahead& Arena::ahead_of(int32_t position) {
-  auto [it, fresh] = ahead_.try_emplace(position);
-  Ahead& out = it->second;
-  if (!fresh) return out;
-  const Grammar& g = *grammar_;
-  const bool counts = g.rules[g.positions[position].rule].kind == RuleKind::Set;
-  std::vector<int32_t> open{position};
-  std::unordered_set<int32_t> met{position};
-  auto lead = [&](int32_t to) {
-    if (met.insert(to).second) open.push_back(to);
-  };
-  while (!open.empty()) {
-    const Position& p = g.positions[open.back()];
-    open.pop_back();
-    (counts ? out.ends : out.other) |= p.accept;
-    g.each_next(p, lead);
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after);  // no entry is looked for inside
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to);
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      const EffectEdge& e = g.effects[i];
-      if (e.effect.op == Effect::Begin)
-        out.begins.push_back(e.to);
-      else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
-        out.members.push_back(i);
-      else if (e.effect.op == Effect::Close)
-        out.other = true;
-      else
-        lead(e.to);
-    }
-  }
-  return out;
-}
-
 // The state after `byte`, computed.
 int32_t Arena::after(int32_t state, uint8_t byte) {
   std::vector<Thread> kernel;
@@ -338,6 +276,11 @@ int32_t Arena::step(int32_t state, uint8_t byte) {
   int32_t id = after(state, byte);
   row[byte].store(id + 2, std::memory_order_release);
   return id;
+}
+
+int32_t Arena::step_text(int32_t state, std::string_view text) {
+  for (size_t i = 0; i < text.size() && state != kDead; ++i) state = step(state, static_cast<uint8_t>(text[i]));
+  return state;
 }
 
 int32_t Arena::raw_state(const Thread& thread) {

@@ -1,10 +1,10 @@
 // Interned configurations: the states of the lazily grown automaton.
 //
-// A *thread* is (position, register of its frame, return configuration, memory; see memory.hpp). A *configuration* is a sorted set of threads,
-// hash-consed and numbered; a state of the automaton is the number of a closed configuration, and a return
-// configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as nodes).
-// Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity costs a wider
-// node, never two copies of a stack.
+// A *thread* is (position, register of its frame, return configuration, memory; see memory.hpp). A *configuration* is a
+// sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed configuration,
+// and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as
+// nodes). Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity
+// costs a wider node, never two copies of a stack.
 //
 // Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
 // (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Leaving through a bottom
@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -82,6 +83,7 @@ class Arena {
   }
   // With the lock held.
   int32_t step(int32_t state, uint8_t byte);
+  int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
   int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
@@ -116,7 +118,7 @@ class Arena {
   std::atomic<int32_t>* add_row();
   const Thread* keep(const std::vector<Thread>& threads);
   int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
-  bool leads_to_an_end(const Thread& thread);
+  bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
   bool can_begin_entry(const Thread& thread);
   // What is met first on the ways from a position through its frame.
   struct Ahead {

@@ -57,17 +57,18 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   // Between two entries what was written is known: only a token that begins the next one is blind to it.
   const bool between = !arena_.memories().reading(thread.mem) && blind.mem != thread.mem;
   const int32_t knowing = between ? arena_.lone(thread) : kDead;
-  auto state_after = [&](int32_t token, int32_t state) {
-    return between && state != kDead && !begins(blind, state) ? step(knowing, token) : state;
-  };
   out.groups = groups(blind, table);
-  for (const TokenGroup& g : *out.groups)
-    out.staying.push_back({distance(state_after(g.one, step(from, g.one))), &g.tokens});
+  for (const TokenGroup& g : *out.groups) {
+    const int32_t state = step(from, g.one);
+    const bool blindly = !between || state == kDead || begins(blind, state);
+    out.staying.push_back({distance(blindly ? state : step(knowing, g.one)), &g.tokens});
+  }
   if (!table.overflow) {
     out.unsure = table.unsure;
     auto leaves = [&](int32_t token, int32_t state) {
-      out.leaving.push_back({distance(state_after(token, state)), token});
-      if (begins(blind, state)) out.beginning.push_back(token);
+      const bool begun = begins(blind, state);
+      out.leaving.push_back({distance(!between || begun ? state : step(knowing, token)), token});
+      if (begun) out.beginning.push_back(token);
     };
     masks_.each_remainder(blind, table, leaves, &out.unsure);
   }
@@ -111,11 +112,7 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {
-  for (char ch : masks_.vocabulary().tokens[token]) {
-    state = arena_.step(state, static_cast<uint8_t>(ch));
-    if (state == kDead) break;
-  }
-  return state;
+  return arena_.step_text(state, masks_.vocabulary().tokens[token]);
 }
 
 int64_t BudgetMasks::after(int32_t state, int32_t token) {
@@ -166,8 +163,7 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
       if (needed <= most) set_bit(some.data(), token);
     const size_t first = looked_at.size();
     look_at(t, o, table, looked_at);
-    for (size_t k = first; k < looked_at.size(); ++k)
-      some[static_cast<size_t>(looked_at[k]) >> 5] &= ~(1u << (looked_at[k] & 31));
+    for (size_t k = first; k < looked_at.size(); ++k) clear_bit(some.data(), looked_at[k]);
     for (size_t w = 0; w < words; ++w) allowed[w] |= some[w];
   }
   completions_.first_tokens(state, looked_at);

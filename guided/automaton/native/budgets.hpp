@@ -1,8 +1,8 @@
 // Masks under a budget: the tokens after which the output can end in time.
 //
-// Tokens that lead a thread to the same state have the same distance (completion.hpp), so one of them is looked at for all.
-// The groups belong to the token table: what stays in a frame leads to the same state wherever the frame was called.
-// Tokens that leave it are few and are looked at one by one.
+// Tokens that lead a thread to the same state have the same distance (completion.hpp), so one of them is looked at for
+// all. The groups belong to the token table: what stays in a frame leads to the same state wherever the frame was
+// called. Tokens that leave it are few and are looked at one by one.
 //
 // A thread that remembers (memory.hpp) would come to a state of its own after each token of a name. Instead it is
 // taken to be *blind*: nothing is known of the entry under way but that it ends well, with a value that nobody has met.
@@ -10,9 +10,9 @@
 // write later in the same scope; and where a token ends and begins entries more is to be known. These are looked at one
 // by one, as they are.
 //
-// Sound: what is allowed leads to a state whose distance fits. Never empty where the state's own distance fits: tokens on
-// its texts are always looked at. Cost: some OR of bitmasks for each state, and the tokens that are looked at; the groups of
-// a table are a walk of the vocabulary, once.
+// Sound: what is allowed leads to a state whose distance fits. Never empty where the state's own distance fits: tokens
+// on its texts are always looked at. Cost: some OR of bitmasks for each state, and the tokens that are looked at; the
+// groups of a table are a walk of the vocabulary, once.
 #pragma once
 
 #include "completion.hpp"
@@ -23,7 +23,8 @@ class BudgetMasks {
  public:
   BudgetMasks(MaskBuilder& masks, CompletionFinder& completions)
       : masks_(masks), arena_(masks.arena()), completions_(completions) {}
-  // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock held.
+  // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock
+  // held.
   int64_t reach(int32_t state);
   // Sets the bits of the textual tokens after which the distance is at most `most`, all of which the state allows.
   void fill(int32_t state, int64_t most, uint32_t* row);

@@ -1,4 +1,5 @@
-// Collects a grammar's IR nodes for the core, and compiles it. Children are named by the numbers that earlier calls gave.
+// Collects a grammar's IR nodes for the core, and compiles it. Children are named by the numbers that earlier calls
+// gave.
 #pragma once
 
 #include <algorithm>
@@ -128,13 +129,15 @@ class Builder {
       known.digest.add(name.size());
       for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
     }
-    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, static_cast<int32_t>(ir_.known.size()), {}, {}, {}, {}, true};
+    const auto names_of = static_cast<int32_t>(ir_.known.size());
+    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, names_of, {}, {}, {}, {}, true};
     ir_.known.push_back(std::move(known));
     return add(std::move(n));
   }
   int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
   // edges: (from, low, high, to), in the order of states and symbols.
-  int32_t automaton(const std::vector<bool>& accept, const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
+  int32_t automaton(const std::vector<bool>& accept,
+                    const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
     if (accept.empty()) throw nb::value_error("an automaton has at least one state");
     auto dfa = std::make_shared<Dfa>();
     for (bool accepting : accept) dfa->add(accepting);
@@ -176,7 +179,8 @@ class Builder {
     ir_.start = start;
     if (ir_.encodings.empty()) throw nb::value_error("no encoding was given");
     for (const IrNode& n : ir_.nodes)
-      if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size()))) throw nb::index_error("ref");
+      if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
+        throw nb::index_error("ref");
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds);
     LowerOptions options;

@@ -103,6 +103,11 @@ inline uint64_t mix(uint64_t h) {
 }
 inline uint64_t combine(uint64_t h, uint64_t v) { return mix(h * 0x9E3779B97F4A7C15ull + v + 0x632BE59BD9B4E019ull); }
 
+// Two numbers as one: a key.
+inline uint64_t pair_key(int32_t a, int32_t b) {
+  return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
+}
+
 // Hash of a vector of 32-bit integers: the key type of every interning table of the compiler.
 struct IntsHash {
   size_t operator()(const std::vector<int32_t>& v) const {

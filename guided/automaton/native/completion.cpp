@@ -120,7 +120,7 @@ int64_t CompletionFinder::across(int32_t node, int32_t config) {
   for (size_t i = 0; i < crossing_.size(); ++i) {  // each (node, configuration) once
     auto [at, entered] = crossing_[i];
     auto enter = [&](int32_t n, int32_t c) {
-      if (entered_.insert(uint64_t{static_cast<uint32_t>(n)} << 32 | static_cast<uint32_t>(c)).second)
+      if (entered_.insert(pair_key(n, c)).second)
         crossing_.push_back({n, c});
     };
     const Completion& c = known(entered);
@@ -239,7 +239,8 @@ int64_t CompletionFinder::distance(int32_t state) {
       least = std::min<int64_t>(least, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
     return least;
   }
-  if (!grammar_.recursive && grammar_.known.empty() && masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large) {
+  const bool small = masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large;
+  if (small && !grammar_.recursive && grammar_.known.empty()) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
     if (exact_.empty()) grammar_.too_large = !exact_.find(arena_.initial());
     if (!grammar_.too_large)
@@ -255,7 +256,7 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   std::unordered_set<uint64_t> met;
   for (size_t i = 0; i < open.size(); ++i) {
     auto [node, config] = open[i];
-    if (!met.insert(uint64_t{static_cast<uint32_t>(node)} << 32 | static_cast<uint32_t>(config)).second) continue;
+    if (!met.insert(pair_key(node, config)).second) continue;
     const Completion& c = known(config);
     for (int32_t one : c.either) open.push_back({node, one});
     if (!c.either.empty() || c.impossible) continue;

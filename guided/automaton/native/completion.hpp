@@ -1,12 +1,12 @@
 // Shortest completions, in tokens.
 //
-// For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or, while
-// an entry is read that may come to a value that was there, along the way to another (fresh_entry.hpp). It is cut into
-// pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes next is
-// entered. A configuration of several threads stands for the texts of each. So the
-// texts of a state form a tree, and its distance is the fewest tokens that spell any of them: dynamic programming over
-// the trie, where a token that crosses from a piece into a configuration goes on along each of its texts. A sound upper
-// bound of the least number of tokens.
+// For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or,
+// while an entry is read that may come to a value that was there, along the way to another (fresh_entry.hpp). It is cut
+// into pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes
+// next is entered. A configuration of several threads stands for the texts of each. So the texts of a state form a
+// tree, and its distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token
+// that crosses from a piece into a configuration goes on along each of its texts. A sound upper bound of the least
+// number of tokens.
 //
 // No certificate needs to be carried: after the first token of a best spelling the state holds a thread that is on the
 // same path, under a return configuration whose texts hold all that followed on it (merging only unites
@@ -38,7 +38,12 @@ struct Completion {
 class CompletionFinder {
  public:
   explicit CompletionFinder(MaskBuilder& masks)
-      : masks_(masks), arena_(masks.arena()), grammar_(masks.arena().grammar()), fresh_(arena_), tree_(fresh_.tree()), exact_(masks) {}
+      : masks_(masks),
+        arena_(masks.arena()),
+        grammar_(masks.arena().grammar()),
+        fresh_(arena_),
+        tree_(fresh_.tree()),
+        exact_(masks) {}
   FreshEntry& fresh() { return fresh_; }
   // Tokens to an accepting state, the end token not counted. With the arena's lock held.
   int64_t distance(int32_t state);
@@ -68,7 +73,8 @@ class CompletionFinder {
   ShortestText& tree_;
   std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
   std::unordered_set<uint64_t> entered_;
-  std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;  // for written_later(); nearly always none
+  // For written_later(); nearly always none.
+  std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;
   TokenDistances exact_;
 };
 

@@ -1,11 +1,12 @@
 // Strings that can always end in a new way.
 //
 // In: a grammar. Out, for positions inside of a string of JSON: whether, wherever the string goes from here, there is
-// no end to the values that it may still take. Then whatever finite set of values was there before, some end is new, and
-// nobody has to look for it (fresh_entry.hpp).
+// no end to the values that it may still take. Then whatever finite set of values was there before, some end is new,
+// and nobody has to look for it (fresh_entry.hpp).
 //
 // How: along bytes other than the closing quotation mark, every position that is reached lies on a cycle or leads to
-// one, and none ends the frame. Each round of a cycle makes the text longer, and no character takes more than twelve bytes.
+// one, and none ends the frame. Each round of a cycle makes the text longer, and no character takes more than twelve
+// bytes.
 // Cost: linear in a rule's automaton, once for each rule that is asked about.
 #pragma once
 

@@ -103,13 +103,15 @@ bool FreshEntry::refuses(const Thread& at) {
   const Position& p = g.positions[at.pos];
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     Thread after = at;
-    if (g.effects[i].effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], g.effects[i].effect, after)) return true;
+    const Effect& effect = g.effects[i].effect;
+    if (effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], effect, after)) return true;
   }
   return false;
 }
 
 // On from `out` by the shortest of several threads' ways, and by all that have the same text.
-std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
+std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth,
+                                                  Way out) {
   std::optional<Way> best;
   for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);

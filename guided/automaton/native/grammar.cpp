@@ -45,8 +45,8 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 }
 
 bool is_relative(const LoweredRule& rule) {
-  return rule.kind == RuleKind::Counter &&
-         std::ranges::all_of(rule.effects, [](const Effect& e) { return e.of_memory() || e.b < 0; });
+  auto looks_at_no_more = [](const Effect& e) { return e.of_memory() || e.b < 0; };
+  return rule.kind == RuleKind::Counter && std::ranges::all_of(rule.effects, looks_at_no_more);
 }
 
 // Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until

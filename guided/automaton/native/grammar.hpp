@@ -1,8 +1,9 @@
 // A compiled grammar: the rules' byte automata laid out for stepping. Immutable, shared between threads.
 //
-// Positions of all rules are numbered together. A position's byte edges are a few spans, or where they are many a row of
-// its rule's table over byte classes; calls, effects and tokens are short lists. Each rule has a digest of its content, calls included, so that
-// token tables can be shared between all grammars of a vocabulary that contain the same rule.
+// Positions of all rules are numbered together. A position's byte edges are a few spans, or where they are many a row
+// of its rule's table over byte classes; calls, effects and tokens are short lists. Each rule has a digest of its
+// content, calls included, so that token tables can be shared between all grammars of a vocabulary that contain the
+// same rule.
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,9 @@ namespace guided {
 
 constexpr int kMaxDepth = 2000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
 
-enum class Kind : uint8_t { Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry, Automaton };
+enum class Kind : uint8_t {
+  Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry, Automaton
+};
 
 struct IrNode {
   Kind kind;

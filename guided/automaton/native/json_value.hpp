@@ -1,10 +1,10 @@
 // JSON values, each kept once, and a reader that builds one while its text is being written.
 //
 // In: bytes of a JSON text. Out: the number of its value; equal values have equal numbers: strings by their code
-// points, numbers by what they are worth (1 is 1.0 and 10e-1), objects whatever the order of their members. What is no
+// points, numbers by what they are worth (json_number.hpp), objects whatever the order of their members. What is no
 // JSON text is a value of its own spelling.
 //
-// Cost: a byte is O(1); a value is kept once per store. Numbers with exponents past 15 digits are told apart by spelling.
+// Cost: a byte is O(1); a value is kept once per store.
 #pragma once
 
 #include <deque>

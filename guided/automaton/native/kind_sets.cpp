@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "token_set.hpp"
+
 namespace guided {
 
 namespace {
@@ -16,8 +18,7 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
   const auto& nodes = trie.nodes();
   auto take = [&](int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) {
-      const int32_t id = trie.payloads()[i];
-      out->tokens[id >> 5] |= 1u << (id & 31);
+      set_bit(out->tokens.data(), trie.payloads()[i]);
       out->places[static_cast<size_t>(i) >> 6] |= uint64_t{1} << (i & 63);
     }
   };
@@ -49,7 +50,8 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
   size_t count = 0;
   for (uint64_t w : out->places) count += static_cast<size_t>(__builtin_popcountll(w));
   if (count < kFew) {
-    out->each_token(0, static_cast<int32_t>(trie.payloads().size()), [&](int32_t i) { out->ids.push_back(trie.payloads()[i]); });
+    const auto all = static_cast<int32_t>(trie.payloads().size());
+    out->each_token(0, all, [&](int32_t i) { out->ids.push_back(trie.payloads()[i]); });
     std::sort(out->ids.begin(), out->ids.end());
     out->tokens.clear();
   }

@@ -13,8 +13,9 @@
 
 namespace guided {
 
-// What a token does to a counter's frame that it enters at count c: it may stay inside, from where the frame can end with
-// no count below c + stay (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for each `leave`.
+// What a token does to a counter's frame that it enters at count c: it may stay inside, from where the frame can end
+// with no count below c + stay (-1: it never stays), or end exactly at the frame's end with the count at c + leave, for
+// each `leave`.
 struct Label {
   int32_t stay = -1;
   std::vector<int32_t> leave;

@@ -7,9 +7,9 @@
 //   Written     D times the count, as states: only where both bounds matter and the lengths that a state can still
 //               add have gaps
 // Exactness: under one bound only the shortest or the longest rest of a state matters. Under both, the lengths of its
-// accepted rests must be an interval. The candidates [a, b] (shortest and longest rest) are checked against the equation
-// rests(q) = {0 if q accepts} | 1 + union of rests(next); every step adds one, so the equation has one solution, and a
-// candidate that solves it is right.
+// accepted rests must be an interval. The candidates [a, b] (shortest and longest rest) are checked against the
+// equation rests(q) = {0 if q accepts} | 1 + union of rests(next); every step adds one, so the equation has one
+// solution, and a candidate that solves it is right.
 #pragma once
 
 #include "rules.hpp"

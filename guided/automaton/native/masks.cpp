@@ -31,7 +31,7 @@ void MaskRecipe::write(uint32_t* row, int32_t words) const {
     for (size_t i = 1; i < dense.size(); ++i)
       for (int32_t w = 0; w < words; ++w) row[w] |= dense[i][w];
   }
-  for (int32_t id : sparse) row[id >> 5] |= 1u << (id & 31);
+  for (int32_t id : sparse) set_bit(row, id);
 }
 
 void MaskRecipe::add(const TokenSet& set) {
@@ -55,6 +55,11 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
     }
   }
   return out;
+}
+
+Counts MaskBuilder::counts_at_exit(const Thread& t) const {
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  return {rule.min - t.reg, rule.max < 0 ? INT64_MAX : rule.max - t.reg};
 }
 
 std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
@@ -98,7 +103,8 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, follow_number};
   if (!table) {
     const auto other = latest_.find(latest);
-    table = build_token_table(arena_, vocabulary_, key_thread, follow, other == latest_.end() ? nullptr : &other->second);
+    table = build_token_table(arena_, vocabulary_, key_thread, follow,
+                              other == latest_.end() ? nullptr : &other->second);
     vocabulary_.cache.insert(key, table);
   }
   if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
@@ -131,7 +137,8 @@ bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
   Memories& memories = arena_.memories();
   const int32_t between = memories.between(memory);
   for (const Thread& t : arena_.config(state))
-    if (t.mem != kOutside && (memories.alive(t.mem) || (between >= 0 && memories.between(t.mem) == between))) return true;
+    if (t.mem != kOutside && (memories.alive(t.mem) || (between >= 0 && memories.between(t.mem) == between)))
+      return true;
   return false;
 }
 
@@ -140,11 +147,7 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   const int32_t from = arena_.lone(thread);
   for (int32_t token : tokens) {
-    int32_t state = from;
-    for (char ch : vocabulary_.tokens[token]) {
-      state = arena_.step(state, static_cast<uint8_t>(ch));
-      if (state == kDead) break;
-    }
+    const int32_t state = arena_.step_text(from, vocabulary_.tokens[token]);
     if (state == kDead || !at_boundary(arena_, state)) refused.push_back(token);
   }
 }
@@ -157,10 +160,9 @@ void MaskBuilder::set_but(const TokenSet& staying, std::vector<int32_t> leaving,
     return;
   }
   std::vector<uint32_t> bits(static_cast<size_t>(vocabulary_.words), 0);
-  for (size_t w = 0; w < staying.dense.size(); ++w) bits[w] = staying.dense[w];
-  for (int32_t id : staying.sparse) set_bit(bits.data(), id);
+  staying.add_to(bits.data());
   for (int32_t id : leaving) set_bit(bits.data(), id);
-  for (int32_t id : refused) bits[id >> 5] &= ~(1u << (id & 31));
+  for (int32_t id : refused) clear_bit(bits.data(), id);
   share.own = make_token_set(std::move(bits));
 }
 
@@ -286,9 +288,10 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
       out->add(tokens.all);
     }
     std::vector<int32_t> left;
-    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, [&](int32_t token) { left.push_back(token); }, nullptr)) {
+    auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
+    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, leaves, nullptr)) {
       left.clear();
-      each_remainder(t, tokens, [&](int32_t token, int32_t) { left.push_back(token); });
+      each_remainder(t, tokens, leaves);
     }
     out->sparse.insert(out->sparse.end(), left.begin(), left.end());
   }
@@ -317,9 +320,11 @@ std::vector<int32_t> MaskBuilder::walk(int32_t state) {
   each_token(state, [&](int32_t token, int32_t) { ids.push_back(token); });
   const Config& c = arena_.config(state);
   const Grammar& g = arena_.grammar();
-  for (const Thread& t : c)
-    if (t.pos != kExit)
-      for (int32_t k = g.positions[t.pos].token_lo; k < g.positions[t.pos].token_hi; ++k) ids.push_back(g.tokens[k].token);
+  for (const Thread& t : c) {
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) ids.push_back(g.tokens[k].token);
+  }
   if (c.accepting) ids.insert(ids.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

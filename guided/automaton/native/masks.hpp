@@ -7,11 +7,13 @@
 // state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
 // and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
 //
-// A thread that remembers (memory.hpp) has the tokens of its table, built as if nothing had been written before, but for
-// those that end an entry with a value that was there, or lead where no other end is left. They lie along the spellings
-// of the values that were there, so a walk of the trie along these finds them. The few tokens in which several entries
-// end are stepped through one by one. Where all entries are strings without end (names of members nearly always are), the
-// walk needs no automaton (taken_strings.hpp), and none but tokens with several quotation marks can end two.
+// A thread that remembers (memory.hpp) has the tokens of its table, built as if nothing had been written before, but
+// for those that end an entry with a value that was there, or lead where no other end is left. They lie along the
+// spellings of the values that were there, so a walk of the trie along these finds them. The few tokens in which
+// entries begin or end more than once are stepped through one by one. Where all entries are strings without end (names
+// of members nearly always are), nothing leads where no other end is left. From inside of a string the walk then needs
+// no automaton (taken_strings.hpp), and none but tokens with three quotation marks or more can end a second one;
+// between two strings a token that holds one, whole and plainly spelled, is looked up.
 //
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
@@ -37,6 +39,12 @@ struct MaskRecipe {
   void add(const TokenSet& set);
 };
 
+// How far a frame may have counted, from a thread on, where it ends.
+struct Counts {
+  int64_t low = 0, high = INT64_MAX;
+  bool has(int64_t count) const { return count >= low && count <= high; }
+};
+
 class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
@@ -53,10 +61,11 @@ class MaskBuilder {
   template <class Visit>
   void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
   // As above for a thread that remembers nothing, or whose scope is not told, without the states after: what one frame
-  // makes of another's remainders is kept. False where that does not do, and nothing was visited then.
+  // makes of another's remainders is kept. False where that does not do: what was visited is then to be forgotten.
+  // `counts`: of the frame that the tokens left first.
   template <class Visit>
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
-                           int64_t low = 0, int64_t high = INT64_MAX);
+                           Counts counts = {});
   // Calls visit(token, state after it or kDead) for the tokens along which a thread that remembers may come to a value
   // that was there, if its table allows them.
   template <class Visit>
@@ -71,6 +80,7 @@ class MaskBuilder {
   bool is_watched(int32_t state, int32_t memory);
 
  private:
+  Counts counts_at_exit(const Thread& thread) const;
   // The bytes that may follow the frame of a thread, numbered.
   std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
   const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
@@ -88,10 +98,12 @@ class MaskBuilder {
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
   // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
-  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving, std::vector<int32_t>& unsure);
+  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving,
+                         std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
-  void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused, Share& share);
+  void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused,
+               Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
@@ -119,18 +131,13 @@ template <class Visit>
 void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
                                  std::vector<int32_t>* unsure) {
   if (table.remainders.nodes().size() <= 1) return;
-  int64_t low = 0, high = INT64_MAX;
-  if (table.relative) {
-    const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[thread.pos].rule];
-    low = rule.min - thread.reg;
-    if (rule.max >= 0) high = rule.max - thread.reg;
-  }
-  int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
+  const Counts counts = table.relative ? counts_at_exit(thread) : Counts{};
+  const int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
     const bool sure = thread.mem == kOutside || is_sure(after);
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
       const Remainder& r = table.entries[table.remainders.payloads()[i]];
-      if (r.count < low || r.count > high) continue;
+      if (!counts.has(r.count)) continue;
       visit(r.token, after);
       if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
     }
@@ -139,13 +146,9 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
 
 template <class Visit>
 bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
-                                      std::vector<int32_t>* unsure, int64_t low, int64_t high) {
+                                      std::vector<int32_t>* unsure, Counts counts) {
   if (table.remainders.nodes().size() <= 1) return true;
-  if (table.relative) {
-    const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[thread.pos].rule];
-    low = rule.min - thread.reg;
-    if (rule.max >= 0) high = rule.max - thread.reg;
-  }
+  if (table.relative) counts = counts_at_exit(thread);
   const int32_t outside = arena_.return_to(thread.ret, arena_.memories().unread(thread.mem));
   const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
   for (const Thread& t : callers)
@@ -155,14 +158,14 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
     const TokenTable& here = remainder_table(t, table);
     auto each = [&](const std::vector<int32_t>& numbers, auto&& use) {
       for (int32_t i : numbers)
-        if (const Remainder& r = table.entries[static_cast<size_t>(i)]; r.count >= low && r.count <= high) use(r);
+        if (const Remainder& r = table.entries[static_cast<size_t>(i)]; counts.has(r.count)) use(r);
     };
     each(here.all.sparse, [&](const Remainder& r) {
       visit(r.token);
       if (unsure && r.touched > 0) unsure->push_back(r.token);
     });
     if (unsure) each(here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
-    if (!each_kept_remainder(t, here, visit, unsure, low, high)) return false;
+    if (!each_kept_remainder(t, here, visit, unsure, counts)) return false;
   }
   return true;
 }

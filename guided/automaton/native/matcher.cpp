@@ -50,10 +50,8 @@ int32_t Matcher::advance(int32_t state, std::string_view bytes) {
   }
   if (i < bytes.size()) {
     std::lock_guard<std::mutex> lock(arena.mutex());
-    for (; i < bytes.size(); ++i) {
-      state = arena.step(state, static_cast<uint8_t>(bytes[i]));
-      if (state == kDead) return kDead;
-    }
+    state = arena.step_text(state, bytes.substr(i));
+    if (state == kDead) return kDead;
   }
   return at_boundary(arena, state) ? state : kDead;
 }
@@ -129,7 +127,8 @@ size_t Matcher::validate(const std::vector<int64_t>& ids) {
 void Matcher::rollback(int64_t n) {
   if (n < 0) throw std::invalid_argument("rollback(" + std::to_string(n) + "): a number of steps is at least 0");
   if (n > steps())
-    throw std::invalid_argument("rollback(" + std::to_string(n) + "): only " + std::to_string(steps()) + " steps were taken");
+    throw std::invalid_argument("rollback(" + std::to_string(n) + "): only " + std::to_string(steps()) +
+                                " steps were taken");
   size_t left = static_cast<size_t>(n);
   if (left == 0) return;
   if (left <= recent_.size()) {
@@ -176,10 +175,12 @@ void Matcher::renew_if_full() {
   if (fresh == work_) return;
   std::vector<int32_t> all;  // the whole past, oldest first
   std::vector<std::pair<const Segment*, size_t>> chain;
-  for (auto [s, n] = std::pair<const Segment*, size_t>{past_.get(), past_length_}; s; n = s->parent_length, s = s->parent.get())
-    chain.push_back({s, n});
-  for (size_t i = chain.size(); i-- > 0;)
-    all.insert(all.end(), chain[i].first->states.begin(), chain[i].first->states.begin() + static_cast<std::ptrdiff_t>(chain[i].second));
+  size_t length = past_length_;
+  for (const Segment* s = past_.get(); s; length = s->parent_length, s = s->parent.get()) chain.push_back({s, length});
+  for (size_t i = chain.size(); i-- > 0;) {
+    const auto from = chain[i].first->states.begin();
+    all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(chain[i].second));
+  }
   all.insert(all.end(), recent_.begin(), recent_.end());
   std::unordered_map<int32_t, int32_t> known;
   int32_t state;
@@ -230,12 +231,11 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
       if (work_->budgets.reach(state_) > most) {
-        auto allow = [&](int32_t token) { row[token >> 5] |= 1u << (token & 31); };
         work_->budgets.fill(state_, most, row);
         for (int32_t token : next_tokens_locked(arena, state_))
-          if (work_->completions.distance(arena.step_token(state_, token)) <= most) allow(token);
+          if (work_->completions.distance(arena.step_token(state_, token)) <= most) set_bit(row, token);
         if (arena.config(state_).accepting)
-          for (int32_t end : compiled_->vocabulary->end_tokens) allow(end);
+          for (int32_t end : compiled_->vocabulary->end_tokens) set_bit(row, end);
         return true;
       }
     }
@@ -248,9 +248,11 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
 std::vector<int32_t> Matcher::next_tokens_locked(const Arena& arena, int32_t state) {
   const Grammar& g = arena.grammar();
   std::vector<int32_t> out;
-  for (const Thread& t : arena.config(state))
-    if (t.pos != kExit)
-      for (int32_t i = g.positions[t.pos].token_lo; i < g.positions[t.pos].token_hi; ++i) out.push_back(g.tokens[i].token);
+  for (const Thread& t : arena.config(state)) {
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) out.push_back(g.tokens[i].token);
+  }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;

@@ -9,9 +9,6 @@ constexpr int32_t kNoValue = -1;
 constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
 constexpr size_t kNode = 88;  // about what an interned record takes
 bool is_space(uint8_t b) { return b == ' ' || b == '\t' || b == '\n' || b == '\r'; }
-uint64_t pair_key(uint64_t kind, int32_t a, int32_t b) {
-  return kind << 63 | uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
-}
 }  // namespace
 
 bool KnownNames::has(std::string_view name) const { return std::binary_search(sorted.begin(), sorted.end(), name); }
@@ -19,9 +16,8 @@ bool KnownNames::has(std::string_view name) const { return std::binary_search(so
 std::pair<std::vector<std::string>::const_iterator, std::vector<std::string>::const_iterator> KnownNames::ahead(
     const StringProgress& progress) const {
   const auto from = std::lower_bound(sorted.begin(), sorted.end(), progress.text);
-  const auto to = std::partition_point(
-      from, sorted.end(), [&](const std::string& name) { return name.compare(0, progress.text.size(), progress.text) == 0; });
-  return {from, to};
+  auto begins = [&](const std::string& name) { return name.starts_with(progress.text); };
+  return {from, std::partition_point(from, sorted.end(), begins)};
 }
 
 bool KnownNames::fits(const StringProgress& progress) const {
@@ -66,7 +62,7 @@ int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t b
 int32_t Memories::intern_text(int32_t before, uint8_t byte) {
   const uint8_t mode = texts_[before].mode;
   if (mode == 0 && is_space(byte)) return before;
-  auto [it, fresh] = next_.try_emplace(pair_key(0, before, byte), static_cast<int32_t>(texts_.size()));
+  auto [it, fresh] = next_.try_emplace(pair_key(before, byte), static_cast<int32_t>(texts_.size()));
   if (fresh) {
     uint8_t now = mode == 2 ? 1 : mode == 0 ? byte == '"' : byte == '"' ? 0 : byte == '\\' ? 2 : 1;
     texts_.push_back({before, byte, now});
@@ -187,7 +183,8 @@ void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
   int32_t around = -1;
   for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
   for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
-    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue; seen = seen_[seen].before)
+    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue;
+         seen = seen_[seen].before)
       out.push_back({around, seen_[seen].value});
 }
 
@@ -242,15 +239,10 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   return out;
 }
 
-std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) const {
+std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) {
   const int32_t scope = memories_[memory].scope;
   if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
-  int32_t seen = scopes_[scope].seen;
-  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) {
-    const std::string& content = values_.content(seen_[seen].value);
-    if (content[0] == 's' && std::string_view(content).substr(1) == text) return true;
-  }
-  return known_[seen_[seen].before].has(text);
+  return was_there(scopes_[scope].seen, values_.string(text));
 }
 
 std::pair<int, bool> Memories::under_way(int32_t memory) const {
@@ -306,7 +298,8 @@ int32_t Memories::essence(int32_t memory) {
 int32_t Memories::import(const Memories& other, int32_t memory) {
   if (memory < 4) return memory;
   const Memory m = other.memories_[memory];
-  std::unordered_map<int32_t, int32_t> text{{-1, -1}, {kBlind, kBlind}, {0, 0}, {kStart, kStart}, {kBlank, kBlank}, {kFrom, kFrom}};
+  std::unordered_map<int32_t, int32_t> text;
+  for (int32_t own : {-1, kBlind, 0, kStart, kBlank, kFrom}) text[own] = own;  // the same in all stores
   std::vector<int32_t> path;
   for (int32_t at = m.text; at > kFrom; at = other.texts_[at].before) path.push_back(at);
   for (size_t i = path.size(); i-- > 0;)
@@ -318,7 +311,8 @@ int32_t Memories::import(const Memories& other, int32_t memory) {
     Scope s = other.scopes_[scopes[i]];
     std::vector<int32_t> values;
     int32_t seen = s.seen;
-    for (; other.seen_[seen].value != kNoValue; seen = other.seen_[seen].before) values.push_back(other.seen_[seen].value);
+    for (; other.seen_[seen].value != kNoValue; seen = other.seen_[seen].before)
+      values.push_back(other.seen_[seen].value);
     for (size_t k = values.size(); k-- > 0;)
       seen = intern_seen(seen, values[k] == kAnyValue ? kAnyValue : values_.import(other.values_, values[k]));
     s.outer = scope;

@@ -53,8 +53,9 @@ class Memories {
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
-  // Of an entry that is a string so far, or of which nothing was read, and that lies in no other entry: what has been read, and
-  // the strings, sorted, that were there and that it may still become. Nothing where it is none, or not known.
+  // Of an entry that is a string so far, or of which nothing was read, and that lies in no other entry: what has been
+  // read, and the strings, sorted, that were there and that it may still become. Nothing where it is none, or not
+  // known.
   struct StringAhead {
     bool opened;  // its first quotation mark was read
     StringProgress read;
@@ -62,7 +63,7 @@ class Memories {
   };
   std::optional<StringAhead> string_ahead(int32_t memory);
   // Whether a string was written in the innermost scope; nothing where that is not known.
-  std::optional<bool> string_was_there(int32_t memory, std::string_view text) const;
+  std::optional<bool> string_was_there(int32_t memory, std::string_view text);
   // Whether it is inside of a string.
   bool in_string(int32_t memory) const { return texts_[memories_[memory].text].mode != 0; }
   // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
@@ -94,7 +95,8 @@ class Memories {
   size_t bytes() const { return bytes_ + values_.bytes(); }
 
  private:
-  // What is being read: 0 nothing, kStart the empty text, kBlank an unknown one, kFrom the empty text within an unknown one
+  // What is being read: 0 nothing, kStart the empty text, kBlank an unknown one, kFrom the empty text within an unknown
+  // one
   struct Text {
     int32_t before;
     uint8_t byte, mode;  // mode: 0 outside of strings, 1 in one, 2 after a backslash
@@ -106,7 +108,8 @@ class Memories {
   };
   static constexpr int32_t kAnyValue = -2, kBlind = -2;
   struct Scope {
-    int32_t outer, seen, start;  // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
+    // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
+    int32_t outer, seen, start;
     bool inside;                 // an entry of an outer scope is under way
   };
   struct Memory {
@@ -131,7 +134,7 @@ class Memories {
   std::vector<Scope> scopes_;
   std::vector<Memory> memories_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
-  std::unordered_map<uint64_t, int32_t> next_;  // (text, byte) -> text; (memory, text) -> memory
+  std::unordered_map<uint64_t, int32_t> next_;  // (text, byte) -> text
   size_t bytes_ = 0;
 };
 

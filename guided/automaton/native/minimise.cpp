@@ -93,8 +93,8 @@ class Refinement {
     return settled == n_;
   }
 
-  // The class of a loop among what a state leads to that behaves as the state does, or -1: what leads from each to itself
-  // (-1 in a signature) leads to the loop then.
+  // The class of a loop among what a state leads to that behaves as the state does, or -1: what leads from each to
+  // itself (-1 in a signature) leads to the loop then.
   int32_t entered_loop(const std::vector<int32_t>& key, const IntLists& known) {
     for (size_t i = 3; i < key.size(); i += 3) {
       const int32_t c = key[i];

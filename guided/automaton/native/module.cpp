@@ -20,7 +20,9 @@ namespace {
 
 using MaskArray = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-nb::bytes to_bytes(const std::vector<uint8_t>& v) { return nb::bytes(reinterpret_cast<const char*>(v.data()), v.size()); }
+nb::bytes to_bytes(const std::vector<uint8_t>& v) {
+  return nb::bytes(reinterpret_cast<const char*>(v.data()), v.size());
+}
 
 uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
   int32_t words = const_cast<Matcher&>(matcher).compiled().vocabulary->words;
@@ -145,7 +147,8 @@ NB_MODULE(_core, m) {
              for (int32_t e : ends)
                if (e < 0 || e >= size) throw nb::index_error("end token");
              nb::gil_scoped_release release;
-             new (self) TokenVocabulary(std::move(list), std::move(has_text), ends, size, static_cast<size_t>(cache_bytes));
+             new (self) TokenVocabulary(std::move(list), std::move(has_text), ends, size,
+                                        static_cast<size_t>(cache_bytes));
            },
            "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a)
       .def_ro("size", &TokenVocabulary::size)
@@ -201,7 +204,8 @@ NB_MODULE(_core, m) {
         InUse use(other);
         new (self) Matcher(other);
       })
-      .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(), "max_tokens"_a = nb::none())
+      .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(),
+           "max_tokens"_a = nb::none())
       .def("accept_token", [](Matcher& self, int64_t id) {
              InUse use(self);
              if (id < 0 || id > INT32_MAX) return false;

@@ -62,7 +62,10 @@ class NodeReader {
     return all;
   }
 
-  enum Usual { TextType, SeqType, AltType, RefType, RepeatType, CharsType, EncodedType, AndType, NotType, LengthType, DistinctType, EntryType, PermutationType, Unusual };
+  enum Usual {
+    TextType, SeqType, AltType, RefType, RepeatType, CharsType, EncodedType, AndType, NotType, LengthType, DistinctType,
+    EntryType, PermutationType, Unusual
+  };
 
   int kind_of(PyObject* node) const {
     const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(node));
@@ -129,14 +132,16 @@ class NodeReader {
       }
       case RefType: {
         nb::object name = field(node, names().name);
-        PyObject* rule = name.is_valid() && PyUnicode_CheckExact(name.ptr()) ? PyDict_GetItem(rules_.ptr(), name.ptr()) : nullptr;
+        const bool named = name.is_valid() && PyUnicode_CheckExact(name.ptr());
+        PyObject* rule = named ? PyDict_GetItem(rules_.ptr(), name.ptr()) : nullptr;
         return rule ? builder_.ref(static_cast<int32_t>(PyLong_AsLong(rule))) : -1;
       }
       case RepeatType:
       case LengthType: {
         int64_t min = 0, max = 0;
         const int32_t item = child(node);
-        if (item < 0 || !count(field(node, names().min), min) || !count(field(node, names().max), max) || min < 0) return -1;
+        if (item < 0 || !count(field(node, names().min), min) || !count(field(node, names().max), max) || min < 0)
+          return -1;
         return kind == RepeatType ? builder_.repeat(item, min, max) : builder_.length(item, min, max);
       }
       case CharsType: {
@@ -146,8 +151,9 @@ class NodeReader {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ranges.ptr()); ++i) {
           PyObject* pair = PyTuple_GET_ITEM(ranges.ptr(), i);
           int64_t lo = -1, hi = -1;
-          if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 || !count(nb::borrow(PyTuple_GET_ITEM(pair, 0)), lo) ||
-              !count(nb::borrow(PyTuple_GET_ITEM(pair, 1)), hi) || !follows(list, lo, hi))
+          if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
+              !count(nb::borrow(PyTuple_GET_ITEM(pair, 0)), lo) || !count(nb::borrow(PyTuple_GET_ITEM(pair, 1)), hi) ||
+              !follows(list, lo, hi))
             return -1;
           list.push_back({lo, hi});
         }

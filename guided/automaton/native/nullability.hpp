@@ -1,7 +1,7 @@
 // Which nodes and rules of an IR contain the empty string.
 //
-// Children stand before their parents in the node array, so one pass over a rule's nodes decides it once its callees are
-// decided: components of the reference graph, callees first, and a least fixpoint inside each. Linear but for large
+// Children stand before their parents in the node array, so one pass over a rule's nodes decides it once its callees
+// are decided: components of the reference graph, callees first, and a least fixpoint inside each. Linear but for large
 // components.
 #pragma once
 

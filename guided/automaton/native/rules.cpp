@@ -33,7 +33,8 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   if (out.recursive) remove_left_recursion(out.rules, out.start, meter);
   for (LoweredRule& rule : out.rules) {
     if (rule.dfa.empty() || rule.encoded) continue;
-    ByteAutomaton bytes = encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, alphabet, options.caches}, meter);
+    ByteAutomaton bytes =
+        encode(rule.dfa, {ir.encodings, ir.encoding_digests, options.live, alphabet, options.caches}, meter);
     if (rule.keep) options.caches->rules.insert(rule.key, std::make_shared<const ByteAutomaton>(bytes));
     rule.dfa = std::move(bytes.dfa);
     rule.spellings = std::move(bytes.spellings);

@@ -100,8 +100,9 @@ struct LowerOptions {
 LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter);
 
 // Parts of lower(), in their own files.
-// Nodes to automata, calls still symbolic, nothing pruned. lower.cpp
-LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, Meter& meter);
+// Nodes to automata, calls still symbolic, nothing pruned. lowerer.hpp
+LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet,
+                           Meter& meter);
 // Removes left recursion from the rules' automata (calls still symbolic). left_recursion.cpp
 void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t start, Meter& meter);
 // Drops edges of calls that generate nothing; empties the automata of rules that generate nothing. prune.cpp

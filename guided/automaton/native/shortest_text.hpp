@@ -1,9 +1,9 @@
 // The shortest text to the end of a frame, as a tree: at each position the next step of it.
 //
 // Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
-// on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends; what
-// is remembered (memory.hpp) is not, but for an entry that ends. Cost: once, linear in the grammar for rules without
-// cycles.
+// on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
+// what is remembered (memory.hpp) is not, but for an entry that ends. Cost: once, linear in the grammar for rules
+// without cycles.
 #pragma once
 
 #include "arena.hpp"

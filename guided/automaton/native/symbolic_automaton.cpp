@@ -226,7 +226,7 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter) {
   std::vector<std::pair<int32_t, int32_t>> pairs;
   Dfa out;
   auto intern = [&](int32_t x, int32_t y) {
-    auto [it, fresh] = ids.try_emplace(uint64_t(uint32_t(x)) << 32 | uint32_t(y), out.size());
+    auto [it, fresh] = ids.try_emplace(pair_key(x, y), out.size());
     if (fresh) {
       out.add(a.accept[x] && b.accept[y]);
       pairs.emplace_back(x, y);

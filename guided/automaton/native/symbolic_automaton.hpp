@@ -4,9 +4,10 @@
 // combinations. Everything is done on ranges: no step ever visits the code points of a class one by one.
 //
 // determinise   subset construction; each subset's edges are cut at the range borders (a sweep)
-// minimise      the states that no cycle follows by hashing, from the last ones backwards, and all of them where no cycle
-//               is longer than a loop; else by partition refinement that re-examines only states whose successors changed class and keeps the label of the
-//               largest part (Hopcroft's idea on Moore's signatures): O(edges log states), also on long chains
+// minimise      the states that no cycle follows by hashing, from the last ones backwards, and all of them where no
+//               cycle is longer than a loop; else by partition refinement that re-examines only states whose successors
+//               changed class and keeps the label of the largest part (Hopcroft's idea on Moore's signatures):
+//               O(edges log states), also on long chains
 // intersect     product, reachable part only;   complement: relative to all code points of encoding 0
 #pragma once
 

@@ -65,8 +65,7 @@ class TableBuilder {
   }
   // Of a plain table whose tokens are kept as bits.
   void drop(int32_t from, int32_t to) {
-    for (int32_t i = from; i < to; ++i)
-      sets_[0].bits[trie_.payloads()[i] >> 5] &= ~(1u << (trie_.payloads()[i] & 31));
+    for (int32_t i = from; i < to; ++i) clear_bit(sets_[0].bits.data(), trie_.payloads()[i]);
   }
   // Tokens among these begin or end entries of an untold scope.
   void note_entries(int32_t touched, int32_t from, int32_t to);

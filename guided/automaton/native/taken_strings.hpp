@@ -1,7 +1,7 @@
 // The tokens that would end a string with a value that was there.
 //
-// In: the vocabulary's trie, its node at which tokens go on with a string of JSON (the root, or after the quotation mark), what
-// has been read of that string, and strings that it must not become. Calls
+// In: the vocabulary's trie, its node at which tokens go on with a string of JSON (the root, or after the quotation
+// mark), what has been read of that string, and strings that it must not become. Calls
 // visit(payload) for every token that closes the quotation marks after one of these, in any spelling: with what is
 // spelled plainly by a walk along the sorted strings, all at once; where a token writes an escape, one by one.
 //

@@ -7,8 +7,8 @@ namespace guided {
 uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
   uint64_t h = n * 2 + closed;
   for (size_t i = 0; i < n; ++i) {
-    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].pos)} << 32 | static_cast<uint32_t>(t[i].reg));
-    h = combine(h, uint64_t{static_cast<uint32_t>(t[i].mem)} << 32 | static_cast<uint32_t>(t[i].ret));
+    h = combine(h, pair_key(t[i].pos, t[i].reg));
+    h = combine(h, pair_key(t[i].mem, t[i].ret));
   }
   return h;
 }

@@ -17,8 +17,7 @@ struct Thread {
 
 struct ThreadHash {
   size_t operator()(const Thread& t) const {
-    return static_cast<size_t>(combine(combine(0, uint64_t{static_cast<uint32_t>(t.pos)} << 32 | static_cast<uint32_t>(t.reg)),
-                                       uint64_t{static_cast<uint32_t>(t.ret)} << 32 | static_cast<uint32_t>(t.mem)));
+    return static_cast<size_t>(combine(combine(0, pair_key(t.pos, t.reg)), pair_key(t.ret, t.mem)));
   }
 };
 

@@ -28,7 +28,7 @@ TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
     return out;
   }
   out.dense.assign(static_cast<size_t>(words), 0);
-  for (int32_t id : ids) out.dense[id >> 5] |= 1u << (id & 31);
+  for (int32_t id : ids) set_bit(out.dense.data(), id);
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace guided {
 constexpr size_t kDenseFrom = 600;  // a set of at least so many ids is kept as a bitmask
 
 inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
+inline void clear_bit(uint32_t* row, int32_t id) { row[id >> 5] &= ~(1u << (id & 31)); }
 
 struct TokenSet {
   std::vector<uint32_t> dense;   // words of a mask row, or empty
@@ -31,7 +32,7 @@ struct TokenSet {
   }
   void add_to(uint32_t* row) const {
     for (size_t w = 0; w < dense.size(); ++w) row[w] |= dense[w];
-    for (int32_t id : sparse) row[id >> 5] |= 1u << (id & 31);
+    for (int32_t id : sparse) set_bit(row, id);
   }
   size_t bytes() const { return sizeof(TokenSet) + dense.size() * 4 + sparse.size() * 4; }
 };

@@ -14,9 +14,7 @@ TokenSet TokenTable::allowed(int64_t room, int64_t missing, int32_t words) const
   for (const auto& [label, tokens] : labels) {
     bool ok = label.stay >= 0 && label.stay <= room;
     for (int32_t leave : label.leave) ok |= leave >= missing && leave <= room;
-    if (!ok) continue;
-    for (size_t w = 0; w < tokens.dense.size(); ++w) bits[w] |= tokens.dense[w];
-    for (int32_t id : tokens.sparse) set_bit(bits.data(), id);
+    if (ok) tokens.add_to(bits.data());
   }
   return make_token_set(std::move(bits));
 }

@@ -7,7 +7,8 @@ namespace guided {
 
 namespace {
 
-// Where in a character of UTF-8 a string ends: at a border, so many bytes before one, after a byte that narrows the next.
+// Where in a character of UTF-8 a string ends: at a border, so many bytes before one, after a byte that narrows the
+// next.
 enum Utf8 : uint8_t { Border, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
 
 Utf8 read_utf8(Utf8 at, uint8_t b) {
@@ -39,7 +40,8 @@ bool is_white(const uint8_t* character, const uint8_t* end) {
   uint32_t code = 0;
   for (const uint8_t* at = character; at < end; ++at) code = code << 8 | *at;
   switch (code) {
-    case 0xC2A0: case 0xE19A80: case 0xE280A8: case 0xE280A9: case 0xE280AF: case 0xE2819F: case 0xE38080: case 0xEFBBBF:
+    case 0xC2A0: case 0xE19A80: case 0xE280A8: case 0xE280A9:
+    case 0xE280AF: case 0xE2819F: case 0xE38080: case 0xEFBBBF:
       return true;
     default:
       return code >= 0xE28080 && code <= 0xE2808A;

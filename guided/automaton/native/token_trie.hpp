@@ -19,9 +19,8 @@
 namespace guided {
 
 // Kinds of characters, as a set: each small letter, digits, two kinds of capitals, each ASCII sign, the white space of
-// JSON past the space itself, other controls. Characters
-// past ASCII are one kind, but for white space; that, bytes that are no character, and those of which a token holds only
-// a part are another.
+// JSON past the space itself, other controls. Characters past ASCII are one kind, but for white space; that, bytes that
+// are no character, and those of which a token holds only a part are another.
 using Kinds = uint64_t;
 constexpr Kinds kWholeCharacters = Kinds{1} << 62, kBrokenBytes = Kinds{1} << 63;
 inline Kinds kind_of_ascii(uint8_t b) {
@@ -73,8 +72,10 @@ class TokenTrie {
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
   const std::vector<uint16_t>& lengths() const { return lengths_; }  // in characters, in the order of the payloads
-  size_t bytes() const { return nodes_.size() * sizeof(Node) + payloads_.size() * 6 + wide_.size() * sizeof(ByteSet) +
-                                     lines_.size() * (sizeof(Line) + sizeof(Kinds)) + (line_of_.size() + place_of_.size()) * 4; }
+  size_t bytes() const {
+    return nodes_.size() * sizeof(Node) + payloads_.size() * 6 + wide_.size() * sizeof(ByteSet) +
+           lines_.size() * (sizeof(Line) + sizeof(Kinds)) + (line_of_.size() + place_of_.size()) * 4;
+  }
 
   // Calls visit(child) for the children of `node` whose byte is in `allowed`.
   template <class Visit>
@@ -116,7 +117,8 @@ class TokenTrie {
   std::vector<int32_t> line_of_, place_of_;
   std::array<int32_t, 64> with_kind_{};
   std::vector<ByteSet> wide_;
-  std::vector<int32_t> wide_index_;  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
+  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
+  std::vector<int32_t> wide_index_;
 };
 
 }  // namespace guided

@@ -1,8 +1,8 @@
 // A walk of a trie of tokens along the automaton, state by state.
 //
 // In: the arena, a trie (token_trie.hpp) and a state. Out: visit(...) is called for each node that the automaton
-// reaches. This is the exact answer for one state, with its callers known. Tables (table_walk.hpp) come from a walk
-// that looks for loops and need no state for most bytes.
+// reaches and where tokens end. This is the exact answer for one state, with its callers known. Tables (table_walk.hpp)
+// come from a walk that looks for loops and need no state for most bytes.
 // Cost: O(nodes reached); bytes that the state cannot read are not looked at.
 #pragma once
 
@@ -15,28 +15,24 @@
 
 namespace guided {
 
-// A breadth-first walk of the trie along the automaton. Nodes are numbered breadth first, so memory is read in order;
-// most neighbours are met in one state, whose row is looked up once. visit(node number, state, depth) is called for
-// every node that is reached, and says whether to go on below it.
+// Breadth first, as nodes are numbered, so memory is read in order; most neighbours are met in one state, whose row is
+// looked up once. visit(node, state) is called for every node that is reached and where tokens end.
 template <class Visit>
-void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
   struct Item {
     int32_t node, state;
   };
   thread_local std::vector<Item> spare;  // walks may nest; the inner one finds no spare
   std::vector<Item> queue = std::move(spare);
   queue.assign(1, {0, state});
-  size_t level_end = 1;
-  int32_t depth = 0, row_of = -1;
+  int32_t row_of = -1;
   const std::atomic<int32_t>* row = nullptr;
   const Config* config = nullptr;
   for (size_t head = 0; head < queue.size(); ++head) {
-    if (head == level_end) {
-      ++depth;
-      level_end = queue.size();
-    }
     const Item item = queue[head];
-    if (!visit(item.node, item.state, depth) || trie.nodes()[item.node].children == 0) continue;
+    const TokenTrie::Node& node = trie.nodes()[item.node];
+    if (node.payload_hi > node.payload_lo) visit(node, item.state);
+    if (node.children == 0) continue;
     if (item.state != row_of || !row) {
       row_of = item.state;
       config = &arena.config(item.state);
@@ -53,15 +49,6 @@ void walk_nodes(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visi
     });
   }
   if (queue.capacity() <= (1u << 20)) spare = std::move(queue);
-}
-
-template <class Visit>
-void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
-  walk_nodes(arena, trie, state, [&](int32_t n, int32_t after, int32_t) {
-    const TokenTrie::Node& node = trie.nodes()[n];
-    if (node.payload_hi > node.payload_lo) visit(node, after);
-    return true;
-  });
 }
 
 // Whether a whole token may end in this state (see Position::boundary).

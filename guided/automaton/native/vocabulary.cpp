@@ -58,7 +58,8 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
     longest = std::max(longest, static_cast<int32_t>(t.size()));
     for (char ch : t) live.add(static_cast<uint8_t>(ch));
     if (t.size() == 1) alone.add(static_cast<uint8_t>(t[0]));
-    entries.push_back({reinterpret_cast<const uint8_t*>(t.data()), static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
+    const auto* text = reinterpret_cast<const uint8_t*>(t.data());
+    entries.push_back({text, static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
   }
   byte_complete = live == alone;
   all_text = spelled + static_cast<int32_t>(end_tokens.size()) == size;

@@ -1,4 +1,5 @@
-// A vocabulary as the core sees it: the bytes of each token, end tokens, the trie, and the tables shared by all grammars.
+// A vocabulary as the core sees it: the bytes of each token, end tokens, the trie, and the tables shared by all
+// grammars.
 #pragma once
 
 #include <list>

@@ -1,0 +1,75 @@
+// Whether a thread in a scope whose values must differ (memory.hpp) can go on: what Arena::close() asks of each.
+//
+// In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
+// were there, or where nothing but another entry comes next and none that may begin could end with a new value.
+//
+// How: what is met first on the ways through a position's frame is found once for each position. An entry that is a
+// string without end (endless_strings.hpp) always has a new value; of others, those that may still become a value that
+// was there ask for a way to another end (`viable`, fresh_entry.hpp).
+// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(what is reached in its frame).
+#include <unordered_set>
+
+#include "arena.hpp"
+
+namespace guided {
+
+bool Arena::leads_to_an_end(const Thread& t) {
+  if (t.mem <= kUntold + 2 || !viable) return true;
+  if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
+  if (memories_.between(t.mem) >= 0 && !endless_.all_entries() && !can_begin_entry(t)) return false;
+  return !memories_.alive(t.mem) || viable(t);
+}
+
+bool Arena::can_begin_entry(const Thread& t) {
+  const Ahead& ahead = ahead_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  for (int32_t to : ahead.begins) {
+    const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
+    if (endless_.begins_string(to) || !memories_.alive(entry.mem) || viable(entry)) return true;
+  }
+  for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
+    const EffectEdge& e = grammar_->effects[i];
+    Thread after = t;
+    if (!apply(rule, e.effect, after)) continue;
+    after.pos = e.to;
+    const Ahead& inside = ahead_of(e.to);
+    if ((e.effect.op == Effect::Put && inside.begins.empty()) || can_begin_entry(after)) return true;
+  }
+  return false;
+}
+
+const Arena::Ahead& Arena::ahead_of(int32_t position) {
+  auto [it, fresh] = ahead_.try_emplace(position);
+  Ahead& out = it->second;
+  if (!fresh) return out;
+  const Grammar& g = *grammar_;
+  const bool counts = g.rules[g.positions[position].rule].kind == RuleKind::Set;
+  std::vector<int32_t> open{position};
+  std::unordered_set<int32_t> met{position};
+  auto lead = [&](int32_t to) {
+    if (met.insert(to).second) open.push_back(to);
+  };
+  while (!open.empty()) {
+    const Position& p = g.positions[open.back()];
+    open.pop_back();
+    (counts ? out.ends : out.other) |= p.accept;
+    g.each_next(p, lead);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after);  // no entry is looked for inside
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to);
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const EffectEdge& e = g.effects[i];
+      if (e.effect.op == Effect::Begin)
+        out.begins.push_back(e.to);
+      else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
+        out.members.push_back(i);
+      else if (e.effect.op == Effect::Close)
+        out.other = true;
+      else
+        lead(e.to);
+    }
+  }
+  return out;
+}
+
+}  // namespace guided
