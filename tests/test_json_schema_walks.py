@@ -129,6 +129,14 @@ NONE_LEFT = [
     {"type": "array", "uniqueItems": True, "items": SETS[0][0], "minItems": 2},
     {"type": "array", "uniqueItems": True, "items": SETS[1][0], "minItems": 3},
     {"type": "array", "uniqueItems": True, "items": SETS[3][0], "minItems": 3},
+    *(
+        {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "object", "additionalProperties": none}}
+        for none in (
+            {"type": "object", "minProperties": 1, "maxProperties": 0},
+            {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/items/additionalProperties"}}},
+            {"type": "array", "minItems": 1, "items": {"$ref": "#/items/additionalProperties"}},
+        )
+    ),
 ]
 
 

@@ -34,18 +34,29 @@ class FewValues:
         self._expander = expander
         self._known: dict[Goal, tuple[Json, ...] | None] = {}
         self._open: set[Goal] = set()
+        self._assumed: set[Goal] = set()  # those of the open ones that were taken to have no values
 
     def of(self, goal: Goal) -> tuple[Json, ...] | None:
-        """The values of a goal."""
+        """The values of a goal. One that is defined by itself has none where it has none if it has none."""
         if goal not in self._known:
             outer = self._expander.open_goals
-            if goal in self._open or goal in outer or len(self._open) + len(outer) > _DEEPEST:
+            if goal in outer or len(self._open) + len(outer) > _DEEPEST:
                 return None
+            if goal in self._open:
+                self._assumed.add(goal)
+                return ()
+            before = len(self._known)
             self._open.add(goal)
             try:
-                self._known[goal] = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
+                found = self._each_once(map(self._of_shape, self._expander.expand(goal).shapes))
             finally:
                 self._open.discard(goal)
+            if goal in self._assumed and found != ():
+                found = None
+                for other in list(self._known)[before:]:  # found by what was not so
+                    del self._known[other]
+            self._assumed.discard(goal)
+            self._known[goal] = found
         return self._known[goal]
 
     def other_names(self, shape: Shape) -> int | None:
@@ -64,7 +75,7 @@ class FewValues:
         declared = shape.named()
         for one in self._expander.others(shape):
             goal = self._expander.goal(one.schemas)
-            if not is_nothing(goal):
+            if not is_nothing(goal) and self.of(goal) != ():
                 found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
 
@@ -113,6 +124,9 @@ class FewValues:
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         longest, high = shape.prefix_length, shape.items.high
+        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, longest + 1)))
+        if any(is_nothing(goal) or self.of(goal) == () for goal in needed):
+            return []
         begun: list[list[Json]] = [[]]
         out: list[Json] = []
         at = 0
@@ -141,14 +155,17 @@ class FewValues:
     def _objects(self, shape: Shape) -> list[Json] | None:
         if shape.members.high == 0:
             return [{}]
-        places: list[tuple[str, Goal, bool]] = []
+        places = [
+            (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
+            for name in shape.named()
+            if self._expander.allows(shape, name)
+        ]
+        if any(required and self.of(goal) == () for _, goal, required in places):
+            return []
         for names, goal in self._others(shape):
             if names is None:
                 return None
             places += ((name, goal, False) for name in names)
-        for name in shape.named():
-            if self._expander.allows(shape, name):
-                places.append((name, self._expander.goal(self._expander.member(shape, name)), name in shape.required))
         begun: list[dict[str, Json]] = [{}]
         for name, goal, required in places:
             values = self.of(goal)
