@@ -9,7 +9,7 @@ constexpr size_t kMostStates = 8192;
 constexpr size_t kMostBytes = 1 << 16;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
-constexpr int kMostFrames = 16;   // that a lower bound looks at
+constexpr int kMostFrames = 32;   // that a lower bound looks at
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
@@ -137,26 +137,43 @@ size_t FreshEntry::least(int32_t state, int left_open) {
   return best;
 }
 
-// As above: what is left of each frame up to the one where the entry ends.
+// As above: what is left of each frame up to the one where the entry ends; of several callers the least.
 size_t FreshEntry::least(const Thread& thread, int left_open) {
   const Grammar& g = arena_.grammar();
-  auto [entries, in_one] = memories_.under_way(thread.mem);
-  entries -= left_open;
-  size_t sum = 0;
-  Thread t = thread;
-  for (int frame = 0; frame < kMostFrames; ++frame) {
+  struct Frame {
+    Thread thread;
+    int entries, depth;
+    size_t sum;
+  };
+  const auto [entries, in_one] = memories_.under_way(thread.mem);
+  std::vector<Frame> open{{thread, entries - left_open, 0, 0}};
+  size_t best = kNever;
+  for (int looked_at = 0; !open.empty(); ++looked_at) {
+    auto [t, left, depth, sum] = open.back();
+    open.pop_back();
+    if (looked_at >= kMostFrames || sum >= best) {  // no bound for what is not looked at
+      best = std::min(best, sum);
+      continue;
+    }
     const Position& p = g.positions[t.pos];
     bool ends_here = false;
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) ends_here |= g.effects[i].effect.op == Effect::Keep;
-    if (ends_here && (frame > 0 || in_one) && --entries <= 0) break;
+    const bool counts = ends_here && (depth > 0 || in_one);
     // Where the entry ends in this very frame, the way to the frame's end says nothing.
-    if (g.rules[p.rule].scopes > 1 || (frame == 0 && in_one && !ends_here && g.rules[p.rule].keeps)) break;
+    const bool here = g.rules[p.rule].scopes > 1 || (depth == 0 && in_one && !ends_here && g.rules[p.rule].keeps);
+    if ((counts && --left <= 0) || here) {
+      best = std::min(best, sum);
+      continue;
+    }
     sum += static_cast<size_t>(tree_.least_bytes(t));
-    const Config& ret = arena_.config(t.ret);
-    if (ret.count != 1 || ret.threads[0].pos == kExit) break;
-    t = ret.threads[0];
+    for (const Thread& caller : arena_.config(t.ret)) {
+      if (caller.pos == kExit)
+        best = std::min(best, sum);
+      else
+        open.push_back({caller, left, depth + 1, sum});
+    }
   }
-  return sum;
+  return best;
 }
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
@@ -189,7 +206,7 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
         const bool shortest = !best || size < best->text.size() || (size == best->text.size() && prefix < best_prefix);
         if (shortest) best = Way{prefix + way->text, std::move(way->after)};
         if (shortest) best_prefix = prefix;
-        if (!may_be_there(at.state)) continue;
+        if (!may_be_there(at.state, left_open)) continue;
       }
     }
     const ByteSet bytes = arena_.config(at.state).bytes;
@@ -217,9 +234,9 @@ std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
   return best;
 }
 
-bool FreshEntry::may_be_there(int32_t state) {
+bool FreshEntry::may_be_there(int32_t state, int left_open) {
   const Config& c = arena_.config(state);
-  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return memories_.alive(t.mem); });
+  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return memories_.alive_inside(t.mem, left_open); });
 }
 
 // Equal for states from which the same texts lead to the same values, however these were spelled so far.

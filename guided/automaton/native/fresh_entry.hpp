@@ -37,7 +37,7 @@ class FreshEntry {
   std::optional<Way> search(const Thread& thread, int left_open);
   bool refuses(const Thread& at);
   std::optional<Way> ends(int32_t state, int left_open);
-  bool may_be_there(int32_t state);
+  bool may_be_there(int32_t state, int left_open);
   std::vector<int32_t> essence(int32_t state);
   size_t least(int32_t state, int left_open);
   size_t least(const Thread& thread, int left_open);

@@ -269,6 +269,18 @@ bool Memories::alive(int32_t memory) {
   return alive;
 }
 
+bool Memories::alive_inside(int32_t memory, int outermost) {
+  if (outermost == 0) return alive(memory);
+  const Memory m = memories_[memory];
+  int left = under_way(memory).first - outermost;
+  for (int32_t at = m.scope; at >= 0 && left > 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+    if (scopes_[at].start < 0 || scopes_[at].start == kBlank) continue;
+    if (may_be_there(at, m.text)) return true;
+    --left;
+  }
+  return false;
+}
+
 int32_t Memories::essence(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.text == 0 || m.text == kBlank) return memory;

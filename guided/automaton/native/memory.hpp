@@ -70,6 +70,8 @@ class Memories {
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there.
   bool alive(int32_t memory);
+  // The same without the outermost ones, so many, of those of which it is known what has been read.
+  bool alive_inside(int32_t memory, int outermost);
   // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
   int32_t essence(int32_t memory);
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
