@@ -133,6 +133,7 @@ SPECS: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
 
 
 def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> tuple[int, ...]:
+    """The ids that are allowed, ascending."""
     bitmask = allocate_token_bitmask(1, matcher.grammar.vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens)
     return tuple(allowed_tokens(bitmask))

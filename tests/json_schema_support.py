@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
-from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
 
 QUIET = settings(
     deadline=None, suppress_health_check=list(HealthCheck), derandomize="GUIDED_EXAMPLES" not in os.environ
@@ -92,11 +93,9 @@ _MARKS, _WORDS = frozenset(b'{}[]",:'), frozenset(b"abz019.-e ")
 
 def sample(compiled, rng, most):
     """A text of the language: at most `most` bytes drawn from the masks, and the shortest way to the end."""
-    matcher, bitmask = GrammarMatcher(compiled), allocate_token_bitmask(1, compiled.vocabulary.size)
-    out = bytearray()
+    matcher, out = GrammarMatcher(compiled), bytearray()
     for _ in range(rng.randint(0, most)):
-        matcher.fill_next_token_bitmask(bitmask)
-        allowed = allowed_tokens(bitmask)
+        allowed = mask_of(matcher)
         assert allowed, f"a dead end after {bytes(out)!r}"
         liked = rng.choice([_MARKS, _WORDS, frozenset(allowed)]).intersection(allowed)
         byte = rng.choice(sorted(liked) or allowed)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from guided.errors import BudgetError
 from guided.grammar import Alt, Chars, Grammar, Member, Node, Permutation, Ref, Repeat, Seq, Text
-from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
 
 LETTERS = GrammarCompiler(Vocabulary([b"a", b"b", b"c", b" ", b",", b"aa", b", ", b"  "], eos_token_ids=[8]))
 SPACE = Repeat(Text(" "), 0, None)
@@ -56,12 +57,10 @@ def test_budgets_of_permutations(data: st.DataObject) -> None:
     permutation = Permutation(tuple(members), data.draw(st.sampled_from(SEPARATORS)), low, high)
     matcher = GrammarMatcher(LETTERS.compile_grammar(Grammar({"start": permutation})))
     rng = random.Random(data.draw(st.integers(0, 2**32)))
-    bitmask = allocate_token_bitmask(1, 9)
     for left in range(matcher.min_tokens_to_finish() + data.draw(st.sampled_from([0, 1, 5, 20])), 0, -1):
         with pytest.raises(BudgetError):
-            matcher.fill_next_token_bitmask(bitmask, max_tokens=matcher.min_tokens_to_finish() - 1)
-        matcher.fill_next_token_bitmask(bitmask, max_tokens=left)
-        allowed = allowed_tokens(bitmask)
+            mask_of(matcher, matcher.min_tokens_to_finish() - 1)
+        allowed = mask_of(matcher, left)
         assert allowed and matcher.accept_token(rng.choice(allowed))
         if matcher.is_terminated():
             return
@@ -74,9 +73,7 @@ def test_budgets_over_large_vocabularies_in_which_bytes_are_no_tokens():
     grammar = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)])).compile_regex("[ab]{0,20000}(x|cc)")
     matcher = GrammarMatcher(grammar)
     assert matcher.min_tokens_to_finish() == 3
-    bitmask = allocate_token_bitmask(1, len(tokens) + 1)
-    matcher.fill_next_token_bitmask(bitmask, max_tokens=3)
-    assert allowed_tokens(bitmask) == [301]
+    assert mask_of(matcher, 3) == (301,)
 
 
 @pytest.mark.parametrize("members", [30, 60])

@@ -66,12 +66,8 @@ def both_runs(test):
     return pytest.mark.parametrize(("name", "specs"), rows)(test)
 
 
-def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> list[int]:
-    """The allowed ids, ascending."""
-    return ids_of(matcher, max_tokens).tolist()
-
-
 def ids_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> np.ndarray:
+    """As `mask_of`, for masks of 100,000 ids."""
     bitmask = allocate_token_bitmask(1, matcher.grammar.vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask, max_tokens=max_tokens)
     return np.flatnonzero(np.unpackbits(bitmask.view(np.uint8), bitorder="little"))
@@ -114,9 +110,9 @@ def test_whole_masks_are_what_single_tokens_do(name: str, specs: tuple[Specifica
         for steps in (0, rng.randint(1, 12)):
             taken = random_state(matcher, rng, steps)
             expected = simulated(matcher)
-            assert mask_of(matcher) == expected, spec.name
+            assert ids_of(matcher).tolist() == expected, spec.name
             matcher.rollback(len(taken))
-            assert all(map(matcher.accept_token, taken)) and mask_of(matcher.fork()) == expected, spec.name
+            assert all(map(matcher.accept_token, taken)) and ids_of(matcher.fork()).tolist() == expected, spec.name
 
 
 @both_runs
@@ -128,7 +124,7 @@ def test_samples_of_masks_are_those_of_the_reference(name: str, specs: tuple[Spe
         rng = random.Random(f"{name} {spec.name}")
         matcher = one_way(spec, name)
         taken = random_state(matcher, rng, rng.randint(0, 4))
-        allowed = mask_of(matcher)
+        allowed = ids_of(matcher).tolist()
         sample = {*single, *vocabulary.eos_token_ids, *taken, *rng.sample(allowed, min(len(allowed), 60))}
         sample |= {rng.randrange(vocabulary.size) for _ in range(40)}
         sample -= set(vocabulary.special_tokens) - vocabulary.eos_token_ids - set(taken) - set(allowed)
@@ -200,7 +196,7 @@ def finish(matcher, budget, rule, rng, lengths, opening, what) -> None:
             allowed = allowed[score == score.max()]
         assert matcher.accept_token(int(rng.choice(allowed))), (what, left)
         if matcher.is_terminated():
-            assert matcher.min_tokens_to_finish() == 0 and not mask_of(matcher)
+            assert matcher.min_tokens_to_finish() == 0 and not ids_of(matcher).size
             return
         assert matcher.min_tokens_to_finish() <= left - 1, (what, left)
     raise AssertionError(f"{what}: not complete")

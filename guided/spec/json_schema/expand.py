@@ -246,7 +246,7 @@ class Expander:
         for name in shape.required:
             if is_nothing(self.member(shape, name)):
                 return f"the required member {name!r} is not allowed"
-            if shape.names and not all(self.keys.has(names, name) for names in shape.names):
+            if not self._allows_name(shape, name):
                 return f"the required member {name!r} has a name that is not allowed"
             if name not in declared and self.is_closed(shape):
                 return f"the required member {name!r} is not declared, and additional ones are not allowed"
@@ -263,9 +263,10 @@ class Expander:
 
     def allows(self, shape: Shape, name: str) -> bool:
         """Whether there may be a member `name`, as far as its name and `false` tell."""
-        if shape.names and not all(self.keys.has(names, name) for names in shape.names):
-            return False
-        return not is_nothing(self.member(shape, name))
+        return self._allows_name(shape, name) and not is_nothing(self.member(shape, name))
+
+    def _allows_name(self, shape: Shape, name: str) -> bool:
+        return all(self.keys.has(names, name) for names in shape.names)
 
     def is_closed(self, shape: Shape) -> bool:
         """Whether members that no part declares or matches are forbidden, by a schema or by the option."""

@@ -185,8 +185,9 @@ def _numbers(shape: Shape) -> list[Json] | None:
     steps = [*numbers.divisors, *([Decimal10.parse("1")] if numbers.integral else [])]
     if not steps or any(_is_long(value) for value in (numbers.low.value, numbers.high.value, *steps)):
         return None
-    step = max(map(_fraction, steps))
-    first, last = -(-_fraction(numbers.low.value) // step), _fraction(numbers.high.value) // step
+    low, high, *exact = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
+    step = max(exact)
+    first, last = -(-low // step), high // step
     if last - first >= MOST_VALUES:
         return None
     places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
@@ -197,8 +198,3 @@ def _numbers(shape: Shape) -> list[Json] | None:
 
 def _is_long(value: Decimal10) -> bool:
     return len(value.digits) + abs(value.exponent) > _LONGEST
-
-
-def _fraction(value: Decimal10) -> Fraction:
-    number = Fraction(int(value.digits or "0")) * Fraction(10) ** (value.exponent - len(value.digits))
-    return -number if value.negative else number

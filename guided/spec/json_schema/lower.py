@@ -157,7 +157,8 @@ class Lowering:
 
     def _anything(self) -> Node:
         """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
-        rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), self._other_key((), ""))
+        member = (self._other_key((), ""), self._after(self.value((), 0)))
+        rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
         known = self.layout.anything
         if rules not in known:
             whole = self._in_place((), self.expander.expand(()), 0)
@@ -333,7 +334,7 @@ class Lowering:
             for goal, out in [(one.schemas, members), *self._asked(one, some)] if some else [(one.schemas, members)]:
                 normal = self.expander.goal(goal)
                 if not is_nothing(normal):
-                    out.append(Seq((key, self.layout.colon, self.value(normal, level + 1))))
+                    out.append(Seq((key, self._after(self.value(normal, level + 1)))))
         return either(members) if members else None, [Alt(tuple(nodes)) for nodes in some]
 
     def _other_key(self, names: tuple[Node, ...], where: str) -> Node:
@@ -367,14 +368,18 @@ class Lowering:
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A member with this key and value."""
-        after = self._after_key.get(id(value))
-        if after is None:
-            after = Seq((self.layout.colon, value))
-            if not (isinstance(value, Ref) and value.name in self._containers):  # most schemas have the same few
-                text = after
-                after = self.rule(("after key", id(value)), "value of a member", "", lambda: text)
-            self._after_key[id(value)] = after
-        return Field(name, after, required, quoted_text(name, self.encoding))
+        return Field(name, self._after(value), required, quoted_text(name, self.encoding))
+
+    def _after(self, value: Node) -> Node:
+        """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
+        found = self._after_key.get(id(value))
+        if found is None:
+            text = Seq((self.layout.colon, value))
+            name = value.name if isinstance(value, Ref) else "value"
+            in_place = name in self._containers
+            found = text if in_place else self.rule(("after", id(value)), f"{name} of a member", "", lambda: text)
+            self._after_key[id(value)] = found
+        return found
 
     def _spell(self, text: str) -> Node:
         """A part of a key."""

@@ -154,7 +154,8 @@ def read_json(text: str, limits: Limits) -> Json:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        value = _DECODER.decode(text) if text[:1] != _BYTE_ORDER_MARK else json.loads(text)  # which has words for it
+        marked = text[:1] == _BYTE_ORDER_MARK  # json.loads has words for it
+        value: Json = json.loads(text) if marked else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
             f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
@@ -166,7 +167,7 @@ def read_json(text: str, limits: Limits) -> Json:
     except _Refused:
         raise _refusal(text) from None
     _check_size(value, text, limits)
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _check_size(value: Json, text: str, limits: Limits) -> None:
