@@ -329,6 +329,19 @@ int32_t Arena::either(int32_t a, int32_t b) {
   return intern(all, true);
 }
 
+int32_t Arena::seeing(int32_t state) {
+  std::vector<Thread> threads(config(state).begin(), config(state).end());
+  bool changed = false;
+  for (Thread& t : threads) {
+    const int32_t mem = memories_.seeing(t.mem);
+    changed |= mem != t.mem;
+    t.mem = mem;
+  }
+  if (!changed) return state;
+  merge_threads(threads, 0);
+  return intern(threads, true);
+}
+
 int32_t Arena::import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known) {
   for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
   // Numbers of return configurations are below those of what returns to them, so ascending order is dependency order.

@@ -86,6 +86,7 @@ class Arena {
   int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
   int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
+  int32_t seeing(int32_t state);                     // see Memories::seeing
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads

@@ -37,8 +37,35 @@ std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& blind, Toke
     return own;
   }
   std::lock_guard<std::mutex> lock(table.groups_lock);
-  if (!table.groups) table.groups = std::make_shared<const TokenGroups>(group(arena_.lone(masks_.table_thread(blind))));
+  if (!table.groups) {
+    TokenGroups found = group(arena_.lone(masks_.table_thread(blind)));
+    table.groups = std::make_shared<const TokenGroups>(apart(std::move(found), table, masks_.vocabulary().words));
+  }
   return table.groups;
+}
+
+// Tokens that could also leave the frame and go on outside lead to more than the state they are grouped by: each stands
+// for itself.
+TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int32_t words) {
+  std::vector<int32_t> both = table.both;
+  if (table.relative)
+    for (const Remainder& r : table.entries) both.push_back(r.token);
+  if (both.empty()) return groups;
+  const TokenSet leaving = make_token_set(std::move(both), words);
+  TokenGroups out;
+  for (const TokenGroup& g : groups) {
+    std::vector<int32_t> others;
+    g.tokens.each([&](int32_t token) {
+      if (leaving.has(token))
+        out.push_back({token, make_token_set(std::vector<int32_t>{token}, words)});
+      else
+        others.push_back(token);
+    });
+    if (others.empty()) continue;
+    const int32_t one = others[0];
+    out.push_back({one, make_token_set(std::move(others), words)});
+  }
+  return out;
 }
 
 const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
@@ -51,24 +78,18 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
     if (state == kDead) return kFar;
+    // Between two entries what was written is known: only a token that begins the next one is blind to it.
+    state = arena_.seeing(state);
     states.push_back(state);
     return completions_.distance(state);
   };
-  // Between two entries what was written is known: only a token that begins the next one is blind to it.
-  const bool between = !arena_.memories().reading(thread.mem) && blind.mem != thread.mem;
-  const int32_t knowing = between ? arena_.lone(thread) : kDead;
   out.groups = groups(blind, table);
-  for (const TokenGroup& g : *out.groups) {
-    const int32_t state = step(from, g.one);
-    const bool blindly = !between || state == kDead || begins(blind, state);
-    out.staying.push_back({distance(blindly ? state : step(knowing, g.one)), &g.tokens});
-  }
+  for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(from, g.one)), &g.tokens});
   if (!table.overflow) {
     out.unsure = table.unsure;
     auto leaves = [&](int32_t token, int32_t state) {
-      const bool begun = begins(blind, state);
-      out.leaving.push_back({distance(!between || begun ? state : step(knowing, token)), token});
-      if (begun) out.beginning.push_back(token);
+      out.leaving.push_back({distance(state), token});
+      if (begins(blind, state)) out.beginning.push_back(token);
     };
     masks_.each_remainder(blind, table, leaves, &out.unsure);
   }

@@ -2,7 +2,7 @@
 //
 // Tokens that lead a thread to the same state have the same distance (completion.hpp), so one of them is looked at for
 // all. The groups belong to the token table: what stays in a frame leads to the same state wherever the frame was
-// called. Tokens that leave it are few and are looked at one by one.
+// called. Tokens that leave it, or could leave it as well, are few and are looked at one by one.
 //
 // A thread that remembers (memory.hpp) would come to a state of its own after each token of a name. Instead it is
 // taken to be *blind*: nothing is known of the entry under way but that it ends well, with a value that nobody has met.
@@ -42,6 +42,7 @@ class BudgetMasks {
   const Outlook& outlook(const Thread& thread, TokenTable& table);
   std::shared_ptr<const TokenGroups> groups(const Thread& blind, TokenTable& table);
   TokenGroups group(int32_t state);
+  static TokenGroups apart(TokenGroups groups, const TokenTable& table, int32_t words);
   // The tokens for which a thread's outlook says nothing, and those of them that are not dead.
   void look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table, std::vector<int32_t>& out);
   bool begins(const Thread& blind, int32_t state);

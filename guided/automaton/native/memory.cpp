@@ -179,6 +179,25 @@ int32_t Memories::blind(int32_t memory) {
   return intern(intern_scope(s), 0, m.touched);
 }
 
+int32_t Memories::seeing(int32_t memory) {
+  const Memory m = memories_[memory];
+  std::vector<Scope> open;
+  bool blind = false;
+  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
+    open.push_back(scopes_[at]);
+    blind |= scopes_[at].start == kBlind;
+  }
+  if (!blind) return memory;
+  int32_t at = open.back().outer;
+  for (size_t i = open.size(); i-- > 0;) {
+    Scope s = open[i];
+    s.outer = at;
+    if (s.start == kBlind) s.start = -1;
+    at = intern_scope(s);
+  }
+  return intern(at, m.text, m.touched);
+}
+
 void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
   int32_t around = -1;
   for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;

@@ -79,6 +79,8 @@ class Memories {
   int32_t unread(int32_t memory);
   // As above; of the innermost scope's next entry nothing will be known if none is under way.
   int32_t blind(int32_t memory);
+  // Undoes it for scopes in which no entry has begun since.
+  int32_t seeing(int32_t memory);
   // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
   bool blurred(int32_t memory) const {
     const int32_t scope = between(memory);

@@ -63,7 +63,10 @@ void TableBuilder::finish_sets() {
 void TableBuilder::finish_remainders() {
   std::vector<TrieEntry> entries;
   for (const Left& l : left_) {
-    if (!relative_ && table_->all.has(l.token)) continue;
+    if (!relative_ && table_->all.has(l.token)) {
+      if (!task_.left) table_->both.push_back(l.token);
+      continue;
+    }
     const Remainder before = task_.left ? task_.left->entries[l.token] : Remainder{l.token, 0, 0, 0};
     const std::string& text = task_.vocabulary.tokens[before.token];
     const int32_t depth = before.depth + l.depth;

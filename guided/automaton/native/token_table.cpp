@@ -4,7 +4,7 @@ namespace guided {
 
 size_t TokenTable::bytes() const {
   size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder) +
-             unsure.size() * 4;
+             (unsure.size() + both.size()) * 4;
   for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.bytes();
   return n;
 }

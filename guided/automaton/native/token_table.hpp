@@ -46,13 +46,16 @@ struct TokenTable {
   std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
+  std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave (relative ones have them in entries)
   // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the
   // lock.
   std::shared_ptr<const TokenGroups> groups;
   std::mutex groups_lock;
   size_t bytes() const;
   // Whether a table that is nearly the same can be made of it.
-  bool is_plain() const { return !relative && !overflow && !touches_entries && unsure.empty() && !all.dense.empty(); }
+  bool is_plain() const {
+    return !relative && !overflow && !touches_entries && unsure.empty() && both.empty() && !all.dense.empty();
+  }
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
 };
