@@ -137,7 +137,8 @@ size_t FreshEntry::least(int32_t state, int left_open) {
   return best;
 }
 
-// As above: what is left of each frame up to the one where the entry ends; of several callers the least.
+// As above: what is left of each frame up to the one where the entry ends; of several callers the least. One that has not
+// ended reads a byte, for what effects lead to are other threads.
 size_t FreshEntry::least(const Thread& thread, int left_open) {
   const Grammar& g = arena_.grammar();
   struct Frame {
@@ -173,7 +174,7 @@ size_t FreshEntry::least(const Thread& thread, int left_open) {
         open.push_back({caller, left, depth + 1, sum});
     }
   }
-  return best;
+  return std::max<size_t>(best, 1);
 }
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
@@ -182,9 +183,8 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
   struct Node {
     int32_t state, from;
     uint8_t byte;
-    int32_t depth;
   };
-  std::vector<Node> nodes{{arena_.raw_state(thread), -1, 0, 0}};
+  std::vector<Node> nodes{{arena_.raw_state(thread), -1, 0}};
   auto text_of = [&](size_t node) {
     std::string text;
     for (size_t at = node; nodes[at].from >= 0; at = static_cast<size_t>(nodes[at].from))
@@ -197,11 +197,14 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
   std::string best_prefix;
   for (size_t i = 0; i < nodes.size() && nodes.size() < kMostStates; ++i) {
     const Node at = nodes[i];
-    if (best && static_cast<size_t>(at.depth) + least(at.state, left_open) > best->text.size()) continue;
+    const std::string prefix = text_of(i);
+    if (best) {  // whether a way on can be shorter, or as short and before it
+      const size_t size = prefix.size() + least(at.state, left_open);
+      if (size > best->text.size() || (size == best->text.size() && prefix >= best_prefix)) continue;
+    }
     if (i > 0) {
       std::optional<Way> way = ends(at.state, left_open);
       if (way) {
-        const std::string prefix = text_of(i);
         const size_t size = prefix.size() + way->text.size();
         const bool shortest = !best || size < best->text.size() || (size == best->text.size() && prefix < best_prefix);
         if (shortest) best = Way{prefix + way->text, std::move(way->after)};
@@ -214,7 +217,7 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
       if (next != kDead && met.insert(essence(next)).second)
-        nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte), at.depth + 1});
+        nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
     }
   }
   return best;
