@@ -63,7 +63,7 @@ class Run:
 def main() -> int:
     """Run the demo; the exit code."""
     parser = argparse.ArgumentParser(description="Structured output of a 135M model, guaranteed and measured.")
-    parser.add_argument("--model", default="smollm2-135m-instruct", help="a known name or a GGUF file")
+    parser.add_argument("--model", default="smollm2-135m-instruct", help="a known name, a GGUF file or a directory")
     parser.add_argument("--threads", type=int, default=min(4, max(1, (os.cpu_count() or 1) // 2)), help="of PyTorch")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

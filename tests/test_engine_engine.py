@@ -146,7 +146,7 @@ def test_the_context_bounds_the_budget():
     ],
 )
 def test_refusals_come_before_anything_runs(monkeypatch, prompt, constraint, options, error, message):
-    monkeypatch.setattr("guided.engine.runner.ModelRunner.forward", lambda *_: pytest.fail("ran the model"))
+    monkeypatch.setattr("guided.engine.runner.ModelRunner.step", lambda *_: pytest.fail("ran the model"))
     with pytest.raises(error, match=message):
         ENGINE.generate(prompt, constraint, **options)
     if "n" not in options:
@@ -203,3 +203,34 @@ def test_dtypes():
     assert (_dtype("float32", cpu), _dtype(torch.bfloat16, cpu)) == (torch.float32, torch.bfloat16)
     with pytest.raises(ValueError, match="dtype is 'float16'"):
         _dtype("float16", cpu)
+
+
+def test_a_batch_is_its_singles_whatever_their_constraints():
+    prompts = ["x", "a longer prompt", "x", [{"role": "user", "content": "hello"}]]
+    constraints = [SCHEMA, None, "[a-c]{3,9}", ["yes", "no"]]
+    options = {"max_tokens": 40, "temperature": 1.0, "seed": 3}
+    results = ENGINE.generate_batch(prompts, constraints=constraints, **options)
+    for result, prompt, constraint in zip(results, prompts, constraints, strict=True):
+        alone = ENGINE.generate(prompt, constraint, **options)
+        assert (result.text, result.tokens, result.value) == (alone.text, alone.tokens, alone.value)
+    assert [r.text for r in ENGINE.generate_batch(["x"] * 3, ["yes"])] == ["yes"] * 3
+    assert ENGINE.generate_batch([]) == []
+    with pytest.raises(ValueError, match="2 prompts, but 1 constraints"):
+        ENGINE.generate_batch(["a", "b"], constraints=[None])
+
+
+def test_a_closed_stream_and_a_failed_batch_hold_nothing():
+    events = ENGINE.stream("x", max_tokens=40, temperature=1.0)
+    next(events)
+    events.close()
+    with pytest.raises(SpecError):
+        ENGINE.generate_batch(["x", "y"], constraints=[None, "("])
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting) == (0, 0)
+
+
+def test_logits_are_what_the_next_token_is_chosen_from():
+    ids = ENGINE.encode_prompt("abc")
+    result = ENGINE.generate("abc", max_tokens=3)
+    scores = ENGINE.logits([*ids, *result.tokens], keep=3)
+    assert scores.shape == (3, CONFIG.vocab_size)
+    assert [int(row[: VOCABULARY.size].argmax()) for row in ENGINE.logits(ids)] == result.tokens[:1]

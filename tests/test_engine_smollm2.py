@@ -11,8 +11,8 @@ import torch
 
 from guided.engine.engine import Engine
 from guided.engine.hub import MODELS, cache_directory
-from guided.engine.runner import ModelRunner
 from guided.vocabulary.gguf import GgufFile
+from tests.engine_support import Reader
 
 pytestmark = pytest.mark.model
 ENTRY = MODELS["smollm2-135m-instruct"]
@@ -81,7 +81,7 @@ def test_cached_is_full_recompute(engine):
         pytest.skip("bfloat16 rounds differently for one row and for many")
     ids = engine.encode_prompt(MESSAGES)
     result = engine.generate(ids, max_tokens=16)
-    whole = ModelRunner(engine.model, 200).forward([*ids, *result.tokens], len(result.tokens) + 1)
+    whole = Reader(engine.model, 200).forward([*ids, *result.tokens], len(result.tokens) + 1)
     assert [int(row.argmax()) for row in whole[:-1]] == result.tokens
 
 

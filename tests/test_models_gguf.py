@@ -1,65 +1,25 @@
-"""Dequantisation against a reading of one value at a time, and a whole model written to a GGUF file and read back."""
+"""Whole models written to GGUF files and read back."""
 
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from guided.engine.runner import ModelRunner
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
-from guided.models.gguf_loader import dequantise, load_llama
+from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary.gguf import GgufFile
+from tests.engine_support import Reader
 from tests.test_models_llama import naive_logits
 
 CONFIG = LlamaConfig(
     layers=2, dim=32, heads=4, kv_heads=2, head_dim=8, hidden=64, vocab_size=40, context=64, norm_eps=2.0**-17
 )
-F32, F16, Q4_0, Q4_1, Q8_0, BF16 = 0, 1, 2, 3, 8, 30
-BYTES = {F32: (1, 4), F16: (1, 2), Q4_0: (32, 18), Q4_1: (32, 20), Q8_0: (32, 34), BF16: (1, 2)}
-
-
-def one_value(raw: bytes, kind: int, i: int) -> float:
-    if kind == F32:
-        return struct.unpack_from("<f", raw, 4 * i)[0]
-    if kind == F16:
-        return struct.unpack_from("<e", raw, 2 * i)[0]
-    if kind == BF16:
-        return struct.unpack("<f", b"\0\0" + raw[2 * i : 2 * i + 2])[0]
-    block = raw[i // 32 * BYTES[kind][1] :][: BYTES[kind][1]]
-    (d,), i = struct.unpack_from("<e", block), i % 32
-    if kind == Q8_0:
-        return np.float32(d) * np.float32(struct.unpack_from("<b", block, 2 + i)[0])
-    packed = block[-16:]
-    q = packed[i] & 15 if i < 16 else packed[i - 16] >> 4
-    if kind == Q4_0:
-        return d * (q - 8)
-    return np.float32(d) * np.float32(q) + np.float32(struct.unpack_from("<e", block, 2)[0])
-
-
-@settings(deadline=None)
-@given(st.sampled_from(sorted(BYTES)), st.integers(1, 3), st.integers(0, 2**32 - 1))
-def test_dequantise(kind, rows, seed):
-    block, size = BYTES[kind]
-    count = rows * 64
-    raw = np.random.default_rng(seed).integers(0, 256, count // block * size, dtype=np.uint8)
-    got = dequantise(raw, kind, (rows, 64))
-    assert (got.shape, got.dtype) == ((rows, 64), np.float32)
-    with np.errstate(all="ignore"):  # scales may be inf or NaN
-        want = np.array([one_value(raw.tobytes(), kind, i) for i in range(count)], np.float32).reshape(rows, 64)
-    np.testing.assert_allclose(got, want, rtol=1e-6)
-
-
-def test_other_formats_and_wrong_sizes_are_refused():
-    with pytest.raises(UnsupportedError, match=r"format Q4_K are not read \(at blk.0\)\nhint: requantise"):
-        dequantise(np.zeros(144, np.uint8), 12, (256,), "blk.0")
-    with pytest.raises(VocabularyError, match="17 bytes do not hold 32 values"):
-        dequantise(np.zeros(17, np.uint8), Q4_0, (32,))
+F32, F16, Q8_0 = 0, 1, 8
 
 
 def quantise(values: np.ndarray, kind: int) -> bytes:
@@ -93,20 +53,22 @@ def write_gguf(path, metadata: dict, tensors: dict[str, tuple[np.ndarray, int]])
     path.write_bytes(head + bytes(-len(head) % 32) + data)
 
 
-def metadata_of(c: LlamaConfig) -> dict:
+def metadata_of(c: LlamaConfig, architecture: str = "llama") -> dict:
     fields = {
         "block_count": c.layers, "embedding_length": c.dim, "attention.head_count": c.heads,
         "attention.head_count_kv": c.kv_heads, "feed_forward_length": c.hidden, "context_length": c.context,
         "rope.freq_base": c.rope_base, "attention.layer_norm_rms_epsilon": c.norm_eps,
     }  # fmt: skip
-    return {"general.architecture": "llama"} | {f"llama.{k}": v for k, v in fields.items()}
+    return {"general.architecture": architecture} | {f"{architecture}.{k}": v for k, v in fields.items()}
 
 
-def tensors_of(model: Llama, kind: int = F32) -> dict[str, tuple[np.ndarray, int]]:
+def tensors_of(model: Llama, kind: int = F32, neighbours: bool = True) -> dict[str, tuple[np.ndarray, int]]:
     c = model.config
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
-    def interleaved(w: torch.Tensor, heads: int) -> torch.Tensor:  # as the file has it: pairs next to each other
+    def interleaved(w: torch.Tensor, heads: int) -> torch.Tensor:  # pairs next to each other
+        if not neighbours:
+            return w
         out = torch.empty_like(w)
         for h in range(heads):
             for j in range(c.head_dim // 2):
@@ -123,13 +85,15 @@ def tensors_of(model: Llama, kind: int = F32) -> dict[str, tuple[np.ndarray, int
             "attn_output": layer.output, "attn_norm": layer.attention_norm, "ffn_norm": layer.ffn_norm,
             "ffn_up": up, "ffn_down": layer.down,
         }  # fmt: skip
+        if layer.q_norm is not None:
+            parts |= {"attn_q_norm": layer.q_norm, "attn_k_norm": layer.k_norm}
         tensors |= {f"blk.{i}.{name}.weight": w for name, w in parts.items()}
     return {name: (w.numpy(), kind if w.ndim == 2 else F32) for name, w in tensors.items()}
 
 
 def load(path, dtype=torch.float32) -> Llama:
     with GgufFile(path) as file:
-        return load_llama(file, dtype=dtype, device=torch.device("cpu"))
+        return load_gguf(file, dtype=dtype, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [(F32, 2e-5), (F16, 5e-3), (Q8_0, 0.2)])
@@ -140,7 +104,7 @@ def test_a_model_survives_its_file(tmp_path, kind, tolerance):
     assert loaded.config == CONFIG
     assert loaded.head is loaded.embedding
     tokens = [(5 * i) % 40 for i in range(20)]
-    got = ModelRunner(loaded, 20).forward(tokens, 20).numpy()
+    got = Reader(loaded, 20).forward(tokens, 20).numpy()
     np.testing.assert_allclose(got, naive_logits(model, tokens), atol=tolerance)
     assert load(tmp_path / "m.gguf", torch.bfloat16).dtype == torch.bfloat16
 
@@ -149,8 +113,32 @@ def test_an_output_head_of_its_own_is_used(tmp_path):
     model = Llama.random(CONFIG, seed=4)
     head = model.embedding.flip(0).contiguous()
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model) | {"output.weight": (head.numpy(), F32)})
-    got = ModelRunner(load(tmp_path / "m.gguf"), 4).forward([1, 2])
-    torch.testing.assert_close(got, ModelRunner(model, 4).forward([1, 2]).flip(1))
+    got = Reader(load(tmp_path / "m.gguf"), 4).forward([1, 2])
+    torch.testing.assert_close(got, Reader(model, 4).forward([1, 2]).flip(1))
+
+
+def test_qwen3(tmp_path):
+    config = replace(CONFIG, qk_norm=True, head_dim=12)
+    model = Llama.random(config, seed=5)
+    metadata = metadata_of(config, "qwen3") | {"qwen3.attention.key_length": 12, "qwen3.attention.value_length": 12}
+    write_gguf(tmp_path / "m.gguf", metadata, tensors_of(model, neighbours=False))
+    loaded = load(tmp_path / "m.gguf")
+    assert loaded.config == config
+    tokens = [(5 * i) % 40 for i in range(20)]
+    np.testing.assert_allclose(Reader(loaded, 20).forward(tokens, 20).numpy(), naive_logits(model, tokens), atol=2e-5)
+
+
+@pytest.mark.parametrize("way", ["a table", "a factor"])
+def test_rotary_scaling(tmp_path, way):
+    factors = (1.0, 1.5, 4.0, 8.0) if way == "a table" else (4.0,) * 4
+    model = Llama.random(replace(CONFIG, rope_factors=factors), seed=4)
+    change = {} if way == "a table" else {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    extra = {"rope_freqs.weight": (np.array(factors, np.float32), F32)} if way == "a table" else {}
+    write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG) | change, tensors_of(model) | extra)
+    loaded = load(tmp_path / "m.gguf")
+    assert loaded.config == model.config
+    tokens = [(5 * i) % 40 for i in range(20)]
+    np.testing.assert_allclose(Reader(loaded, 20).forward(tokens, 20).numpy(), naive_logits(model, tokens), atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +152,25 @@ def test_an_output_head_of_its_own_is_used(tmp_path):
         ({"llama.block_count": 3}, {}, VocabularyError, "'blk.2.attn_q.weight' is missing"),
         ({"llama.block_count": 1}, {}, UnsupportedError, "no place for the tensor"),
         ({"llama.feed_forward_length": 32}, {}, VocabularyError, r"ffn_gate.weight' has the shape \(64, 32\)"),
-        ({}, {"rope_freqs.weight": (np.ones(4, np.float32), F32)}, UnsupportedError, "rope_freqs.weight"),
+        ({"llama.rope.scaling.type": "linear"}, {}, VocabularyError, "llama.rope.scaling.factor is None"),
+        (
+            {"llama.context_length": 1 << 31},
+            {},
+            VocabularyError,
+            "context of 2147483648 positions for heads of size 8 is too long",
+        ),
+        ({"llama.expert_count": 8}, {}, UnsupportedError, "llama.expert_count is not supported"),
+        ({"llama.attention.sliding_window": 64}, {}, UnsupportedError, "llama.attention.sliding_window"),
+        ({"general.architecture": "qwen3"}, {}, VocabularyError, "qwen3.embedding_length is None"),
+        (
+            {},
+            {"rope_freqs.weight": (np.ones(5, np.float32), F32)},
+            VocabularyError,
+            r"'rope_freqs.weight' has the shape",
+        ),
+        ({}, {"rope_freqs.weight": (np.zeros(4, np.float32), F32)}, VocabularyError, "no frequency is divided by"),
+        ({}, {"token_embd.weight": (np.ones(4, np.float32), F32)}, VocabularyError, "a matrix is expected"),
+        ({}, {"blk.0.attn_q_norm.weight": (np.ones(8, np.float32), F32)}, UnsupportedError, "blk.0.attn_q_norm"),
         ({}, {"blk.0.attn_q.bias": (np.ones(32, np.float32), F32)}, UnsupportedError, "blk.0.attn_q.bias"),
     ],
 )

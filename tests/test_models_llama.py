@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
-from guided.engine import runner as runner_module
-from guided.engine.runner import ModelRunner
-from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig
+from tests.engine_support import Reader
 
 torch.set_num_threads(1)
 CONFIG = LlamaConfig(layers=3, dim=24, heads=6, kv_heads=2, head_dim=8, hidden=40, vocab_size=50, context=96)
 MODEL = Llama.random(CONFIG, seed=1)
+EVERYTHING = replace(CONFIG, qk_norm=True, attention_bias=True, rope_factors=(1.0, 1.0, 3.0, 8.0))
+WITH_EVERYTHING = Llama.random(EVERYTHING, seed=1)
 TOKENS = st.lists(st.integers(0, 49), min_size=1, max_size=40)
 
 
@@ -24,7 +26,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
     """Logits after each token, float64, one position and one head at a time."""
     c = model.config
     half = c.head_dim // 2
-    frequency = c.rope_base ** (-np.arange(half) / half)
+    frequency = c.rope_base ** (-np.arange(half) / half) / (c.rope_factors or (1,) * half)
 
     def norm(x, weight):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + c.norm_eps) * weight.double().numpy()
@@ -37,18 +39,25 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
     for layer in model.layers:
         h = norm(x, layer.attention_norm) @ layer.qkv.double().numpy().T
+        if c.attention_bias:
+            h += layer.qkv_bias.double().numpy()
         q, k, v = h[:, :q_rows], h[:, q_rows : q_rows + kv_rows], h[:, q_rows + kv_rows :]
         out = np.zeros((len(tokens), q_rows))
         for head in range(c.heads):
             mine = slice(head * c.head_dim, (head + 1) * c.head_dim)
             group = head // (c.heads // c.kv_heads)
             shared = slice(group * c.head_dim, (group + 1) * c.head_dim)
-            keys = np.array([turn(row, p) for p, row in enumerate(k[:, shared])])
+            queries, keys = q[:, mine], k[:, shared]
+            if c.qk_norm:
+                queries, keys = norm(queries, layer.q_norm), norm(keys, layer.k_norm)
+            keys = np.array([turn(row, p) for p, row in enumerate(keys)])
             for p in range(len(tokens)):
-                score = keys[: p + 1] @ turn(q[p, mine], p) / np.sqrt(c.head_dim)
+                score = keys[: p + 1] @ turn(queries[p], p) / np.sqrt(c.head_dim)
                 weight = np.exp(score - score.max())
                 out[p, mine] = weight / weight.sum() @ v[: p + 1, shared]
         x = x + out @ layer.output.double().numpy().T
+        if c.attention_bias:
+            x += layer.output_bias.double().numpy()
         gate, up = np.split(norm(x, layer.ffn_norm) @ layer.gate_up.double().numpy().T, 2, axis=-1)
         x = x + (gate / (1 + np.exp(-gate)) * up) @ layer.down.double().numpy().T
     return norm(x, model.norm) @ model.head.double().numpy().T
@@ -57,21 +66,20 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
 @settings(max_examples=20, deadline=None)
 @given(TOKENS)
 def test_logits_are_those_of_the_formulas(tokens):
-    got = ModelRunner(MODEL, 40).forward(tokens, len(tokens)).numpy()
-    np.testing.assert_allclose(got, naive_logits(MODEL, tokens), atol=2e-5)
+    for model in (MODEL, WITH_EVERYTHING):
+        got = Reader(model, 40).forward(tokens, len(tokens)).numpy()
+        np.testing.assert_allclose(got, naive_logits(model, tokens), atol=2e-5)
 
 
 @settings(max_examples=40, deadline=None)
-@given(TOKENS, st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(1, 9))
-def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts, bound):
-    whole = ModelRunner(MODEL, 40).forward(tokens, len(tokens))
-    runner, rows, start = ModelRunner(MODEL, 40), [], 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner_module, "_CHUNK", bound)
-        while start < len(tokens):
-            chunk = tokens[start : start + cuts[len(rows) % len(cuts)]]
-            rows.append(runner.forward(chunk, len(chunk)))
-            start += len(chunk)
+@given(TOKENS, st.lists(st.integers(1, 7), min_size=1, max_size=40))
+def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts):
+    whole = Reader(MODEL, 40).forward(tokens, len(tokens))
+    runner, rows, start = Reader(MODEL, 40), [], 0
+    while start < len(tokens):
+        chunk = tokens[start : start + cuts[len(rows) % len(cuts)]]
+        rows.append(runner.forward(chunk, len(chunk)))
+        start += len(chunk)
     assert runner.length == len(tokens)
     torch.testing.assert_close(torch.cat(rows), whole, atol=1e-5, rtol=1e-5)
 
@@ -79,10 +87,10 @@ def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts, bound)
 @pytest.mark.parametrize(("dtype", "steps"), [(torch.float32, 64), (torch.bfloat16, 12)])
 def test_cached_greedy_tokens_are_those_of_full_recompute(dtype, steps):
     model = Llama.random(CONFIG, seed=2, dtype=dtype)
-    runner, tokens = ModelRunner(model, 80), [3, 1, 4, 1, 5]
+    runner, tokens = Reader(model, 80), [3, 1, 4, 1, 5]
     logits = runner.forward(tokens)
     for _ in range(steps):
-        naive = ModelRunner(model, 80).forward(tokens)
+        naive = Reader(model, 80).forward(tokens)
         if dtype == torch.float32:
             assert int(logits.argmax()) == int(naive.argmax())
         torch.testing.assert_close(logits, naive, atol=1e-4 if dtype == torch.float32 else 0.15, rtol=0)
@@ -91,29 +99,17 @@ def test_cached_greedy_tokens_are_those_of_full_recompute(dtype, steps):
 
 
 def test_truncate_forgets():
-    runner = ModelRunner(MODEL, 40)
+    runner = Reader(MODEL, 40)
     first = runner.forward([1, 2, 3])
     runner.forward([4, 5])
     runner.truncate(2)
     torch.testing.assert_close(runner.forward([3]), first, atol=1e-5, rtol=1e-5)
 
 
-def test_batch_equals_singles_and_positions_may_differ_by_row():
-    rows = torch.tensor([[1, 2, 3], [4, 5, 6]])
-
-    def attend(layer, q, k, v):
-        return sdpa(q, k, v, causal_mask(3, 3))
-
-    with torch.inference_mode():
-        both = MODEL.forward(rows, torch.tensor([[0, 1, 2], [0, 1, 2]]), attend)
-        for row, hidden in zip(rows, both, strict=True):
-            torch.testing.assert_close(MODEL.forward(row[None], torch.arange(3), attend)[0], hidden)
-
-
 def test_bfloat16_is_near_float32():
     low = Llama.random(CONFIG, seed=1, dtype=torch.bfloat16)
     tokens = list(range(30))
-    got, want = (ModelRunner(m, 40).forward(tokens, 30) for m in (low, MODEL))
+    got, want = (Reader(m, 40).forward(tokens, 30) for m in (low, MODEL))
     assert (got - want).abs().max() < 0.15 < want.abs().max()
     assert got.dtype == torch.float32
 
@@ -141,7 +137,7 @@ def test_equal_to_transformers():
     tokens = [(7 * i) % 50 for i in range(40)]
     with torch.inference_mode():
         want = other(torch.tensor([tokens])).logits[0]
-    torch.testing.assert_close(ModelRunner(MODEL, 40).forward(tokens, 40), want, atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(Reader(MODEL, 40).forward(tokens, 40), want, atol=2e-5, rtol=1e-5)
 
 
 @settings(max_examples=30, deadline=None)
@@ -149,38 +145,12 @@ def test_equal_to_transformers():
 def test_attention_reads_every_key_up_to_the_query(new, before, heads):
     generator = torch.Generator().manual_seed(new * 10 + before)
     total = new + before
-    q = torch.randn(2, new, heads[0], 4, generator=generator)
-    k, v = (torch.randn(2, total, heads[1], 4, generator=generator) for _ in range(2))
+    q = torch.randn(new, heads[0], 4, generator=generator)
+    k, v = (torch.randn(total, heads[1], 4, generator=generator) for _ in range(2))
     got = sdpa(q, k, v, causal_mask(new, total))
-    for b in range(2):
-        for i in range(new):
-            for h in range(heads[0]):
-                g = h * heads[1] // heads[0]
-                keys = k[b, : before + i + 1, g]
-                weight = (keys @ q[b, i, h] / 2).softmax(0)
-                torch.testing.assert_close(got[b, i, h], weight @ v[b, : before + i + 1, g], atol=1e-5, rtol=1e-5)
-
-
-def test_the_cache_grows_by_copy_and_keeps_what_it_holds():
-    cache = DenseCache(2, 3, 4, capacity=5, batch=2)
-    values = torch.randn(2, 5, 3, 4)
-    for layer in range(2):
-        cache.store(layer, values[:, :4] + layer, -values[:, :4])
-    cache.advance(4)
-    cache.reserve(9)
-    assert (cache.capacity, cache.length, cache.k.shape) == (9, 4, (2, 2, 9, 3, 4))
-    keys, negative = cache.store(1, values[:, 4:] + 1, -values[:, 4:])
-    assert torch.equal(keys, values + 1)
-    assert torch.equal(negative, -values)
-    cache.reserve(3)
-    assert cache.capacity == 9
-
-
-def test_the_cache_refuses_what_does_not_fit():
-    cache = DenseCache(1, 1, 2, capacity=2)
-    with pytest.raises(ValueError, match="holds 2 positions, 3 are needed"):
-        cache.store(0, torch.zeros(1, 3, 1, 2), torch.zeros(1, 3, 1, 2))
-    with pytest.raises(ValueError, match="cannot advance by 3"):
-        cache.advance(3)
-    with pytest.raises(ValueError, match="cannot truncate to 1"):
-        cache.truncate(1)
+    for i in range(new):
+        for h in range(heads[0]):
+            g = h * heads[1] // heads[0]
+            keys = k[: before + i + 1, g]
+            weight = (keys @ q[i, h] / 2).softmax(0)
+            torch.testing.assert_close(got[i, h], weight @ v[: before + i + 1, g], atol=1e-5, rtol=1e-5)

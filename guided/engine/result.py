@@ -18,11 +18,11 @@ class Timings:
     `sample`.
 
     Attributes:
-        prefill: the forward pass over the prompt and what is forced after it (0 where a sample shares it).
-        forward: each later forward pass.
+        prefill: the forward passes over the prompt and what is forced after it (0 where a sample shares it).
+        forward: each later forward pass, the whole of it where others took part.
         mask: each filling of the mask for a step.
         sample: each step's masking of logits and choice of a token.
-        total: all of the time between the first and the last token, the consumer's of a stream left out.
+        total: of all rounds in which the output took part, others' share of them included.
     """
 
     prefill: float = 0.0
@@ -30,6 +30,13 @@ class Timings:
     mask: list[float] = field(default_factory=list)
     sample: list[float] = field(default_factory=list)
     total: float = 0.0
+
+    def add_forward(self, seconds: float, *, prompt: bool) -> None:
+        """Count a forward pass, over the prompt or after it."""
+        if prompt:
+            self.prefill += seconds
+        else:
+            self.forward.append(seconds)
 
     @property
     def mask_us(self) -> list[float]:

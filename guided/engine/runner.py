@@ -1,68 +1,69 @@
-"""Runs a model over one growing sequence: token ids in, logits of the last positions out.
+"""Runs a model over the new tokens of some sequences: token ids in, logits of the last positions out.
 
-Ties model, cache and attention together; the only place where they meet. Long inputs pass in chunks of bounded size,
-which changes nothing but the memory that is needed. `truncate` goes back to an earlier length (a shared prompt,
-rejected drafts).
+Ties model, cache and attention together; the only place where they meet. What the sequences have to do with each other,
+and how much of each is run at once, is the scheduler's business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from guided.attention.sdpa import causal_mask, sdpa
-from guided.kv.dense import DenseCache
-from guided.models.llama import Llama
+from guided.attention.step import StepAttention
+from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.models.model import Model
 
-__all__ = ["ModelRunner"]
+__all__ = ["Chunk", "ModelRunner", "cache_shape"]
 
-_CHUNK = 512  # positions in one forward pass: bounds the attention mask and the activations
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some tokens of one sequence, after those that its lease holds; room for them is reserved.
+
+    Attributes:
+        lease: where the keys and values of the sequence are.
+        tokens: ids, at least one.
+        keep: logits are wanted after each of the last so many.
+    """
+
+    lease: Lease
+    tokens: Sequence[int]
+    keep: int = 1
+
+
+def cache_shape(model: Model) -> CacheShape:
+    """What a cache for this model holds."""
+    c = model.config
+    return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
 
 
 class ModelRunner:
-    """A model with the cache of one sequence of at most `capacity` tokens."""
+    """A model and its cache."""
 
-    def __init__(self, model: Llama, capacity: int) -> None:
-        c = model.config
-        self.model = model
-        self.cache = DenseCache(
-            c.layers, c.kv_heads, c.head_dim, capacity=capacity, dtype=model.dtype, device=model.device
-        )
-
-    @property
-    def length(self) -> int:
-        """Tokens seen so far."""
-        return self.cache.length
-
-    def truncate(self, length: int) -> None:
-        """Forget the tokens at `length` and after it."""
-        self.cache.truncate(length)
+    def __init__(self, model: Model, cache: KVCache) -> None:
+        self.model, self.cache = model, cache
 
     @torch.inference_mode()
-    def forward(self, tokens: Sequence[int], keep: int = 1) -> Tensor:
-        """Append `tokens`; float32 logits after each of the last `keep` of them, (keep, vocab_size)."""
-        rows: list[Tensor] = []
-        first_kept = len(tokens) - keep
-        for start in range(0, len(tokens), _CHUNK):
-            chunk = tokens[start : start + _CHUNK]
-            hidden = self._chunk(chunk)
-            if start + len(chunk) > first_kept:
-                rows.append(self.model.logits(hidden[max(0, first_kept - start) :]))
-        return rows[0] if len(rows) == 1 else torch.cat(rows)
+    def step(self, chunks: Sequence[Chunk]) -> Tensor:
+        """One forward pass. Float32 logits, one row for each position that is kept, in order; owned by the caller.
 
-    def _chunk(self, tokens: Sequence[int]) -> Tensor:
-        """Hidden states of the new tokens, (new, dim)."""
-        cache, device = self.cache, self.model.device
-        start, end = cache.length, cache.length + len(tokens)
-        mask = causal_mask(len(tokens), end, device)
-
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = cache.store(layer, k, v)
-            return sdpa(q, keys, values, mask)
-
-        ids = torch.tensor([tokens], dtype=torch.int64, device=device)
-        hidden = self.model.forward(ids, torch.arange(start, end, device=device), attend)
-        cache.advance(len(tokens))
-        return hidden[0]
+        Returns:
+            (sum of `keep`, vocab_size); on an accelerator launched, not waited for.
+        """
+        device = self.model.device
+        attend = StepAttention(self.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
+        tokens = torch.tensor([t for c in chunks for t in c.tokens], dtype=torch.int64, device=device)
+        starts = [(c.lease.length, len(c.tokens)) for c in chunks]
+        positions = torch.tensor([p for start, n in starts for p in range(start, start + n)], device=device)
+        hidden = self.model.forward(tokens, positions, attend)
+        kept, first = list[int](), 0
+        for chunk in chunks:
+            self.cache.advance(chunk.lease, chunk.tokens)
+            first += len(chunk.tokens)
+            kept += range(first - chunk.keep, first)
+        if not kept:
+            return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
+        return self.model.logits(hidden if len(kept) == len(hidden) else hidden[kept])

@@ -1,74 +1,124 @@
-"""The dense cache: one block of memory per tensor, every sequence in lockstep.
+"""The dense cache: contiguous tensors for each sequence, which grow by copy.
 
-In: the keys and values of new positions, layer by layer. Out: views of all positions so far. Layout
-(layers, batch, capacity, kv_heads, head_dim), the one that flash attention takes. Storing copies the new positions
-only; growing copies everything. Rows share one length: sequences of different lengths want another cache.
+Reading is a view, nothing is ever gathered; growing copies everything to twice the room, forking copies everything.
+Nothing is shared between sequences. For few sequences, and as the plainest of the caches: the others are tested
+against it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
 import torch
 from torch import Tensor
 
+from guided.kv.cache import CacheShape, Lease, Plan
+
 __all__ = ["DenseCache"]
+
+_STEP = 256  # positions; tensors grow to multiples of it
+
+
+@dataclass(eq=False)
+class _Region(Lease):
+    k: Tensor = field(default_factory=lambda: torch.empty(0))  # (layers, room, kv_heads, head_dim)
+    v: Tensor = field(default_factory=lambda: torch.empty(0))
+
+    @property
+    def room(self) -> int:
+        return int(self.k.shape[1])
 
 
 class DenseCache:
-    """Keys and values of up to `capacity` positions; `length` of them are filled."""
+    """At most `capacity` positions in all, counted as they are reserved."""
 
-    def __init__(
-        self,
-        layers: int,
-        kv_heads: int,
-        head_dim: int,
-        *,
-        capacity: int,
-        batch: int = 1,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        shape = (layers, batch, capacity, kv_heads, head_dim)
-        self.k = torch.empty(shape, dtype=dtype, device=device)
-        self.v = torch.empty(shape, dtype=dtype, device=device)
-        self.length = 0
+    def __init__(self, shape: CacheShape, capacity: int) -> None:
+        self.shape, self._capacity, self._used = shape, capacity, 0
 
     @property
     def capacity(self) -> int:
-        """Positions that fit without growing."""
-        return int(self.k.shape[2])
+        """Positions that fit in all."""
+        return self._capacity
 
-    def reserve(self, capacity: int) -> None:
-        """Make room for `capacity` positions, by copy where there is less."""
-        if capacity <= self.capacity:
-            return
-        layers, batch, _, heads, dim = self.k.shape
+    @property
+    def available(self) -> int:
+        """Positions that can still be reserved."""
+        return self._capacity - self._used
+
+    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+        """An empty sequence."""
+        return _Region(salt=salt, k=self._empty(0), v=self._empty(0))
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """Make room by copy where there is less: twice as much, or as much as there is."""
+        assert isinstance(lease, _Region)
+        needed = lease.length + new
+        if needed <= lease.room:
+            return True
+        room = min(-(-max(needed, 2 * lease.room) // _STEP) * _STEP, lease.room + self.available)
+        if room < needed:
+            return False
+        self._used += room - lease.room
         for name in ("k", "v"):
-            old: Tensor = getattr(self, name)
-            new = old.new_empty((layers, batch, capacity, heads, dim))
-            new[:, :, : self.length] = old[:, :, : self.length]
-            setattr(self, name, new)
+            old: Tensor = getattr(lease, name)
+            new_ = self._empty(room)
+            new_[:, : lease.length] = old[:, : lease.length]
+            setattr(lease, name, new_)
+        return True
 
-    def store(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Put (batch, new, kv_heads, head_dim) after the filled positions; views of all, the new ones included.
+    def fork(self, lease: Lease) -> Lease:
+        """A copy; MemoryError where it does not fit."""
+        assert isinstance(lease, _Region)
+        twin = _Region(salt=lease.salt, k=self._empty(0), v=self._empty(0))
+        if not self.reserve(twin, lease.length):
+            raise MemoryError(f"the cache has room for {self.available} positions, a copy takes {lease.length}")
+        twin.k[:, : lease.length] = lease.k[:, : lease.length]
+        twin.v[:, : lease.length] = lease.v[:, : lease.length]
+        twin.tokens = list(lease.tokens)
+        return twin
 
-        `length` moves with `advance`, once every layer has stored.
-        """
-        start, end = self.length, self.length + k.shape[1]
-        if end > self.capacity:
-            raise ValueError(f"the cache holds {self.capacity} positions, {end} are needed: reserve them first")
-        keys, values = self.k[layer, :, :end], self.v[layer, :, :end]
-        keys[:, start:] = k
-        values[:, start:] = v
-        return keys, values
+    def truncate(self, lease: Lease, length: int) -> None:
+        """Forget the positions at `length` and after it; the room stays."""
+        if not 0 <= length <= lease.length:
+            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
+        del lease.tokens[length:]
 
-    def advance(self, count: int) -> None:
-        """`count` more positions are filled."""
-        if not 0 <= count <= self.capacity - self.length:
-            raise ValueError(f"cannot advance by {count} from {self.length}: the capacity is {self.capacity}")
-        self.length += count
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+        """Views all the way."""
+        return _DensePlan([lease for lease in leases if isinstance(lease, _Region)], counts)
 
-    def truncate(self, length: int) -> None:
-        """Forget what lies at `length` and after it."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"cannot truncate to {length}: {self.length} positions are filled")
-        self.length = length
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """The new positions hold these tokens."""
+        lease.tokens += tokens
+
+    def close(self, lease: Lease) -> None:
+        """Give the memory back."""
+        assert isinstance(lease, _Region)
+        if not lease.closed:
+            lease.closed = True
+            self._used -= lease.room
+            lease.k = lease.v = self._empty(0)
+            lease.tokens = []
+
+    def _empty(self, room: int) -> Tensor:
+        s = self.shape
+        return torch.empty((s.layers, room, s.kv_heads, s.head_dim), dtype=s.dtype, device=s.device)
+
+
+class _DensePlan:
+    def __init__(self, regions: Sequence[_Region], counts: Sequence[int]) -> None:
+        self._places = [
+            (region, end - count, end, region.length, region.length + count)
+            for region, count, end in zip(regions, counts, accumulate(counts), strict=True)
+        ]
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        for region, first, last, start, end in self._places:
+            region.k[layer, start:end] = k[first:last]
+            region.v[layer, start:end] = v[first:last]
+
+    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
+        region, _, _, _, end = self._places[index]
+        return region.k[layer, :end], region.v[layer, :end]

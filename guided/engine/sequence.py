@@ -1,25 +1,26 @@
-"""The decode loop: one prompt, one output at a time, under a constraint or none.
+"""One output while it grows: what the constraint forces, masks and accepts, and what is chosen.
 
-In: a `ModelRunner`, the prompt's ids, a `Matcher` (or None), `SamplingParams`, a budget. Out: `StreamEvent`s.
+`Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and is sent the logits;
+and it yields `StreamEvent`s. So the rounds of an output stand here as plain code, one after the other, and whoever
+drives it (scheduler.py) runs one sequence or a hundred.
 
 One round: what the grammar forces is taken from it and joins the last token in **one** forward pass; the mask is
-filled while that pass runs (on an accelerator it is only launched; on a CPU filling takes microseconds); the mask is
-laid on the raw logits, so that top-k and top-p choose among what is allowed and nothing after it can allow a token
+filled once that pass is launched (on an accelerator it runs meanwhile; on a CPU filling takes microseconds); the mask
+is laid on the raw logits, so that top-k and top-p choose among what is allowed and nothing after it can allow a token
 again; a token is chosen, and the matcher must accept it, or the output fails: never one that it has not agreed to.
 
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
 forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
-the output may end, the mask is filled first: if nothing but the end is allowed, the loop stops without a forward pass.
-
-The constraint touches this loop and nothing else: it does not matter how the logits came.
+the output may end, the mask is filled first: if nothing but the end is allowed, it stops without a forward pass.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +28,13 @@ import torch
 from torch import Tensor
 
 from guided.engine.result import FinishReason, Result, StreamEvent, Timings
-from guided.engine.runner import ModelRunner
 from guided.errors import BudgetError, GuidedError
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import choose, log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Decoder", "Matcher"]
+__all__ = ["Forward", "Matcher", "Sequence"]
 
 
 class Matcher(Protocol):
@@ -61,62 +61,48 @@ class Matcher(Protocol):
         """The shortest completion, the end token included."""
 
 
-class Decoder:
-    """Outputs for one prompt; the prompt passes the model once, whatever the number of outputs."""
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A request of a sequence: run the model over these tokens, which follow all that it has read.
+
+    Attributes:
+        tokens: ids, at least one.
+        keep: how many of the last positions' logits are wanted.
+    """
+
+    tokens: list[int]
+    keep: int = 1
+
+
+Steps: TypeAlias = Generator[Forward | StreamEvent, Tensor | None, None]
+
+
+class Sequence:
+    """One output.
+
+    Args:
+        prompt: ids that the model reads first.
+        max_tokens: the budget.
+        score_forced: count the model's probability of forced tokens, too.
+        parse: makes the value of the text.
+    """
 
     def __init__(
         self,
-        runner: ModelRunner,
         vocabulary: Vocabulary,
-        prompt: Sequence[int],
+        prompt: list[int],
+        matcher: Matcher | None,
+        params: SamplingParams,
         *,
         max_tokens: int,
         score_forced: bool = False,
+        parse: Callable[[str], Any] | None = None,
     ) -> None:
-        self.runner, self.vocabulary, self.prompt = runner, vocabulary, list(prompt)
-        self.max_tokens, self.score_forced = max_tokens, score_forced
-        self._first: tuple[list[int], Tensor] | None = None
-
-    def prefill(self, tokens: list[int], keep: int, timings: Timings) -> Tensor:
-        """Logits after the prompt and what is forced right after it: the same for each output, so computed once."""
-        if self._first is None:
-            start = perf_counter()
-            self.runner.truncate(0)
-            self._first = (tokens, self.runner.forward(tokens, keep))
-            timings.prefill = perf_counter() - start
-        self.runner.truncate(len(self._first[0]))
-        return self._first[1].clone()
-
-    def run(
-        self, matcher: Matcher | None, params: SamplingParams, parse: Callable[[str], Any] | None = None
-    ) -> Iterator[StreamEvent]:
-        """Generate one output; the last event holds the result; `parse` makes its value.
-
-        Raises:
-            BudgetError: the shortest complete output does not fit; before anything is computed.
-            GuidedError: the matcher refuses what its mask allowed, or the logits are not numbers.
-        """
-        if matcher is not None and (needed := matcher.min_tokens_to_finish()) > self.max_tokens:
-            raise BudgetError(needed, self.max_tokens)
-        output = _Output(self, matcher, params)
-        steps, total = output.steps(), 0.0
-        while True:
-            start = perf_counter()
-            event = next(steps, None)
-            total += perf_counter() - start
-            if event is None:
-                break
-            yield event
-        output.timings.total = total
-        yield output.last_event(parse)
-
-
-class _Output:
-    """One output while it grows."""
-
-    def __init__(self, decoder: Decoder, matcher: Matcher | None, params: SamplingParams) -> None:
-        self.decoder, self.matcher, self.params = decoder, matcher, params
-        vocabulary = decoder.vocabulary
+        if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
+            raise BudgetError(needed, max_tokens)
+        self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
+        self.max_tokens, self.parse = max_tokens, parse
+        self.score_forced = score_forced and matcher is not None
         self.eos = sorted(vocabulary.eos_token_ids)
         self.bitmask = _bits(vocabulary.size, ())
         self.everything = _bits(vocabulary.size, range(vocabulary.size))
@@ -126,6 +112,7 @@ class _Output:
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
         self.timings = Timings()
+        self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.text: list[str] = []
         self.utf8 = codecs.getincrementaldecoder("utf-8")("replace")
@@ -133,36 +120,36 @@ class _Output:
     @property
     def left(self) -> int:
         """What remains of the budget."""
-        return self.decoder.max_tokens - len(self.tokens)
+        return self.max_tokens - len(self.tokens)
 
-    def steps(self) -> Iterator[StreamEvent]:
-        """Rounds of: force, forward, mask, choose."""
-        decoder, score = self.decoder, self.decoder.score_forced and self.matcher is not None
-        fresh = decoder.prompt
+    def steps(self) -> Steps:
+        """Rounds of: force, forward, mask, choose. The last event holds the result.
+
+        Raises:
+            GuidedError: the matcher refuses what its mask allowed, or the logits are not numbers.
+        """
+        fresh = self.prompt
         while True:
             forced = self.force()
             if forced:
                 yield self.event(forced, sampled=False)
             masked = self.end_is_all()
-            if self.finish_reason is not None and not score:
-                return
-            chunk, keep = [*fresh, *forced], 1 + len(forced) if score else 1
-            if fresh is decoder.prompt:
-                logits = decoder.prefill(chunk, keep, self.timings)
-            else:
-                start = perf_counter()
-                logits = decoder.runner.forward(chunk, keep)
-                self.timings.forward.append(perf_counter() - start)
-            if score:
+            if self.finish_reason is not None and not self.score_forced:
+                break
+            logits = yield Forward([*fresh, *forced], 1 + len(forced) if self.score_forced else 1)
+            assert logits is not None
+            self.prompt_is_read = True
+            if self.score_forced:
                 self.score(logits, forced)
             if self.finish_reason is not None:
-                return
+                break
             token = self.choose(logits[-1], masked)
-            if token in decoder.vocabulary.eos_token_ids:
+            if token in self.vocabulary.eos_token_ids:
                 self.finish_reason = "stop"
-                return
+                break
             yield self.event([token], sampled=True)
             fresh = [token]
+        yield self.last_event()
 
     @torch.inference_mode()
     def score(self, logits: Tensor, forced: list[int]) -> None:
@@ -181,7 +168,7 @@ class _Output:
         for token in matcher.forced_tokens():
             if not self.allowed(token, self.left - len(taken)) or not matcher.accept_token(token):
                 break
-            if token in self.decoder.vocabulary.eos_token_ids:
+            if token in self.vocabulary.eos_token_ids:
                 self.finish_reason = "stop"
                 break
             taken.append(token)
@@ -231,7 +218,7 @@ class _Output:
         position = len(self.tokens)
         if self.matcher is None:
             start = perf_counter()
-            logits[self.decoder.vocabulary.size :] = -float("inf")
+            logits[self.vocabulary.size :] = -float("inf")
             token = choose(logits, self.params, position)
             self.timings.sample.append(perf_counter() - start)
             self.removed.append(0.0)
@@ -254,11 +241,11 @@ class _Output:
         """Append tokens to the output."""
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
-        text = self.utf8.decode(self.decoder.vocabulary.decode(tokens))
+        text = self.utf8.decode(self.vocabulary.decode(tokens))
         self.text.append(text)
         return StreamEvent(tuple(tokens), text, not sampled)
 
-    def last_event(self, parse: Callable[[str], Any] | None) -> StreamEvent:
+    def last_event(self) -> StreamEvent:
         """The event that closes the output."""
         assert self.finish_reason is not None
         tail = self.utf8.decode(b"", final=True)
@@ -272,8 +259,8 @@ class _Output:
             removed_log_masses=self.removed,
             removed_log_mass=sum(self.removed) + self.forced_log_mass,
             seed=self.params.seed,
-            prompt_tokens=len(self.decoder.prompt),
-            parse=parse,
+            prompt_tokens=len(self.prompt),
+            parse=self.parse,
         )
         return StreamEvent((), tail, result=result)
 

@@ -11,12 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.engine.decoder import Decoder
-from guided.engine.runner import ModelRunner
+from guided.engine.runner import ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler, Task
+from guided.engine.sequence import Sequence
 from guided.errors import BudgetError, GuidedError
+from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.engine_support import Reader, drive
 
 torch.set_num_threads(1)
 LETTERS = [b"a", b"b", b"c", b"d", b"e", b"ab", b"abc", b"cd", b"de", b" ", b"\xc3", b"\xa9", b"\xc3\xa9", None]
@@ -91,14 +94,21 @@ PARAMS = st.builds(
 )  # fmt: skip
 
 
-def decode(matcher, params=SamplingParams(), max_tokens=40, parse=None, **options):  # noqa: B008
-    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=max_tokens, **options)
-    return list(decoder.run(matcher, params, parse))
+def scheduler(capacity=2000, **options) -> Scheduler:
+    return Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), capacity)), **options)
+
+
+def task(matcher, params=SamplingParams(), max_tokens=40, **options) -> Task:  # noqa: B008
+    return Task(Sequence(VOCABULARY, PROMPT, matcher, params, max_tokens=max_tokens, **options))
+
+
+def decode(matcher, params=SamplingParams(), max_tokens=40, **options):  # noqa: B008
+    return drive(scheduler(), [task(matcher, params, max_tokens, **options)])[0]
 
 
 def log_softmax(tokens: list[int]) -> torch.Tensor:
     """By full recompute: log probabilities after each token."""
-    return ModelRunner(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
+    return Reader(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
 
 
 @settings(deadline=None, max_examples=150)
@@ -131,7 +141,7 @@ def test_each_choice_is_that_of_full_recompute(words, params):
         allowed = [*oracle.tokens(oracle.done), *[EOS] * oracle.is_accepting()]
         if allowed == [EOS]:
             break
-        logits = ModelRunner(MODEL, 100).forward([*PROMPT, *tokens])[0]
+        logits = Reader(MODEL, 100).forward([*PROMPT, *tokens])[0]
         removed.append(-math.log(float(logits.double().softmax(0)[allowed].sum())))
         masked = torch.full_like(logits, -math.inf)
         masked[allowed] = logits[allowed]
@@ -163,8 +173,8 @@ def test_scored_weights_are_those_of_importance_sampling(words, params):
 
 def test_forced_tokens_enter_in_one_forward_pass_and_the_end_needs_none(monkeypatch):
     seen = []
-    forward = ModelRunner.forward
-    monkeypatch.setattr(ModelRunner, "forward", lambda self, t, keep=1: seen.append(list(t)) or forward(self, t, keep))
+    step = ModelRunner.step
+    monkeypatch.setattr(ModelRunner, "step", lambda self, c: seen.extend(list(x.tokens) for x in c) or step(self, c))
     result = decode(Words([b"ab" + x + b"cde" for x in (b"a", b"d")]))[-1].result
     choice = result.tokens[2]
     assert choice in (0, 3)
@@ -194,7 +204,7 @@ def test_forcing_stops_where_the_budget_wants_shorter_tokens():
 
 
 def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch):
-    monkeypatch.setattr(ModelRunner, "forward", lambda *_: pytest.fail("ran the model"))
+    monkeypatch.setattr(ModelRunner, "step", lambda *_: pytest.fail("ran the model"))
     with pytest.raises(BudgetError, match="needs 3 tokens, the budget is 2"):
         decode(Words([b"abab"]), max_tokens=2)
 
@@ -225,9 +235,9 @@ def test_characters_are_held_back_until_they_are_complete():
 
 def test_samples_share_the_prompt_and_equal_single_runs():
     words = [b"ab" + w for w in (b"a", b"b", b"cd", b"de", b"e e")]
-    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=20)
     params = SamplingParams(1.5, seed=11)
-    results = [list(decoder.run(Words(words), params.sample(i), len))[-1].result for i in range(12)]
+    group = [task(Words(words), params.sample(i), 20, parse=len) for i in range(12)]
+    results = [events[-1].result for events in drive(scheduler(4000), group)]
     assert len({r.text for r in results}) > 1
     assert results[0].timings.prefill > 0
     assert {r.timings.prefill for r in results[1:]} == {0.0}
@@ -270,9 +280,12 @@ def test_a_mask_that_masks_nothing_still_allows_only_the_vocabulary():
     assert 0 < ended < 20
 
 
-def test_closing_a_stream_stops_it(monkeypatch):
-    decoder = Decoder(ModelRunner(MODEL, 100), VOCABULARY, PROMPT, max_tokens=50)
-    events = decoder.run(None, SamplingParams(1.0))
-    next(events)
-    events.close()
-    assert decoder.runner.length == len(PROMPT)
+def test_a_cancelled_output_holds_nothing():
+    batch = scheduler()
+    one = task(None, SamplingParams(1.0), 50)
+    batch.add([one])
+    batch.step()
+    assert batch.running == 1
+    batch.cancel(one)
+    batch.cancel(one)
+    assert (batch.running, batch.waiting, one.done) == (0, 0, True)

@@ -1,0 +1,92 @@
+"""A model's file or directory: the model, its vocabulary, its chat template, what begins a text.
+
+In: a GGUF file, or a directory as transformers writes it (config.json, safetensors, tokenizer.json, and what
+tokenizer_config.json and chat_template.jinja say). Out: `Pretrained`, the arguments of an `Engine`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from guided.engine.chat import ChatMl
+from guided.errors import GuidedError, VocabularyError
+from guided.models.gguf_loader import load_gguf
+from guided.models.huggingface_loader import load_huggingface
+from guided.models.model import Model
+from guided.vocabulary.gguf import GgufFile
+from guided.vocabulary.source import read_json
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Pretrained", "load_pretrained"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """What an `Engine` is made of."""
+
+    model: Model
+    vocabulary: Vocabulary
+    chat: ChatMl | None
+    bos: list[int]
+
+
+def load_pretrained(path: Path, *, dtype: torch.dtype, device: torch.device) -> Pretrained:
+    """The model in a GGUF file or a directory.
+
+    Raises:
+        GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
+    """
+    return _directory(path, dtype, device) if path.is_dir() else _gguf(path, dtype, device)
+
+
+def _gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrained:
+    with GgufFile(path) as file:
+        model = load_gguf(file, dtype=dtype, device=device)
+        vocabulary = Vocabulary.from_gguf(path)
+        chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
+        is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
+        add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
+        bos = file.metadata.get("tokenizer.ggml.bos_token_id")
+    return Pretrained(model, vocabulary, chat, [bos] if add_bos and bos is not None else [])
+
+
+def _directory(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrained:
+    if not (path / "tokenizer.json").is_file():
+        raise GuidedError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
+    vocabulary = Vocabulary.from_huggingface(path)
+    settings = read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    template = path / "chat_template.jinja"
+    text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
+    bos = _bos(vocabulary, settings, read_json(path / "tokenizer.json"))
+    model = load_huggingface(path, dtype=dtype, device=device)
+    return Pretrained(model, vocabulary, ChatMl.from_template(vocabulary, text), bos)
+
+
+def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
+    """Ids before a text: what tokenizer_config.json says, else those that tokenizer.json's template puts there."""
+    if isinstance(add := settings.get("add_bos_token"), bool):
+        name = settings.get("bos_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        found = [id for id, special in vocabulary.special_tokens.items() if special == name]
+        if add and not found:
+            raise VocabularyError(f"add_bos_token is set, but {name!r:.100} is no special token")
+        return found if add else []
+    try:
+        step = tokenizer.get("post_processor") or {}
+        steps = step["processors"] if step.get("type") == "Sequence" else [step]
+        names = [name for step in steps if step.get("type") == "TemplateProcessing" for name in _leading(step)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise VocabularyError(f"the post_processor of tokenizer.json cannot be read: {error!r:.200}") from None
+    ids = {name: id for id, name in vocabulary.special_tokens.items()}
+    return [ids[name] for name in names if name in ids]
+
+
+def _leading(template: dict[str, Any]) -> list[str]:
+    """Names of the special tokens before the text."""
+    parts = takewhile(lambda part: "SpecialToken" in part, template["single"])
+    return [part["SpecialToken"]["id"] for part in parts]

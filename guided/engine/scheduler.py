@@ -1,0 +1,253 @@
+"""Continuous batching: which sequences run in the next forward pass, and how many of their tokens.
+
+In: `Task`s, alone or in groups that share a prompt. Out: events, as `step` makes them. A step is one forward pass over
+a piece of each running sequence: one token for most, a forced run for some, a piece of the prompt for others, together
+no more than `token_budget` tokens. Sequences that write come first, so long prompts pass in pieces while they go on.
+
+Order: priority, then first come, first served. Where the cache has no room, the last sequence in that order gives way:
+its keys and values are dropped, and computed again when there is room; its output is not touched. One that has no room
+even alone fails with MemoryError. Samples of one prompt wait until the first of them has read it, then they go on from
+a fork of its cache and a copy of the logits. What fails fails alone: the others never see it.
+
+Outputs do not hang on any of this: a choice is a function of seed, position and logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from time import perf_counter
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from guided.engine.result import StreamEvent
+from guided.engine.runner import Chunk, ModelRunner
+from guided.engine.sequence import Forward, Sequence, Steps
+from guided.kv.cache import Lease
+
+__all__ = ["Outcome", "Scheduler", "Task"]
+
+Outcome: TypeAlias = StreamEvent | Exception  # an error is the last that comes of a task
+
+
+@dataclass(eq=False)
+class Task:
+    """A sequence on its way through the scheduler.
+
+    Attributes:
+        sequence: the output.
+        priority: lower ones run first.
+        salt: only tasks of equal salt share what they have read.
+        done: it has ended, has failed, or was cancelled.
+    """
+
+    sequence: Sequence
+    priority: int = 0
+    salt: str = ""
+    done: bool = False
+    arrival: int = 0
+    steps: Steps | None = None
+    read: list[int] = field(default_factory=list)  # all that the model has read, or must read next
+    keep: int = 1  # positions at the end of it whose logits are wanted
+    lease: Lease | None = None  # None: it waits
+    rows: list[Tensor] = field(default_factory=list)  # logits of some of these positions
+    followers: list[Task] = field(default_factory=list)  # that wait until this one has read their common prompt
+
+    def __lt__(self, other: Task) -> bool:
+        return (self.priority, self.arrival) < (other.priority, other.arrival)
+
+    @property
+    def missing(self) -> int:
+        """Tokens that the model must read before it goes on."""
+        return len(self.read) - (self.lease.length if self.lease is not None else 0)
+
+
+class Scheduler:
+    """Runs tasks to their ends. Not thread-safe."""
+
+    def __init__(self, runner: ModelRunner, *, token_budget: int = 512, max_running: int = 256) -> None:
+        self.runner, self._cache = runner, runner.cache
+        self.token_budget, self.max_running = token_budget, max_running
+        self._arrivals = count()
+        self._waiting: list[Task] = []  # a heap
+        self._running: list[Task] = []
+        self._outcomes: list[tuple[Task, Outcome]] = []
+        self.preemptions = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._waiting or self._running or self._outcomes)
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that wait for room, followers left out."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Tasks that hold memory."""
+        return len(self._running)
+
+    def add(self, group: Items[Task]) -> None:
+        """Queue tasks that have the same prompt; one alone is a group, too."""
+        for task in group:
+            task.arrival = next(self._arrivals)
+            task.steps = task.sequence.steps()
+            self._go_on(task, None)
+        alive = [task for task in group if not task.done]
+        if alive:
+            leader, *others = alive
+            for task in others:
+                together = (task.read, task.keep) == (leader.read, leader.keep)
+                leader.followers.append(task) if together else heappush(self._waiting, task)
+            heappush(self._waiting, leader)
+
+    def cancel(self, task: Task) -> None:
+        """Forget a task, whatever it does; it holds nothing any more. Once it is done this does nothing."""
+        self._finish(task)
+
+    def step(self) -> list[tuple[Task, Outcome]]:
+        """One round: admit, run, hand out. Outcomes of a task come in order."""
+        begin = perf_counter()
+        self._admit()
+        planned = self._plan()
+        if planned:
+            self._run(planned)
+        for task, _ in planned:
+            task.sequence.timings.total += perf_counter() - begin
+        out, self._outcomes = self._outcomes, []
+        return out
+
+    # ---- what runs
+    def _admit(self) -> None:
+        """Let waiting tasks in, in order, while there is room for all that they must read."""
+        while self._waiting and len(self._running) < self.max_running:
+            task = self._waiting[0]
+            if not task.done:
+                lease = self._cache.open(task.read, salt=task.salt)
+                if lease.length > len(task.read) - task.keep:
+                    self._cache.truncate(lease, len(task.read) - task.keep)
+                if self._running and len(task.read) - lease.length > self._cache.available:
+                    self._cache.close(lease)
+                    return
+                task.lease = lease
+                self._running.append(task)
+            heappop(self._waiting)
+
+    def _plan(self) -> list[tuple[Task, int]]:
+        """Which tasks read how many tokens now; room for them is reserved."""
+        left, planned = self.token_budget, list[tuple[Task, int]]()
+        for task in sorted(self._running, key=lambda task: (not task.sequence.prompt_is_read, task)):
+            if left == 0:
+                break
+            if task.lease is None:
+                continue  # it gave way
+            number = min(task.missing, left)
+            if self._reserve(task, number, {t for t, _ in planned}):
+                planned.append((task, number))
+                left -= number
+        return planned
+
+    def _reserve(self, task: Task, number: int, planned: set[Task]) -> bool:
+        """Room for a task, if need be that of tasks behind it."""
+        assert task.lease is not None
+        while not self._cache.reserve(task.lease, number):
+            last = max((other for other in self._running if other not in planned), default=task)
+            if last is not task:
+                self._preempt(last)
+            elif planned:
+                self._preempt(task)
+                return False
+            else:
+                message = f"{len(task.read)} tokens do not fit into a cache of {self._cache.capacity}"
+                self._finish(task, MemoryError(message))
+                return False
+        return True
+
+    def _preempt(self, task: Task) -> None:
+        """Back into the queue; what it has read is read again."""
+        assert task.lease is not None
+        self._cache.close(task.lease)
+        task.lease, task.rows = None, []
+        self._running.remove(task)
+        heappush(self._waiting, task)
+        self.preemptions += 1
+
+    # ---- a forward pass
+    def _run(self, planned: list[tuple[Task, int]]) -> None:
+        chunks = []
+        for task, number in planned:
+            assert task.lease is not None
+            start = task.lease.length
+            keep = max(0, start + number - max(start, len(task.read) - task.keep))
+            chunks.append(Chunk(task.lease, task.read[start : start + number], keep))
+        begin = perf_counter()
+        try:
+            logits = self.runner.step(chunks)
+        except Exception as error:  # out of memory, a broken model: of all that took part
+            for task, _ in planned:
+                self._finish(task, error)
+            return
+        seconds = perf_counter() - begin
+        first = 0
+        for (task, _), chunk in zip(planned, chunks, strict=True):
+            task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
+            if chunk.keep:
+                task.rows.append(logits[first : first + chunk.keep])
+                first += chunk.keep
+            if task.missing == 0:
+                rows = task.rows[0] if len(task.rows) == 1 else torch.cat(task.rows)
+                task.rows = []
+                self._let_follow(task, rows)
+                self._go_on(task, rows)
+
+    def _let_follow(self, leader: Task, rows: Tensor) -> None:
+        """Samples of the same prompt go on from here."""
+        assert leader.lease is not None
+        followers, leader.followers = leader.followers, []
+        for task in followers:
+            if task.done:
+                continue
+            try:
+                task.lease = self._cache.fork(leader.lease)
+            except MemoryError:
+                heappush(self._waiting, task)
+                continue
+            self._running.append(task)
+            self._go_on(task, rows.clone())
+
+    def _go_on(self, task: Task, rows: Tensor | None) -> None:
+        """Give a sequence its logits, and run it up to the next tokens that it wants read."""
+        assert task.steps is not None
+        try:
+            while not isinstance(said := task.steps.send(rows), Forward):
+                rows = None
+                self._outcomes.append((task, said))
+        except StopIteration:
+            self._finish(task)
+        except Exception as error:
+            self._finish(task, error)
+        else:
+            task.read += said.tokens
+            task.keep = said.keep
+
+    def _finish(self, task: Task, error: Exception | None = None) -> None:
+        if task.done:
+            return
+        task.done = True
+        if error is not None:
+            self._outcomes.append((task, error))
+        if task.steps is not None:
+            task.steps.close()
+        if task.lease is not None:
+            self._cache.close(task.lease)
+            task.lease = None
+            self._running.remove(task)
+        followers, task.followers = [t for t in task.followers if not t.done], []
+        if followers:  # the next of them reads the prompt
+            leader, *leader.followers = followers
+            heappush(self._waiting, leader)

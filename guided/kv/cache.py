@@ -1,0 +1,100 @@
+"""What every cache of keys and values offers.
+
+A cache holds many sequences. `open` gives a sequence a `Lease`; where the cache has seen its first tokens before, these
+need no forward pass. A step asks for room (`reserve`), runs the model with what `plan` says, and moves the lengths on
+(`advance`). What happens in memory is the cache's own business: contiguous tensors (`DenseCache`), blocks
+(`PagedCache`), single slots under a radix tree (`RadixCache`). Outputs are the same with each of them.
+
+Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["CacheShape", "KVCache", "Lease", "Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """Of one position's keys and values in all layers, and where they are kept."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    dtype: torch.dtype = torch.float32
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Keys and values together."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+
+@dataclass(eq=False)
+class Lease:
+    """A sequence's part of a cache.
+
+    Attributes:
+        tokens: ids of the positions that are stored, in order.
+        salt: only sequences of equal salt share what they have in common.
+        closed: the memory was given back.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    salt: str = ""
+    closed: bool = False
+
+    @property
+    def length(self) -> int:
+        """Positions that are stored."""
+        return len(self.tokens)
+
+
+class Plan(Protocol):
+    """What a forward pass does with a cache; the same for all layers."""
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        """Store the new positions of all sequences, one after the other: (n, kv_heads, head_dim) each."""
+
+    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all positions of sequence `index`, new ones included: (total, kv_heads, head_dim) each."""
+
+
+class KVCache(Protocol):
+    """Keys and values of many sequences. Not thread-safe: one engine loop owns it."""
+
+    @property
+    def capacity(self) -> int:
+        """Positions that fit in all."""
+
+    @property
+    def available(self) -> int:
+        """Positions that could still be stored, once what nobody uses is dropped."""
+
+    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+        """A new sequence that begins with `tokens`. What is known of them, but the last one, is in the lease already:
+        that one's logits are wanted."""
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """Make room for `new` more positions. False, and nothing is changed: there is none, somebody must give way."""
+
+    def fork(self, lease: Lease) -> Lease:
+        """A second sequence with the same past. What either writes from now on the other does not see."""
+
+    def truncate(self, lease: Lease, length: int) -> None:
+        """Forget the positions at `length` and after it."""
+
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+        """Where so many new positions of each sequence go, and where all of them are read. Room must be reserved."""
+
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """The positions that every layer has written hold these tokens."""
+
+    def close(self, lease: Lease) -> None:
+        """Give the memory back. What it holds may be found again by `open`. Closing twice does nothing."""

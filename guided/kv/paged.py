@@ -1,0 +1,219 @@
+"""The paged cache: blocks of positions, block tables, shared prefixes.
+
+Memory is cut into blocks of `block_size` positions; a sequence has a table of blocks, so nothing is moved when it
+grows, and two sequences with the same past share the blocks of it (reference counts). A block that is full is found
+again by what it and all before it hold: a chain of xxhash64 over token ids, as in vLLM; a hit is then compared with the
+ids, and with the block before it, so that no collision of hashes ever gives a wrong past. Blocks that nobody uses keep
+what they hold until they are needed, the ones longest unused go first, of one sequence the last ones.
+
+A block is written by one sequence only: what is shared and not full is copied before it is written (`fork`), and what
+could be found by others is forgotten before it is overwritten (`truncate`).
+
+Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv 2309.06180; the chain
+of hashes as in vLLM's and nano-vllm's block managers. Cost: O(blocks) for a call.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+import xxhash
+from torch import Tensor
+
+from guided.kv.cache import CacheShape, Lease, Plan
+from guided.kv.pool import PoolPlan, SlotPool, run_of
+
+__all__ = ["PagedCache"]
+
+
+@dataclass(eq=False, slots=True)
+class _Block:
+    number: int
+    users: int = 0
+    page: _Page | None = None  # what can be found in it
+
+
+@dataclass(eq=False, slots=True)
+class _Page:
+    """The contents of a full block."""
+
+    key: int
+    tokens: tuple[int, ...]
+    before: _Page | None
+    salt: str
+    block: _Block
+
+
+@dataclass(eq=False)
+class _Table(Lease):
+    blocks: list[_Block] = field(default_factory=list)
+    pages: list[_Page] = field(default_factory=list)  # of the full blocks; an equal block may be the one that is found
+
+
+class PagedCache:
+    """`blocks` times `block_size` positions."""
+
+    def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256) -> None:
+        self.block_size = block_size
+        self._pool = SlotPool(shape, blocks * block_size)
+        self._blocks = [_Block(number) for number in range(blocks)]
+        self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next to be taken first
+        self._pages: dict[int, _Page] = {}
+
+    @property
+    def capacity(self) -> int:
+        """Positions that fit in all."""
+        return self._pool.slots
+
+    @property
+    def available(self) -> int:
+        """Positions of the blocks that nobody uses."""
+        return len(self._unused) * self.block_size
+
+    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+        """A new sequence, with the full blocks of `tokens` that are known."""
+        table, size = _Table(salt=salt), self.block_size
+        for start in range(0, len(tokens) - size, size):  # the last token's logits are wanted, so it is computed
+            page = self._find(table, tuple(tokens[start : start + size]))
+            if page is None:
+                break
+            self._use(page.block)
+            table.blocks.append(page.block)
+            table.pages.append(page)
+            table.tokens += page.tokens
+        return table
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """Take the blocks that are missing, and a copy of the block that is written next if others use it."""
+        assert isinstance(lease, _Table)
+        if new == 0:
+            return True
+        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        at = lease.length // self.block_size
+        shared = at < len(lease.blocks) and lease.blocks[at].users > 1
+        if max(missing, 0) + shared > len(self._unused):
+            return False
+        if shared:
+            self._own(lease, at)
+        elif at < len(lease.blocks):
+            self._forget(lease.blocks[at])
+        lease.blocks += (self._take() for _ in range(missing))
+        return True
+
+    def fork(self, lease: Lease) -> Lease:
+        """Share all blocks."""
+        assert isinstance(lease, _Table)
+        for block in lease.blocks:
+            self._use(block)
+        return _Table(list(lease.tokens), lease.salt, blocks=list(lease.blocks), pages=list(lease.pages))
+
+    def truncate(self, lease: Lease, length: int) -> None:
+        """Forget the positions at `length` and after it, and give back the blocks of them."""
+        assert isinstance(lease, _Table)
+        if not 0 <= length <= lease.length:
+            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
+        del lease.tokens[length:]
+        kept = -(-length // self.block_size)
+        for block in reversed(lease.blocks[kept:]):
+            self._release(block)
+        del lease.blocks[kept:]
+        del lease.pages[length // self.block_size :]
+
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+        """Slots of blocks."""
+        new, each = list[int](), []
+        for lease, count in zip(leases, counts, strict=True):
+            assert isinstance(lease, _Table)
+            end = lease.length + count
+            new += (self._slot(lease, at) for at in range(lease.length, end))
+            each.append(self._all(lease, end))
+        return PoolPlan(self._pool, self._pool.index(new), each)
+
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """The new positions hold these tokens; blocks that are full now can be found."""
+        assert isinstance(lease, _Table)
+        lease.tokens += tokens
+        for at in range(len(lease.pages), lease.length // self.block_size):
+            self._publish(lease, at)
+
+    def close(self, lease: Lease) -> None:
+        """Give the blocks back, the last ones to be taken first."""
+        assert isinstance(lease, _Table)
+        if not lease.closed:
+            lease.closed = True
+            for block in reversed(lease.blocks):
+                self._release(block)
+            lease.blocks, lease.pages, lease.tokens = [], [], []
+
+    # ---- blocks
+    def _slot(self, table: _Table, position: int) -> int:
+        return table.blocks[position // self.block_size].number * self.block_size + position % self.block_size
+
+    def _all(self, table: _Table, length: int) -> slice | Tensor:
+        """The slots of the first positions: block by block, so that long sequences cost little in each step."""
+        size = self.block_size
+        numbers = [block.number for block in table.blocks[: -(-length // size)]]
+        if (run := run_of(numbers)) is not None:
+            return slice(run.start * size, run.start * size + length)
+        starts = torch.tensor(numbers, device=self._pool.k.device).mul_(size)
+        return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
+
+    def _take(self) -> _Block:
+        _, block = self._unused.popitem(last=False)
+        self._forget(block)
+        block.users = 1
+        return block
+
+    def _use(self, block: _Block) -> None:
+        if block.users == 0:
+            del self._unused[block.number]
+        block.users += 1
+
+    def _release(self, block: _Block) -> None:
+        block.users -= 1
+        if block.users == 0:
+            self._unused[block.number] = block
+            if block.page is None:  # nothing to be found: taken before all that hold something
+                self._unused.move_to_end(block.number, last=False)
+
+    def _own(self, lease: _Table, at: int) -> None:
+        """A copy of a block of which others use the first positions, too."""
+        old, new = lease.blocks[at], self._take()
+        size, length = self.block_size, lease.length % self.block_size
+        source, target = old.number * size, new.number * size
+        self._pool.copy(slice(source, source + length), slice(target, target + length))
+        self._release(old)
+        lease.blocks[at] = new
+
+    # ---- what is known
+    def _key(self, table: _Table, tokens: tuple[int, ...]) -> int:
+        first = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
+        return xxhash.xxh64_intdigest(first + array("q", tokens).tobytes())
+
+    def _find(self, table: _Table, tokens: tuple[int, ...]) -> _Page | None:
+        """The page that holds these tokens after those of the table."""
+        page = self._pages.get(self._key(table, tokens))
+        before = table.pages[-1] if table.pages else None
+        same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.before is before
+        return page if same else None
+
+    def _publish(self, table: _Table, at: int) -> None:
+        """Make a full block known; of equal blocks the first one is found."""
+        tokens = tuple(table.tokens[at * self.block_size : (at + 1) * self.block_size])
+        page = self._find(table, tokens)
+        if page is None:
+            key, block = self._key(table, tokens), table.blocks[at]
+            if (other := self._pages.get(key)) is not None:  # what stood before it is gone, or the hashes collide
+                other.block.page = None
+            page = _Page(key, tokens, table.pages[-1] if table.pages else None, table.salt, block)
+            block.page = self._pages[key] = page
+        table.pages.append(page)
+
+    def _forget(self, block: _Block) -> None:
+        if block.page is not None:
+            del self._pages[block.page.key]
+            block.page = None

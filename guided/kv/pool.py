@@ -1,0 +1,62 @@
+"""Slots for keys and values: one tensor each for all sequences, addressed by slot numbers.
+
+In: numbers of slots, keys and values. Out: what lies in them. Numbers that follow one another are read as a view,
+without a copy. Memory is taken once, when the pool is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from guided.kv.cache import CacheShape
+
+__all__ = ["PoolPlan", "SlotPool", "run_of"]
+
+
+class SlotPool:
+    """Keys and values of `slots` positions."""
+
+    def __init__(self, shape: CacheShape, slots: int) -> None:
+        size = (shape.layers, slots, shape.kv_heads, shape.head_dim)
+        self.k = torch.empty(size, dtype=shape.dtype, device=shape.device)
+        self.v = torch.empty(size, dtype=shape.dtype, device=shape.device)
+        self.slots = slots
+
+    def index(self, slots: Sequence[int]) -> slice | Tensor:
+        """How these slots are addressed, in order: a slice where they follow one another."""
+        run = run_of(slots)
+        return run if run is not None else torch.tensor(slots, dtype=torch.int64, device=self.k.device)
+
+    def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
+        """Copy all layers of some slots to others."""
+        self.k[:, target] = self.k[:, source]
+        self.v[:, target] = self.v[:, source]
+
+
+class PoolPlan:
+    """Where the new positions of some sequences go (`new`, one after the other), and where each has all of its own."""
+
+    def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
+        self._pool, self._new, self._each = pool, new, each
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        """Store the new positions."""
+        self._pool.k[layer, self._new] = k
+        self._pool.v[layer, self._new] = v
+
+    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
+        """Views where the slots follow one another, else copies."""
+        return self._pool.k[layer, self._each[index]], self._pool.v[layer, self._each[index]]
+
+
+def run_of(numbers: Sequence[int]) -> slice | None:
+    """The slice that lists the numbers, if each is one more than the last."""
+    if not numbers:
+        return slice(0, 0)
+    first = numbers[0]
+    if numbers[-1] - first + 1 != len(numbers) or any(n != first + i for i, n in enumerate(numbers)):
+        return None
+    return slice(first, first + len(numbers))

@@ -1,0 +1,213 @@
+"""The radix cache: a tree of all that was computed, token by token.
+
+An edge of the tree holds a run of token ids and the slots of their keys and values; a sequence that begins with what
+the tree has takes these slots and locks the path to them. Unlike blocks, prefixes are shared to the token. What a
+sequence writes lies in slots of its own until it is closed (or its prompt is done: `publish`), then it is put into the
+tree. Leaves that nobody locks are dropped, the longest unused first, when slots are needed. Locks count; a `Lease`
+gives back its own once, however often that is asked for.
+
+Source: RadixAttention, "SGLang: Efficient Execution of Structured Language Model Programs", arXiv 2312.07104.
+Cost: O(length) for a call; where slots must be freed, O(nodes). Slots may lie anywhere: reading copies them then.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from guided.kv.cache import CacheShape, Lease, Plan
+from guided.kv.pool import PoolPlan, SlotPool
+
+__all__ = ["RadixCache"]
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    tokens: list[int]
+    slots: list[int]
+    parent: _Node | None
+    children: dict[int, _Node] = field(default_factory=dict)
+    locks: int = 0
+    used: int = 0  # when, by the cache's clock
+
+
+@dataclass(eq=False)
+class _Path(Lease):
+    slots: list[int] = field(default_factory=list)
+    owned: int = 0  # the slots from here on are the sequence's own; those before are the tree's, locked at `node`
+    node: _Node | None = None
+
+
+class RadixCache:
+    """`slots` positions."""
+
+    def __init__(self, shape: CacheShape, slots: int) -> None:
+        self._pool = SlotPool(shape, slots)
+        self._free = list(range(slots))[::-1]
+        self._roots: dict[str, _Node] = {}
+        self._clock = 0
+        self._evictable = 0  # slots of nodes that nobody locks
+
+    @property
+    def capacity(self) -> int:
+        """Positions that fit in all."""
+        return self._pool.slots
+
+    @property
+    def available(self) -> int:
+        """Free slots, and those that nobody locks."""
+        return len(self._free) + self._evictable
+
+    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+        """A new sequence, with the first tokens that the tree has."""
+        node = self._root(salt)
+        path = _Path(salt=salt)
+        known = tokens[: len(tokens) - 1]  # the last token's logits are wanted, so it is computed
+        while (step := self._step(node, known, path.length)) is not None:
+            node = step
+            path.tokens += node.tokens
+            path.slots += node.slots
+        path.owned, path.node = path.length, node
+        self._lock(node)
+        return path
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """Take slots, dropping leaves that nobody locks."""
+        assert isinstance(lease, _Path)
+        missing = lease.length + new - len(lease.slots)
+        if missing > self.available:
+            return False
+        if missing > len(self._free):
+            self._evict(missing - len(self._free))
+        lease.slots += (self._free.pop() for _ in range(missing))
+        return True
+
+    def publish(self, lease: Lease) -> None:
+        """Put what the sequence has stored into the tree, where others find it while it goes on."""
+        assert isinstance(lease, _Path) and lease.node is not None
+        node, at = self._root(lease.salt), 0
+        while at < lease.length:
+            step = self._step(node, lease.tokens, at)
+            if step is None:  # the rest is new
+                step = _Node(lease.tokens[at:], lease.slots[at : lease.length], node)
+                node.children[step.tokens[0]] = step
+                self._evictable += len(step.slots)
+            for i, slot in enumerate(step.slots, at):  # what was computed twice is kept once
+                if i >= lease.owned and lease.slots[i] != slot:
+                    self._free.append(lease.slots[i])
+                lease.slots[i] = slot
+            node, at = step, at + len(step.tokens)
+        self._lock(node)
+        self._unlock(lease.node)
+        lease.node, lease.owned = node, lease.length
+
+    def fork(self, lease: Lease) -> Lease:
+        """Share what is in the tree; all that was stored is put there."""
+        assert isinstance(lease, _Path)
+        self.publish(lease)
+        assert lease.node is not None
+        self._lock(lease.node)
+        stored = lease.slots[: lease.length]
+        return _Path(list(lease.tokens), lease.salt, slots=stored, owned=lease.length, node=lease.node)
+
+    def truncate(self, lease: Lease, length: int) -> None:
+        """Forget the positions at `length` and after it. What is in the tree stays there."""
+        assert isinstance(lease, _Path)
+        if not 0 <= length <= lease.length:
+            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
+        del lease.tokens[length:]
+        if length < lease.owned:  # those slots are the tree's
+            del lease.slots[length : lease.owned]
+            lease.owned = length
+
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+        """Slots, one by one."""
+        new, each = list[int](), []
+        for lease, count in zip(leases, counts, strict=True):
+            assert isinstance(lease, _Path)
+            new += lease.slots[lease.length : lease.length + count]
+            each.append(self._pool.index(lease.slots[: lease.length + count]))
+        return PoolPlan(self._pool, self._pool.index(new), each)
+
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """The new positions hold these tokens."""
+        lease.tokens += tokens
+
+    def close(self, lease: Lease) -> None:
+        """Put what was stored into the tree, and unlock it."""
+        assert isinstance(lease, _Path)
+        if lease.closed:
+            return
+        self.publish(lease)
+        assert lease.node is not None
+        lease.closed = True
+        self._unlock(lease.node)
+        self._free += lease.slots[lease.length :]
+        lease.slots, lease.tokens, lease.node = [], [], None
+
+    # ---- the tree
+    def _root(self, salt: str) -> _Node:
+        return self._roots.setdefault(salt, _Node([], [], None))
+
+    def _step(self, node: _Node, tokens: Sequence[int], at: int) -> _Node | None:
+        """The child that the tokens from `at` on begin with; it is split where they agree with a part of it only."""
+        child = node.children.get(tokens[at]) if at < len(tokens) else None
+        if child is None:
+            return None
+        same = 0
+        for ours, theirs in zip(child.tokens, tokens[at : at + len(child.tokens)], strict=False):
+            if ours != theirs:
+                break
+            same += 1
+        return child if same == len(child.tokens) else self._split(child, same)
+
+    def _split(self, node: _Node, length: int) -> _Node:
+        """A node for the first tokens of `node`, which becomes its child."""
+        assert node.parent is not None
+        head = _Node(node.tokens[:length], node.slots[:length], node.parent, locks=node.locks, used=node.used)
+        node.parent.children[head.tokens[0]] = head
+        node.tokens, node.slots, node.parent = node.tokens[length:], node.slots[length:], head
+        head.children[node.tokens[0]] = node
+        return head
+
+    def _lock(self, node: _Node | None) -> None:
+        self._clock += 1
+        while node is not None:
+            self._evictable -= len(node.slots) if node.locks == 0 else 0
+            node.locks += 1
+            node.used = self._clock
+            node = node.parent
+
+    def _unlock(self, node: _Node | None) -> None:
+        while node is not None:
+            node.locks -= 1
+            self._evictable += len(node.slots) if node.locks == 0 else 0
+            node = node.parent
+
+    def _evict(self, count: int) -> None:
+        """Drop leaves until so many slots are free."""
+        leaves = [(leaf.used, id(leaf), leaf) for root in self._roots.values() for leaf in _leaves(root)]
+        heapq.heapify(leaves)
+        while count > 0:
+            _, _, leaf = heapq.heappop(leaves)
+            assert leaf.parent is not None
+            self._free += leaf.slots
+            self._evictable -= len(leaf.slots)
+            count -= len(leaf.slots)
+            del leaf.parent.children[leaf.tokens[0]]
+            if _may_go(leaf.parent):
+                heapq.heappush(leaves, (leaf.parent.used, id(leaf.parent), leaf.parent))
+
+
+def _may_go(node: _Node) -> bool:
+    return node.parent is not None and not node.children and node.locks == 0
+
+
+def _leaves(root: _Node) -> Iterator[_Node]:
+    open_ = [root]
+    while open_:
+        node = open_.pop()
+        open_ += node.children.values()
+        if _may_go(node):
+            yield node

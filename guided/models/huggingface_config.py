@@ -1,0 +1,240 @@
+"""config.json of transformers' checkpoints: which model the weights beside it are.
+
+In: the JSON of a config. Out: a `LlamaConfig` (Llama, Qwen3), `NanoChatConfig` or `GPTConfig`, and whether the head is
+tied. Every key is read, known to say nothing about the results, or refused by its name: a model that differs from
+what is computed here must not run. A key that is not known is let pass where it is null, false or empty, for that is
+how configs say that something is off. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+from guided.errors import UnsupportedError, VocabularyError
+from guided.models.gpt import GPTConfig
+from guided.models.llama import LlamaConfig
+from guided.models.nanochat import NanoChatConfig
+from guided.models.rotary import linear_factors, llama3_factors
+from guided.models.weights import check_heads
+
+__all__ = ["Config", "read_config"]
+
+Config: TypeAlias = LlamaConfig | NanoChatConfig | GPTConfig
+
+_TYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3", "NanoChatForCausalLM": "nanochat",
+     "GPT2LMHeadModel": "gpt2"}
+)  # fmt: skip
+
+# Keys that say nothing about the results: where the model comes from, how it was trained, how text is sampled.
+_INERT: Final = {
+    "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "bos_token_id",
+    "do_sample", "dtype", "embd_pdrop", "eos_token_id", "id2label", "initializer_range", "label2id", "length_penalty",
+    "max_length", "max_window_layers", "model_type", "n_ctx", "num_beams", "pad_token_id", "pretraining_tp",
+    "reorder_and_upcast_attn", "repetition_penalty", "resid_pdrop", "return_dict", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+    "temperature", "top_k", "top_p", "torch_dtype", "transformers_version", "typical_p", "use_cache",
+}  # fmt: skip
+_WHY: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "quantization_config": "quantised checkpoints are not read: take the unquantised one, or a GGUF file",
+        "sliding_window": "sliding windows of attention are not computed",
+        "mlp_bias": "biases in the MLP are not computed",
+        "num_experts": "mixtures of experts are not computed",
+        "num_local_experts": "mixtures of experts are not computed",
+        "add_cross_attention": "cross attention is not computed",
+        "scale_attn_by_inverse_layer_idx": "scores scaled by the layer's number are not computed",
+    }
+)
+_ROPE_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"default": (), "linear": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
+)
+
+
+def read_config(data: Any, where: str) -> tuple[Config, bool]:
+    """The model's numbers, and whether its head is the embedding.
+
+    Raises:
+        UnsupportedError: the model is none that is computed here; names the key.
+        VocabularyError: a number is missing or makes no sense.
+    """
+    if not isinstance(data, dict):
+        raise VocabularyError(f"{where}: a config is a JSON object")
+    reader = _Reader(data, where)
+    kind = _kind(reader)
+    config: Config
+    if kind == "gpt2":
+        config = _gpt(reader)
+    else:
+        config = _nanochat(reader) if kind == "nanochat" else _llama(reader, qwen3=kind == "qwen3")
+    tied = reader.flag("tie_word_embeddings", kind == "gpt2")
+    reader.finish()
+    return config, tied
+
+
+class _Reader:
+    """The keys of one config; remembers which were read."""
+
+    def __init__(self, data: dict[str, Any], where: str) -> None:
+        self.data, self.where, self._read = data, where, set(_INERT)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default where there is none or null."""
+        self._read.add(key)
+        value = self.data.get(key)
+        return default if value is None else value
+
+    def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
+        return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        return _positive(self.get(key, default), key, self.where)
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self.number(key, default)
+        if value != int(value):
+            raise VocabularyError(f"{self.where}: {key} is {value!r}, an integer is needed")
+        return int(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise VocabularyError(f"{self.where}: {key} is {value!r}, neither true nor false")
+        return value
+
+    def one_of(self, key: str, default: str, *allowed: str) -> str:
+        """A name; only these are computed."""
+        value = self.get(key, default)
+        if value not in allowed:
+            raise self.refuse(key, f"{key} {value!r} is not supported", f"supported: {', '.join(allowed)}")
+        return str(value)
+
+    def finish(self) -> None:
+        """Nothing is left that might change the results."""
+        for key, value in self.data.items():
+            if key not in self._read and value:
+                raise self.refuse(key, _WHY.get(key, f"the key {key} of this architecture is not known"))
+
+
+def _positive(value: Any, key: str, where: str) -> float:
+    """A number that a size or a scale can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+        raise VocabularyError(f"{where}: {key} is {value!r}, a positive number is needed")
+    return value
+
+
+def _kind(reader: _Reader) -> str:
+    """The architecture by its class's name, else by its type; where both are there they agree."""
+    kind, names = reader.get("model_type"), reader.get("architectures", [])
+    supported = f"supported: {', '.join(_TYPES)}"
+    named = [kind for name, kind in _TYPES.items() if names == [name]]
+    if names != [] and not named:
+        raise reader.refuse("architectures", f"the architecture {names!r:.200} is not supported", supported)
+    if kind not in (named or _TYPES.values()) and not (named and kind is None):
+        raise reader.refuse("model_type", f"a model of type {kind!r:.100} is not supported", supported)
+    return named[0] if named else str(kind)
+
+
+def _llama(reader: _Reader, *, qwen3: bool) -> LlamaConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    if qwen3:
+        _check_windows(reader)
+    return LlamaConfig(
+        **_rotary_sizes(reader, 128 if qwen3 else None),
+        qk_norm=qwen3,
+        attention_bias=reader.flag("attention_bias", False),
+    )
+
+
+def _nanochat(reader: _Reader) -> NanoChatConfig:
+    reader.one_of("hidden_act", "relu2", "relu2")
+    key = "final_logit_softcapping"
+    softcap = None if reader.get(key) is None else reader.number(key)
+    return NanoChatConfig(**_rotary_sizes(reader), softcap=softcap)
+
+
+def _rotary_sizes(reader: _Reader, default_head_dim: int | None = None) -> dict[str, Any]:
+    """What Llama and nanochat's GPT have in common."""
+    dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
+    head_dim = reader.size("head_dim", default_head_dim or max(1, dim // heads))
+    kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
+    check_heads(reader.where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    base, factors = _rope(reader, head_dim, context)
+    return {
+        "layers": reader.size("num_hidden_layers"),
+        "dim": dim,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "hidden": reader.size("intermediate_size"),
+        "vocab_size": reader.size("vocab_size"),
+        "context": context,
+        "rope_base": base,
+        "norm_eps": reader.number("rms_norm_eps", 1e-6),
+        "rope_factors": factors,
+    }
+
+
+def _check_windows(reader: _Reader) -> None:
+    """Windows of attention must be off; while they are, `sliding_window` is only a number."""
+    layers = reader.get("layer_types", [])
+    if not isinstance(layers, list) or any(name != "full_attention" for name in layers):
+        raise reader.refuse("layer_types", f"layers of the types {layers!r:.200} are not all full_attention")
+    if reader.flag("use_sliding_window", False):
+        raise reader.refuse("use_sliding_window", _WHY["sliding_window"])
+    reader.get("sliding_window")
+
+
+def _gpt(reader: _Reader) -> GPTConfig:
+    dim, heads = reader.size("n_embd"), reader.size("n_head")
+    if dim % heads:
+        raise VocabularyError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
+    if not reader.flag("scale_attn_weights", True):
+        raise reader.refuse("scale_attn_weights", "scores that are not scaled are not computed")
+    gelu: Literal["tanh", "none"] = "tanh"
+    if reader.one_of("activation_function", "gelu_new", "gelu_new", "gelu_pytorch_tanh", "gelu") == "gelu":
+        gelu = "none"
+    return GPTConfig(
+        layers=reader.size("n_layer"),
+        dim=dim,
+        heads=heads,
+        hidden=reader.size("n_inner", 4 * dim),
+        vocab_size=reader.size("vocab_size"),
+        context=reader.size("n_positions"),
+        norm_eps=reader.number("layer_norm_epsilon", 1e-5),
+        gelu=gelu,
+    )
+
+
+def _rope(reader: _Reader, head_dim: int, context: int) -> tuple[float, tuple[float, ...] | None]:
+    """The base and what the frequencies are divided by; older configs say it in rope_theta and rope_scaling."""
+    where, key = reader.where, "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
+    given = reader.get(key, {})
+    if not isinstance(given, dict):
+        raise VocabularyError(f"{where}: {key} is {given!r:.100}, an object is needed")
+    parameters = dict(given)
+    base = _positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
+    kind = parameters.pop("rope_type", parameters.pop("type", "default"))
+    parameters.pop("type", None)  # some configs have both names
+    original = parameters.pop("original_max_position_embeddings", context)
+    if parameters.get("partial_rotary_factor") == 1:
+        del parameters["partial_rotary_factor"]
+    if not isinstance(kind, str) or kind not in _ROPE_KEYS:
+        hint = f"supported: {', '.join(_ROPE_KEYS)}"
+        raise reader.refuse(key, f"rotary positions of type {kind!r:.100} are not supported", hint)
+    for name in parameters:
+        if name not in _ROPE_KEYS[kind]:
+            raise reader.refuse(key, f"{name} is not supported for rotary positions of type {kind}")
+    numbers = {name: _positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
+    if kind == "linear":
+        return base, linear_factors(numbers["factor"], head_dim)
+    if kind == "default":
+        return base, None
+    low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
+    if low >= high:
+        raise VocabularyError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
+    original = _positive(original, f"{key}.original_max_position_embeddings", where)
+    factors = llama3_factors(base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original)
+    return base, factors

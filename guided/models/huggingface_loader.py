@@ -1,0 +1,177 @@
+"""Models out of directories as transformers' `save_pretrained` writes them.
+
+In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
+Out: a `Llama`, `NanoChat` or `GPT`. Cost: one pass over the bytes, one tensor at a time. Weights are F32, F16 or BF16.
+Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
+huggingface_config.py. The package `safetensors` is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
+from guided.models.huggingface_config import read_config
+from guided.models.llama import LlamaConfig
+from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
+from guided.models.model import Model
+from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
+from guided.models.weights import Weights
+from guided.vocabulary.source import read_json
+
+__all__ = ["load_huggingface"]
+
+_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_DTYPES = ("F32", "F16", "BF16")
+
+
+def load_huggingface(directory: str | os.PathLike[str], *, dtype: torch.dtype, device: torch.device) -> Model:
+    """The model in the directory, its weights in `dtype` on `device`.
+
+    Raises:
+        GuidedError: a file or the package `safetensors` is missing.
+        UnsupportedError: the config asks for what is not computed, a tensor has no place in the model.
+        VocabularyError: a file is corrupt; a tensor is missing or has the wrong shape.
+    """
+    path = Path(directory)
+    if not (path / "config.json").is_file():
+        raise GuidedError(f"{path}: there is no config.json: not a model's directory")
+    config, tied = read_config(read_json(path / "config.json"), str(path / "config.json"))
+    with _Tensors(path) as tensors:
+        weights = Weights(tensors, str(path), dtype, device)
+        if isinstance(config, LlamaConfig):
+            weights.skip(r"\.rotary_emb\.inv_freq")
+            return build_llama(config, weights, HUGGINGFACE_NAMES, tied=tied)
+        if isinstance(config, NanoChatConfig):
+            return _nanochat(config, weights, tied)
+        return _gpt(config, weights, tied)
+
+
+class _Tensors:
+    """The tensors of one or more safetensors files, read when they are asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._files: dict[str, Any] = {}  # tensor -> the file that holds it
+        self._stack = ExitStack()
+        try:
+            for path in _paths(directory):
+                self._add(path)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> _Tensors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.clear()
+        self._stack.close()
+
+    def names(self) -> Collection[str]:
+        return self._files.keys()
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._files[name].get_slice(name).get_shape())
+
+    def read(self, name: str) -> Tensor:
+        found = self._files[name].get_slice(name).get_dtype()
+        if found not in _DTYPES:
+            hint = f"convert them to one of {', '.join(_DTYPES)}"
+            raise UnsupportedError(f"weights of type {found} are not read", pointer=name, hint=hint)
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
+
+    def _add(self, path: Path) -> None:
+        try:
+            from safetensors import SafetensorError, safe_open
+        except ModuleNotFoundError:
+            raise GuidedError(
+                'models in directories need the package safetensors: pip install "guided[engine]"'
+            ) from None
+        if not path.is_file():
+            raise GuidedError(f"{path}: there is no such file: only safetensors are read")
+        try:
+            file = self._stack.enter_context(safe_open(path, framework="pt"))
+        except (SafetensorError, OSError) as error:
+            raise VocabularyError(f"{path}: not a safetensors file: {str(error)[:200]}") from None
+        names: list[str] = file.keys()
+        for name in names:
+            if name in self._files:
+                raise VocabularyError(f"{path}: the tensor {name!r} is in another file, too")
+            self._files[name] = file
+
+
+def _paths(directory: Path) -> list[Path]:
+    """The files that hold the weights, all of the same directory."""
+    index = directory / _INDEX
+    if not index.is_file():
+        return [directory / _SINGLE]
+    data = read_json(index)
+    places = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise VocabularyError(f"{index}: there is no weight_map from tensors to files")
+    for name in (names := sorted(set(places.values()))):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise VocabularyError(f"{index}: {name!r} is not a safetensors file of this directory")
+    return [directory / name for name in names]
+
+
+def _nanochat(c: NanoChatConfig, w: Weights, tied: bool) -> NanoChat:
+    q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
+
+    def layer(i: int) -> NanoChatLayer:
+        def matrix(name: str, rows: int, columns: int) -> Tensor:
+            return w.take(f"model.layers.{i}.{name}.weight", rows, columns)
+
+        sizes = (("q", q_rows), ("k", kv_rows), ("v", kv_rows))
+        return NanoChatLayer(
+            qkv=w.put(*(matrix(f"self_attn.{name}_proj", rows, c.dim) for name, rows in sizes)),
+            output=w.put(matrix("self_attn.o_proj", c.dim, q_rows)),
+            up=w.put(matrix("mlp.fc1", c.hidden, c.dim)),
+            down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),
+        )
+
+    embedding = w.put(w.take("model.embed_tokens.weight", c.vocab_size, c.dim))
+    layers = [layer(i) for i in range(c.layers)]
+    head = w.head("lm_head.weight", embedding, tied)
+    w.finish()
+    return NanoChat(c, embedding, layers, head)
+
+
+def _gpt(c: GPTConfig, w: Weights, tied: bool) -> GPT:
+    """GPT-2's products are x @ weight, so its matrices are turned; its first files have no "transformer." in names."""
+    prefix = "transformer." if "transformer.wte.weight" in w else ""
+    w.skip(r"\.attn\.(masked_)?bias")  # the causal mask
+
+    def norm(name: str) -> Affine:
+        return w.put(w.take(f"{prefix}{name}.weight", c.dim)), w.put(w.take(f"{prefix}{name}.bias", c.dim))
+
+    def affine(name: str, rows: int, columns: int) -> Affine:
+        weight = w.take(f"{prefix}{name}.weight", columns, rows).t()
+        return w.put(weight), w.put(w.take(f"{prefix}{name}.bias", rows))
+
+    def layer(i: int) -> GPTLayer:
+        return GPTLayer(
+            attention_norm=norm(f"h.{i}.ln_1"),
+            qkv=affine(f"h.{i}.attn.c_attn", 3 * c.dim, c.dim),
+            output=affine(f"h.{i}.attn.c_proj", c.dim, c.dim),
+            ffn_norm=norm(f"h.{i}.ln_2"),
+            up=affine(f"h.{i}.mlp.c_fc", c.hidden, c.dim),
+            down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
+        )
+
+    embedding = w.put(w.take(f"{prefix}wte.weight", c.vocab_size, c.dim))
+    positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
+    layers = [layer(i) for i in range(c.layers)]
+    last = norm("ln_f")
+    head = w.head("lm_head.weight", embedding, tied)
+    w.finish()
+    return GPT(c, embedding, positions, layers, last, head)

@@ -1,0 +1,116 @@
+"""A Llama (or Qwen3) out of named tensors, as GGUF files and transformers' checkpoints name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from torch import Tensor
+
+from guided.models.llama import Layer, Llama, LlamaConfig
+from guided.models.weights import Weights
+
+__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "LlamaNames", "build_llama"]
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaNames:
+    """What the tensors are called, without ".weight" and ".bias"; `block` is put before the names of a layer."""
+
+    embedding: str
+    norm: str
+    head: str
+    block: str
+    attention_norm: str
+    q: str
+    k: str
+    v: str
+    output: str
+    q_norm: str
+    k_norm: str
+    ffn_norm: str
+    gate: str
+    up: str
+    down: str
+
+
+GGUF_NAMES: Final = LlamaNames(
+    embedding="token_embd",
+    norm="output_norm",
+    head="output",
+    block="blk.{}.",
+    attention_norm="attn_norm",
+    q="attn_q",
+    k="attn_k",
+    v="attn_v",
+    output="attn_output",
+    q_norm="attn_q_norm",
+    k_norm="attn_k_norm",
+    ffn_norm="ffn_norm",
+    gate="ffn_gate",
+    up="ffn_up",
+    down="ffn_down",
+)
+HUGGINGFACE_NAMES: Final = LlamaNames(
+    embedding="model.embed_tokens",
+    norm="model.norm",
+    head="lm_head",
+    block="model.layers.{}.",
+    attention_norm="input_layernorm",
+    q="self_attn.q_proj",
+    k="self_attn.k_proj",
+    v="self_attn.v_proj",
+    output="self_attn.o_proj",
+    q_norm="self_attn.q_norm",
+    k_norm="self_attn.k_norm",
+    ffn_norm="post_attention_layernorm",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+)
+
+
+def build_llama(config: LlamaConfig, w: Weights, names: LlamaNames, *, tied: bool, neighbours: bool = False) -> Llama:
+    """The model; `neighbours`: the file keeps the two rows of a rotary pair in Q and K next to each other.
+
+    Raises:
+        VocabularyError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over.
+    """
+    c = config
+    q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
+
+    def rotary(name: str, heads: int) -> Tensor:
+        rows = w.take(name, heads * c.head_dim, c.dim)
+        if not neighbours:
+            return rows
+        return rows.view(heads, c.head_dim // 2, 2, c.dim).transpose(1, 2).reshape(rows.shape)
+
+    def layer(i: int) -> Layer:
+        def name(field: str, kind: str = "weight") -> str:
+            return f"{names.block.format(i)}{field}.{kind}"
+
+        def vector(field: str, size: int, kind: str = "weight") -> Tensor:
+            return w.take(name(field, kind), size)
+
+        q, k = rotary(name(names.q), c.heads), rotary(name(names.k), c.kv_heads)
+        sizes = ((names.q, q_rows), (names.k, kv_rows), (names.v, kv_rows)) if c.attention_bias else ()
+        biases = [vector(field, size, "bias") for field, size in sizes]
+        return Layer(
+            attention_norm=w.put(vector(names.attention_norm, c.dim)),
+            qkv=w.put(q, k, w.take(name(names.v), kv_rows, c.dim)),
+            output=w.put(w.take(name(names.output), c.dim, q_rows)),
+            ffn_norm=w.put(vector(names.ffn_norm, c.dim)),
+            gate_up=w.put(*(w.take(name(field), c.hidden, c.dim) for field in (names.gate, names.up))),
+            down=w.put(w.take(name(names.down), c.dim, c.hidden)),
+            q_norm=w.put(vector(names.q_norm, c.head_dim)) if c.qk_norm else None,
+            k_norm=w.put(vector(names.k_norm, c.head_dim)) if c.qk_norm else None,
+            qkv_bias=w.put(*biases) if biases else None,
+            output_bias=w.put(vector(names.output, c.dim, "bias")) if c.attention_bias else None,
+        )
+
+    embedding = w.put(w.take(f"{names.embedding}.weight", c.vocab_size, c.dim))
+    layers = [layer(i) for i in range(c.layers)]
+    norm = w.put(w.take(f"{names.norm}.weight", c.dim))
+    head = w.head(f"{names.head}.weight", embedding, tied)
+    w.finish()
+    return Llama(c, embedding, layers, norm, head)

@@ -1,0 +1,87 @@
+"""What the engine asks of a model: token ids in, hidden states and logits out.
+
+Everything is *flat*: the tokens of all sequences of a step stand one after the other, n in all, without a batch
+dimension. Which of them belong to which sequence is not the model's business, and neither is where keys and values
+are kept or which kernel reads them: `forward` is given an `Attend` that knows. So a full recompute, a dense, paged or
+offloaded cache, prompts and single new tokens side by side all run through the same code.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Attend", "Model", "ModelConfig"]
+
+
+class Attend(Protocol):
+    """Stores keys and values of the new tokens of a layer; each query reads its own sequence up to itself."""
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
+
+        Scores are divided by the root of head_dim; `heads` is a multiple of `kv_heads`, query head h reads KV head
+        h // (heads / kv_heads).
+        """
+
+
+class ModelConfig(Protocol):
+    """The numbers that every model has, whatever its architecture; they say what a cache must hold."""
+
+    @property
+    def layers(self) -> int:
+        """Calls of `Attend` in a forward pass, numbered from 0."""
+
+    @property
+    def dim(self) -> int:
+        """The size of a hidden state."""
+
+    @property
+    def heads(self) -> int:
+        """Query heads."""
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+
+    @property
+    def head_dim(self) -> int:
+        """The size of a head."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Logits for each position; token ids are below it."""
+
+    @property
+    def context(self) -> int:
+        """Positions are below it."""
+
+
+class Model(Protocol):
+    """An architecture with its weights. Inference only; no call changes it, so threads may share one."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Its numbers."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights, activations, keys and values."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+
+    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states after the last norm, (n, dim).
+
+        Args:
+            tokens: ids, int64 (n,).
+            positions: of these tokens in their sequences, int64 (n,).
+            attend: see `Attend`.
+        """
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""

@@ -1,0 +1,108 @@
+"""nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without a single gain or bias.
+
+What sets it apart from Llama: RMSNorm has no weights and also follows the embedding; queries and keys are normed
+after they are turned, and turned backwards (by minus the angle: scores depend on the sign of the distance); the MLP
+is ReLU squared; the head is a matrix of its own, and the logits are soft-capped: cap * tanh(logits / cap).
+The definition is that of transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from guided.models.linear import linear
+from guided.models.model import Attend
+from guided.models.random_weights import RandomWeights
+from guided.models.rotary import rotary_tables, rotate
+
+__all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
+
+
+@dataclass(frozen=True, slots=True)
+class NanoChatConfig:
+    """The numbers that make a nanochat GPT; `softcap` None leaves the logits as they are."""
+
+    layers: int
+    dim: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    vocab_size: int
+    context: int
+    rope_base: float = 10000.0
+    norm_eps: float = 1e-6
+    rope_factors: tuple[float, ...] | None = None
+    softcap: float | None = 15.0
+
+
+@dataclass(slots=True)
+class NanoChatLayer:
+    """The weights of one block; matrices are (out, in)."""
+
+    qkv: Tensor
+    output: Tensor
+    up: Tensor
+    down: Tensor
+
+
+class NanoChat:
+    """A nanochat GPT with its weights; see `guided.models.model.Model`."""
+
+    def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Tensor) -> None:
+        self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
+        c = config
+        cos, sin = rotary_tables(c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device)
+        self._cos, self._sin = cos, -sin
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights, activations, keys and values."""
+        return self.embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embedding.device
+
+    @classmethod
+    def random(cls, config: NanoChatConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> NanoChat:
+        """Random weights, for tests and measurements."""
+        w = RandomWeights(seed, dtype)
+        c, q, kv = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
+        layers = [
+            NanoChatLayer(
+                qkv=w.matrix(q + 2 * kv, c.dim),
+                output=w.matrix(c.dim, q),
+                up=w.matrix(c.hidden, c.dim),
+                down=w.matrix(c.dim, c.hidden),
+            )
+            for _ in range(c.layers)
+        ]
+        return cls(c, w.matrix(c.vocab_size, c.dim), layers, w.matrix(c.vocab_size, c.dim))
+
+    def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
+        c = self.config
+        turning = c.heads + c.kv_heads
+        cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
+        x = self._norm(self.embedding[tokens])
+        for index, layer in enumerate(self.layers):
+            qkv = linear(self._norm(x), layer.qkv).reshape(-1, turning + c.kv_heads, c.head_dim)
+            qk = self._norm(rotate(qkv[:, :turning], cos, sin))
+            out = attend(index, qk[:, : c.heads], qk[:, c.heads :], qkv[:, turning:])
+            x = x + linear(out.reshape(-1, c.heads * c.head_dim), layer.output)
+            x = x + linear(F.relu(linear(self._norm(x), layer.up)).square(), layer.down)
+        return self._norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
+        out, cap = linear(hidden, self.head).float().contiguous(), self.config.softcap
+        return out if cap is None else cap * torch.tanh(out / cap)
+
+    def _norm(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, x.shape[-1:], eps=self.config.norm_eps)

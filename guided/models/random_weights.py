@@ -1,0 +1,23 @@
+"""Random weights for tests and measurements: activations keep a sane scale, whatever the sizes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["RandomWeights"]
+
+
+class RandomWeights:
+    """Tensors drawn one after the other from a seed."""
+
+    def __init__(self, seed: int, dtype: torch.dtype) -> None:
+        self._generator, self._dtype = torch.Generator().manual_seed(seed), dtype
+
+    def matrix(self, rows: int, columns: int) -> Tensor:
+        """Keeps the scale of what it is multiplied with."""
+        return torch.randn(rows, columns, generator=self._generator).mul(columns**-0.5).to(self._dtype)
+
+    def vector(self, size: int, mean: float) -> Tensor:
+        """A gain (mean 1) or a bias (mean 0)."""
+        return (mean + 0.1 * torch.randn(size, generator=self._generator)).to(self._dtype)

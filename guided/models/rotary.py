@@ -1,0 +1,59 @@
+"""Rotary positions, half-split form: pair i of a head is (x[i], x[i + head_dim / 2]), turned by position * frequency i.
+
+Sources: "RoFormer" (arXiv 2104.09864); linear scaling ("Extending Context Window ... via Positional Interpolation",
+2306.15595); the scaling of Llama 3.1 ("The Llama 3 Herd of Models", 2407.21783). All that a scaling says is by what
+each frequency is divided, so it is kept as these numbers.
+"""
+
+from __future__ import annotations
+
+from math import pi
+
+import torch
+from torch import Tensor
+
+__all__ = ["linear_factors", "llama3_factors", "rotary_frequencies", "rotary_tables", "rotate"]
+
+
+def rotary_frequencies(base: float, head_dim: int) -> Tensor:
+    """base ** (-2 i / head_dim) for each pair i, float64."""
+    half = head_dim // 2
+    return base ** (-torch.arange(half, dtype=torch.float64) / half)
+
+
+def linear_factors(factor: float, head_dim: int) -> tuple[float, ...]:
+    """All positions are closer together by the factor."""
+    return (factor,) * (head_dim // 2)
+
+
+def llama3_factors(
+    base: float, head_dim: int, *, factor: float, low: float, high: float, original_context: float
+) -> tuple[float, ...]:
+    """Waves longer than original_context / low are stretched by the factor; those shorter than / high are not."""
+    frequency = rotary_frequencies(base, head_dim)
+    turns = original_context * frequency / (2 * pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)  # the part that is not stretched
+    return tuple((1 / (kept + (1 - kept) / factor)).tolist())
+
+
+def rotary_tables(
+    base: float,
+    head_dim: int,
+    context: int,
+    factors: tuple[float, ...] | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """cos and signed sin for every position, (context, 1, head_dim): the halves hold the same angles."""
+    frequency = rotary_frequencies(base, head_dim)
+    if factors is not None:
+        frequency = frequency / torch.tensor(factors, dtype=torch.float64)
+    angle = torch.outer(torch.arange(context, dtype=torch.float64), frequency)
+    cos = torch.cat((angle.cos(), angle.cos()), dim=-1)
+    sin = torch.cat((-angle.sin(), angle.sin()), dim=-1)
+    return cos.to(device, dtype).unsqueeze(1), sin.to(device, dtype).unsqueeze(1)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn x (n, heads, head_dim): (a, b) -> (a cos - b sin, b cos + a sin)."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)

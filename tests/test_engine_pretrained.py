@@ -1,0 +1,117 @@
+"""Engines out of directories: tokens, template, begin of text and weights, written by the packages that define them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+from guided.engine.engine import Engine
+from guided.errors import GuidedError, VocabularyError
+
+transformers = pytest.importorskip("transformers", reason="transformers writes the checkpoints")
+tokenizers = pytest.importorskip("tokenizers")
+
+torch.set_num_threads(1)
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<s>"]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """A Qwen3 over bytes, as save_pretrained and tokenizers write it."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocab = {piece: number for number, piece in enumerate(alphabet)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    sizes = {
+        "vocab_size": 272, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 128,
+    }  # fmt: skip
+    config = transformers.Qwen3Config(**sizes, bos_token_id=None, eos_token_id=257)
+    torch.manual_seed(1)
+    transformers.Qwen3ForCausalLM(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": CHATML}))
+    return tmp_path
+
+
+def test_a_directory_answers_under_a_constraint(directory):
+    engine = Engine.from_pretrained(directory, dtype="float32")
+    assert engine.vocabulary.eos_token_ids == {257}
+    assert engine.bos == []
+    result = engine.generate([{"role": "user", "content": "héllo"}], "[a-f]{3,5}", seed=1)
+    assert re.fullmatch("[a-f]{3,5}", result.text)
+    ids = engine.encode_prompt([{"role": "user", "content": "héllo"}])
+    other = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    text = "<|im_start|>user\nhéllo<|im_end|>\n<|im_start|>assistant\n"
+    assert ids == other.encode(text, add_special_tokens=False).ids
+
+
+def test_greedy_is_that_of_transformers(directory):
+    engine = Engine.from_pretrained(str(directory), dtype="float32", device="cpu")
+    other = transformers.AutoModelForCausalLM.from_pretrained(directory)
+    prompt = engine.encode_prompt("hello")
+    with torch.inference_mode():
+        want = other.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, pad_token_id=0)
+    got = engine.generate("hello", max_tokens=20).tokens
+    assert got == want[0, len(prompt) :].tolist()[: len(got)]
+
+
+def test_the_template_may_be_a_file_or_unknown(directory):
+    settings = directory / "tokenizer_config.json"
+    settings.unlink()
+    assert Engine.from_pretrained(directory).chat is None
+    (directory / "chat_template.jinja").write_text(CHATML)
+    assert Engine.from_pretrained(directory).chat is not None
+    (directory / "chat_template.jinja").write_text("[INST]")
+    assert Engine.from_pretrained(directory).chat is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "template", "bos"),
+    [
+        ({}, True, [258]),
+        ({"add_bos_token": False, "bos_token": "<s>"}, True, []),
+        ({"add_bos_token": True, "bos_token": "<s>"}, False, [258]),
+        ({"add_bos_token": True, "bos_token": {"content": "<s>", "special": True}}, False, [258]),
+        ({"bos_token": "<s>"}, False, []),
+    ],
+)
+def test_what_begins_a_text(directory, settings, template, bos):
+    if template:
+        path = str(directory / "tokenizer.json")
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing("<s> $A <|im_end|>", special_tokens=[
+            ("<s>", 258), ("<|im_end|>", 257)])  # fmt: skip
+        tokenizer.save(path)
+    (directory / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"} | settings))
+    engine = Engine.from_pretrained(directory)
+    assert engine.bos == bos
+    assert engine.encode_prompt("a") == [*bos, *engine.vocabulary.encode("a")]
+
+
+def test_what_is_missing_is_named(directory, tmp_path_factory):
+    settings = directory / "tokenizer_config.json"
+    settings.write_text(json.dumps({"add_bos_token": True, "bos_token": "<bos>"}))
+    with pytest.raises(VocabularyError, match="'<bos>' is no special token"):
+        Engine.from_pretrained(directory)
+    settings.write_text("[]")
+    with pytest.raises(VocabularyError, match="AttributeError"):
+        Engine.from_pretrained(directory)
+    settings.write_text("{}")
+    tokenizer = json.loads((directory / "tokenizer.json").read_text())
+    for broken in ([1], {"type": "Sequence"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": 1}]}):
+        (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": broken}))
+        with pytest.raises(VocabularyError, match="post_processor"):
+            Engine.from_pretrained(directory)
+    with pytest.raises(GuidedError, match=r"there is no tokenizer.json"):
+        Engine.from_pretrained(tmp_path_factory.mktemp("empty"))
+    with pytest.raises(GuidedError, match="neither a path nor a known model"):
+        Engine.from_pretrained("smollm3")

@@ -1,0 +1,170 @@
+"""Continuous batching changes no output: whatever runs beside it, whatever gives way, is cancelled, or is shared."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.engine.runner import ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler, Task
+from guided.engine.sequence import Sequence
+from guided.kv.dense import DenseCache
+from guided.kv.paged import PagedCache
+from guided.kv.radix import RadixCache
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.models.llama import Llama, LlamaConfig
+from guided.sampling import SamplingParams
+from guided.vocabulary import Vocabulary
+from tests.engine_support import drive
+from tests.test_models_forward import MODELS
+
+torch.set_num_threads(1)
+VOCABULARY = Vocabulary([*(bytes([c]) for c in b"abcde01 ,"), b"ab", b"cd", b"bcd", None], eos_token_ids=[12])
+CONFIG = LlamaConfig(layers=2, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=16, context=256)
+MODEL = Llama.random(CONFIG, seed=3)
+COMPILER = GrammarCompiler(VOCABULARY)
+GRAMMARS = [None, *map(COMPILER.compile_regex, ("[abcde]{3,9}", "ab(cd){2,6}e", "(ab|cd|0)+1", "[01]+(,[01]+){0,4}"))]
+CACHES = {
+    "dense": lambda shape, size: DenseCache(shape, 256 * size),
+    "paged": lambda shape, size: PagedCache(shape, size * 4, 4),
+    "radix": lambda shape, size: RadixCache(shape, size * 16),
+}
+
+
+def sequence(rng: random.Random, start: list[int]) -> Sequence:
+    """A request; prompts begin alike."""
+    grammar = rng.choice(GRAMMARS)
+    prompt = [*start[: rng.randrange(len(start) + 1)], *(rng.randrange(12) for _ in range(rng.randrange(1, 12)))]
+    params = SamplingParams(rng.choice([0.0, 1.0, 2.0]), rng.choice([None, 3]), None, rng.randrange(1000))
+    matcher = None if grammar is None else GrammarMatcher(grammar)
+    forced = rng.random() < 0.3
+    return Sequence(VOCABULARY, prompt, matcher, params, max_tokens=rng.randrange(24, 40), score_forced=forced)
+
+
+def twin(one: Sequence) -> Sequence:
+    """The same request, from its beginning."""
+    matcher = one.matcher
+    if matcher is not None:
+        matcher = matcher.fork()
+        matcher.reset()
+    score = one.score_forced
+    return Sequence(VOCABULARY, one.prompt, matcher, one.params, max_tokens=one.max_tokens, score_forced=score)
+
+
+def alone(one: Sequence, model=MODEL):
+    batch = Scheduler(ModelRunner(model, DenseCache(cache_shape(model), 1 << 16)))
+    return drive(batch, [Task(twin(one))])[0][-1].result
+
+
+def assert_same(got, want) -> None:
+    assert (got.tokens, got.text, got.token_masks, got.finish_reason) == (
+        want.tokens, want.text, want.token_masks, want.finish_reason,
+    )  # fmt: skip
+    assert got.removed_log_mass == pytest.approx(want.removed_log_mass, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", CACHES)
+@settings(deadline=None, max_examples=40)
+@given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]))
+def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int, token_budget: int) -> None:
+    """Requests come, are cancelled and give way to others; those that end, end as they would alone."""
+    cache = CACHES[name](cache_shape(MODEL), size)
+    batch = Scheduler(ModelRunner(MODEL, cache), token_budget=token_budget, max_running=rng.choice([2, 8]))
+    start = [rng.randrange(12) for _ in range(10)]
+    waiting = [sequence(rng, start) for _ in range(rng.randrange(1, 9))]
+    results, running, cancelled = {}, [], set()
+    for _ in range(3000):
+        if waiting and rng.random() < 0.4:
+            group = [Task(waiting.pop(), priority=rng.randrange(2))]
+            if rng.random() < 0.3:
+                group += [Task(twin(group[0].sequence), group[0].priority) for _ in range(2)]
+            running += group
+            batch.add(group)
+        if running and rng.random() < 0.02:
+            task = rng.choice(running)
+            batch.cancel(task)
+            cancelled.add(task)
+        for task, outcome in batch.step():
+            if isinstance(outcome, Exception):
+                assert isinstance(outcome, MemoryError)
+                cancelled.add(task)
+            elif outcome.result is not None:
+                results[task] = outcome.result
+        if not waiting and not batch:
+            break
+    assert not waiting and not batch
+    assert set(running) == set(results) | cancelled
+    for task, result in results.items():
+        assert_same(result, alone(task.sequence))
+    assert cache.available == cache.capacity, "nothing is held any more"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_batch_equals_its_singles_on_every_architecture(name: str) -> None:
+    model, rng = MODELS[name], random.Random(1)
+    words = Vocabulary([bytes([97 + i]) for i in range(26)], eos_token_ids=[26], size=27)
+    sequences = [
+        Sequence(words, [rng.randrange(26) for _ in range(rng.randrange(1, 9))], None, params, max_tokens=15)
+        for params in (SamplingParams(t, seed=s) for t, s in ((0.0, 0), (1.0, 1), (1.5, 2), (0.0, 3)))
+    ]
+    batch = Scheduler(ModelRunner(model, PagedCache(cache_shape(model), 16, 8)), token_budget=6)
+    tasks = [Task(s) for s in sequences]
+    for task in tasks:
+        batch.add([task])
+    ended = {}
+    while batch:
+        ended |= {task: outcome.result for task, outcome in batch.step() if outcome.result}
+    for task in tasks:
+        one = Sequence(words, task.sequence.prompt, None, task.sequence.params, max_tokens=15)
+        single = Scheduler(ModelRunner(model, DenseCache(cache_shape(model), 4096)))
+        assert_same(ended[task], drive(single, [Task(one)])[0][-1].result)
+
+
+def test_what_does_not_fit_even_alone_fails_alone() -> None:
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 4, 4)))
+    large = Task(Sequence(VOCABULARY, [1] * 30, None, SamplingParams(), max_tokens=4))
+    small = Task(Sequence(VOCABULARY, [1] * 3, None, SamplingParams(), max_tokens=4))
+    batch.add([small])
+    batch.add([large])
+    outcomes = {}
+    while batch:
+        for task, outcome in batch.step():
+            outcomes[task] = outcome
+    assert isinstance(outcomes[large], MemoryError) and "30 tokens do not fit" in str(outcomes[large])
+    assert outcomes[small].result is not None
+
+
+def test_what_fails_in_a_sequence_is_its_own() -> None:
+    class Broken(GrammarMatcher):
+        def accept_token(self, token: int) -> bool:
+            return False
+
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 16, 4)))
+    grammar = COMPILER.compile_regex("[abc]{4}")
+    broken, good = (
+        Task(Sequence(VOCABULARY, [1, 2], kind(grammar), SamplingParams(), max_tokens=9))
+        for kind in (Broken, GrammarMatcher)
+    )
+    batch.add([broken])
+    batch.add([good])
+    outcomes = {}
+    while batch:
+        for task, outcome in batch.step():
+            outcomes[task] = outcome
+    assert "the mask and the matcher disagree" in str(outcomes[broken])
+    assert len(outcomes[good].result.text) == 4
+
+
+def test_priorities_and_order() -> None:
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 16, 4)), max_running=1)
+    tasks = [Task(Sequence(VOCABULARY, [1], None, SamplingParams(), max_tokens=2), p) for p in (1, 0, 1, 0)]
+    for task in tasks:
+        batch.add([task])
+    ended = []
+    while batch:
+        ended += [tasks.index(task) for task, outcome in batch.step() if outcome.result]
+    assert ended == [1, 3, 0, 2]

@@ -1,0 +1,163 @@
+"""All caches against what they should hold: keys and values that tell the whole past of a position."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.kv.dense import DenseCache
+from guided.kv.paged import PagedCache
+from guided.kv.radix import RadixCache
+
+SHAPE = CacheShape(layers=2, kv_heads=1, head_dim=3)
+CACHES = {
+    "dense": lambda: DenseCache(SHAPE, 1 << 20),
+    "paged": lambda: PagedCache(SHAPE, blocks=24, block_size=4),
+    "radix": lambda: RadixCache(SHAPE, slots=96),
+}
+
+
+def past(tokens: list[int], layer: int) -> torch.Tensor:
+    """Keys that no other past has: (length, 1, 3)."""
+    rows = []
+    for end in range(1, len(tokens) + 1):
+        digest = hashlib.blake2b(f"{layer} {tokens[:end]}".encode(), digest_size=6).digest()
+        rows.append([float(int.from_bytes(digest[i : i + 2], "little")) for i in (0, 2, 4)])
+    return torch.tensor(rows).reshape(-1, 1, 3)
+
+
+def write(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
+    """One forward pass over new tokens of some sequences."""
+    plan = cache.plan([lease for lease, _ in pairs], [len(new) for _, new in pairs])
+    for layer in range(SHAPE.layers):
+        k = torch.cat([past(lease.tokens + new, layer)[lease.length :] for lease, new in pairs])
+        plan.write(layer, k, -k)
+        for index, (lease, new) in enumerate(pairs):
+            keys, values = plan.read(layer, index)
+            want = past(lease.tokens + new, layer)
+            assert torch.equal(keys, want) and torch.equal(values, -want)
+    for lease, new in pairs:
+        cache.advance(lease, new)
+
+
+def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
+    assert lease.tokens == tokens
+    plan = cache.plan([lease], [0])
+    for layer in range(SHAPE.layers):
+        assert torch.equal(plan.read(layer, 0)[0], past(tokens, layer))
+
+
+@pytest.mark.parametrize("name", CACHES)
+@settings(deadline=None, max_examples=60)
+@given(st.randoms(use_true_random=False))
+def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None:
+    cache = CACHES[name]()
+    live: list[tuple[Lease, list[int]]] = []
+    for _ in range(40):
+        action = rng.choice(["open", "write", "write", "write", "fork", "truncate", "close"])
+        if action == "open":
+            text = [*rng.choice([[], *(tokens for _, tokens in live)])[: rng.randrange(12)], rng.randrange(3)]
+            lease = cache.open(text, salt=rng.choice(["", "", "s"]))
+            assert lease.tokens == text[: lease.length] and lease.length < len(text)
+            live.append((lease, list(lease.tokens)))
+        elif action == "write" and live:
+            some = rng.sample(live, rng.randrange(1, min(4, len(live)) + 1))
+            chosen = []
+            for lease, tokens in some:
+                new = [rng.randrange(3) for _ in range(rng.randrange(1, 9))]
+                if cache.reserve(lease, len(new)):
+                    chosen.append((lease, tokens, new))
+            if chosen:
+                write(cache, [(lease, new) for lease, _, new in chosen])
+            for _, tokens, new in chosen:
+                tokens += new
+        elif action == "fork" and live:
+            lease, tokens = rng.choice(live)
+            live.append((cache.fork(lease), list(tokens)))
+        elif action == "truncate" and live:
+            lease, tokens = rng.choice(live)
+            length = rng.randrange(len(tokens) + 1)
+            cache.truncate(lease, length)
+            del tokens[length:]
+        elif action == "close" and live:
+            lease, _ = live.pop(rng.randrange(len(live)))
+            cache.close(lease)
+            cache.close(lease)
+            assert lease.closed and lease.length == 0
+        for lease, tokens in live:
+            check(cache, lease, tokens)
+    rng.shuffle(live)
+    for lease, _ in live:
+        cache.close(lease)
+    assert cache.available == cache.capacity, "closed in any order, nothing is used any more"
+
+
+@pytest.mark.parametrize(("name", "found"), [("dense", 0), ("paged", 8), ("radix", 9)])
+def test_a_known_prefix_is_found(name: str, found: int) -> None:
+    cache = CACHES[name]()
+    tokens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    first = cache.open(tokens)
+    assert cache.reserve(first, len(tokens))
+    write(cache, [(first, tokens)])
+    cache.close(first)
+    assert cache.open([*tokens[:9], 0]).length == found
+    assert cache.open([*tokens[:9], 0], salt="another").length == 0
+    assert cache.open([9, *tokens]).length == 0
+    assert cache.open(tokens[:1]).length == 0, "the last token is always computed"
+
+
+@pytest.mark.parametrize("name", ["paged", "radix"])
+def test_what_was_used_last_stays_longest(name: str) -> None:
+    cache = CACHES[name]()
+
+    def use(token: int) -> int:
+        tokens = [token] * 17
+        lease = cache.open(tokens)
+        found = lease.length
+        assert cache.reserve(lease, 17 - found)
+        write(cache, [(lease, tokens[found:])])
+        cache.close(lease)
+        return found
+
+    assert [use(token) for token in (1, 2, 3)] == [0, 0, 0]
+    assert use(1) == 16
+    for token in range(10, 13):
+        assert use(token) == 0
+    assert use(1) == 16
+    assert use(2) < 16 <= use(1)
+
+
+def test_a_collision_of_hashes_gives_no_wrong_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("guided.kv.paged.xxhash.xxh64_intdigest", lambda data: 7)
+    cache = PagedCache(SHAPE, blocks=8, block_size=4)
+    for tokens in ([1, 2, 3, 4, 5], [6, 7, 8, 9, 1], [1, 2, 3, 4, 5]):
+        lease = cache.open(tokens)
+        assert lease.tokens in ([], tokens[:4])
+        missing = tokens[lease.length :]
+        assert cache.reserve(lease, len(missing))
+        write(cache, [(lease, missing)])
+        check(cache, lease, tokens)
+        cache.close(lease)
+    assert cache.available == cache.capacity
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_what_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
+    cache = CACHES[name]()
+    lease = cache.open([1])
+    assert not cache.reserve(lease, cache.capacity + 1)
+    assert cache.available == cache.capacity
+    with pytest.raises(ValueError, match="cannot truncate to 1: 0 positions"):
+        cache.truncate(lease, 1)
+    assert cache.reserve(lease, 8)
+    write(cache, [(lease, [1] * 8)])
+    other = cache.open([2])
+    room = cache.available
+    assert not cache.reserve(other, room + 1) and cache.available == room
+    assert cache.reserve(other, room)

@@ -1,0 +1,89 @@
+"""What every architecture promises: how tokens are cut into passes, and what stands beside them, changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.attention.sdpa import causal_mask, sdpa
+from guided.models.gpt import GPT, GPTConfig
+from guided.models.llama import Llama, LlamaConfig
+from guided.models.model import Model
+from guided.models.nanochat import NanoChat, NanoChatConfig
+from tests.engine_support import Reader
+
+torch.set_num_threads(1)
+SIZES = {"layers": 2, "dim": 24, "heads": 6, "hidden": 40, "vocab_size": 50, "context": 64}
+GROUPED = SIZES | {"kv_heads": 2, "head_dim": 8}
+MODELS: dict[str, Model] = {
+    "llama": Llama.random(LlamaConfig(**GROUPED, attention_bias=True), seed=1),
+    "qwen3": Llama.random(LlamaConfig(**GROUPED, qk_norm=True, rope_factors=(1.0, 2.0, 3.0, 4.0)), seed=2),
+    "nanochat": NanoChat.random(NanoChatConfig(**GROUPED), seed=3),
+    "gpt": GPT.random(GPTConfig(**SIZES), seed=4),
+}
+TOKENS = st.lists(st.integers(0, 49), min_size=1, max_size=30)
+each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+close = {"atol": 2e-5, "rtol": 1e-5}
+
+
+@each_model
+@settings(max_examples=15, deadline=None)
+@given(tokens=TOKENS, cuts=st.lists(st.integers(1, 7), min_size=1, max_size=30))
+def test_chunks_are_one_pass(model, tokens, cuts):
+    whole = Reader(model, 30).forward(tokens, len(tokens))
+    assert (whole.shape, whole.dtype) == ((len(tokens), 50), torch.float32)
+    chunked, rows, start = Reader(model, 30), [], 0
+    while start < len(tokens):
+        chunk = tokens[start : start + cuts[len(rows) % len(cuts)]]
+        rows.append(chunked.forward(chunk, len(chunk)))
+        start += len(chunk)
+    torch.testing.assert_close(torch.cat(rows), whole, **close)
+    single = Reader(model, 30)
+    torch.testing.assert_close(torch.cat([single.forward([token]) for token in tokens]), whole, **close)
+
+
+@each_model
+@settings(max_examples=10, deadline=None)
+@given(sequences=st.lists(TOKENS, min_size=1, max_size=4))
+def test_flat_sequences_are_the_sequences_alone(model, sequences):
+    lengths = [len(tokens) for tokens in sequences]
+    tokens = torch.tensor([token for tokens in sequences for token in tokens])
+    positions = torch.cat([torch.arange(n) for n in lengths])
+
+    def attend(layer, *qkv):
+        rows = zip(*(part.split(lengths) for part in qkv), strict=True)
+        return torch.cat([sdpa(q, k, v, causal_mask(len(q), len(q))) for q, k, v in rows])
+
+    with torch.inference_mode():
+        flat = model.logits(model.forward(tokens, positions, attend)).split(lengths)
+    for ids, got in zip(sequences, flat, strict=True):
+        torch.testing.assert_close(got, Reader(model, 30).forward(ids, len(ids)), **close)
+
+
+@each_model
+def test_a_token_sees_nothing_after_it(model):
+    first = Reader(model, 30).forward([1, 2, 3, 4, 5], 5)
+    other = Reader(model, 30).forward([1, 2, 3, 40, 41], 5)
+    torch.testing.assert_close(first[:3], other[:3], **close)
+    assert (first[3:] - other[3:]).abs().max() > 0.01
+
+
+@each_model
+def test_positions_matter(model):
+    assert (Reader(model, 30).forward([1, 2, 3]) - Reader(model, 30).forward([2, 1, 3])).abs().max() > 0.01
+
+
+def test_bfloat16_is_near_float32():
+    for model in MODELS.values():
+        low = type(model).random(model.config, seed=5, dtype=torch.bfloat16)
+        high = type(model).random(model.config, seed=5)
+        got, want = (Reader(m, 30).forward(list(range(30)), 30) for m in (low, high))
+        assert (got.dtype, low.dtype) == (torch.float32, torch.bfloat16)
+        assert (got - want).abs().max() < 0.15 < want.abs().max()
+
+
+def test_the_logits_of_nanochat_are_capped():
+    logits = Reader(MODELS["nanochat"], 30).forward(list(range(30)), 30)
+    assert 0 < logits.abs().max() < 15
