@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
+from guided.engine.stopping import Stops
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
+from guided.sampling.logprobs import LogprobParams
 from guided.vocabulary import Vocabulary
 from tests.engine_support import drive
 from tests.test_models_forward import MODELS
@@ -35,14 +37,32 @@ CACHES = {
 }
 
 
+def numbers(rng: random.Random) -> dict:
+    """Of penalties and bans, some that any of the grammars can live with."""
+    some = {
+        "min_p": 0.05, "repetition_penalty": 1.5, "presence_penalty": -1.0, "frequency_penalty": 0.5,
+        "logit_bias": {0: 2.0, 12: -3.0}, "bad_words": [[0, 1, 0], [9, 11]], "min_tokens": 4,
+    }  # fmt: skip
+    return {name: value for name, value in some.items() if rng.random() < 0.25}
+
+
 def sequence(rng: random.Random, start: list[int]) -> Sequence:
     """A request; prompts begin alike."""
     grammar = rng.choice(GRAMMARS)
     prompt = [*start[: rng.randrange(len(start) + 1)], *(rng.randrange(12) for _ in range(rng.randrange(1, 12)))]
-    params = SamplingParams(rng.choice([0.0, 1.0, 2.0]), rng.choice([None, 3]), None, rng.randrange(1000))
+    params = SamplingParams(
+        rng.choice([0.0, 1.0, 2.0]), rng.choice([None, 3]), None, rng.randrange(1000), **numbers(rng)
+    )
     matcher = None if grammar is None else GrammarMatcher(grammar)
     forced = rng.random() < 0.3
-    return Sequence(VOCABULARY, prompt, matcher, params, max_tokens=rng.randrange(24, 40), score_forced=forced)
+    stops = (
+        Stops(["ab", "c,"], [11], ["[01]b*a"], ignore_eos=True) if grammar is None and rng.random() < 0.5 else Stops()
+    )
+    wanted = LogprobParams(rng.choice([None, 2]), rng.choice([None, 1]), rng.choice(["raw", "masked"]))
+    length = rng.randrange(24, 40)
+    return Sequence(
+        VOCABULARY, prompt, matcher, params, max_tokens=length, score_forced=forced, stops=stops, logprobs=wanted
+    )
 
 
 def twin(one: Sequence) -> Sequence:
@@ -51,8 +71,10 @@ def twin(one: Sequence) -> Sequence:
     if matcher is not None:
         matcher = matcher.fork()
         matcher.reset()
-    score = one.score_forced
-    return Sequence(VOCABULARY, one.prompt, matcher, one.params, max_tokens=one.max_tokens, score_forced=score)
+    return Sequence(
+        VOCABULARY, one.prompt, matcher, one.params, max_tokens=one.max_tokens, score_forced=one.score_forced,
+        stops=one.stops, logprobs=one.wanted,
+    )  # fmt: skip
 
 
 def alone(one: Sequence, model=MODEL):
@@ -64,7 +86,13 @@ def assert_same(got, want) -> None:
     assert (got.tokens, got.text, got.token_masks, got.finish_reason) == (
         want.tokens, want.text, want.token_masks, want.finish_reason,
     )  # fmt: skip
+    assert got.stop == want.stop
     assert got.removed_log_mass == pytest.approx(want.removed_log_mass, abs=1e-4)
+    for a, b in ((got.logprobs, want.logprobs), (got.prompt_logprobs, want.prompt_logprobs)):
+        assert (a is None) == (b is None)
+        for x, y in zip(a or (), b or (), strict=True):
+            assert (x and x.token) == (y and y.token)
+            assert (x and x.logprob) == (y and pytest.approx(y.logprob, abs=1e-4))
 
 
 @pytest.mark.parametrize("name", CACHES)

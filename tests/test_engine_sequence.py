@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from guided.errors import BudgetError, GuidedError
 from guided.kv.dense import DenseCache
 from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
+from guided.sampling.penalties import Penalties
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.engine_support import Reader, drive
 
@@ -90,7 +92,9 @@ WORDS = st.lists(
 )  # fmt: skip
 PARAMS = st.builds(
     SamplingParams, st.sampled_from([0.0, 0.5, 2.0]), st.none() | st.integers(1, 4), st.none() | st.just(0.7),
-    st.integers(0, 1000),
+    st.integers(0, 1000), min_p=st.sampled_from([None, 0.1]), repetition_penalty=st.sampled_from([1.0, 1.3]),
+    presence_penalty=st.sampled_from([0.0, 1.0]), frequency_penalty=st.sampled_from([0.0, -0.5]),
+    logit_bias=st.sampled_from([{}, {0: 5.0, 4: -5.0}]), min_tokens=st.integers(0, 4),
 )  # fmt: skip
 
 
@@ -145,6 +149,7 @@ def test_each_choice_is_that_of_full_recompute(words, params):
         removed.append(-math.log(float(logits.double().softmax(0)[allowed].sum())))
         masked = torch.full_like(logits, -math.inf)
         masked[allowed] = logits[allowed]
+        Penalties(params, PROMPT, [EOS], len(LETTERS) + 1).apply(masked, tokens)
         token = choose(masked, params, len(tokens))
         assert oracle.accept_token(token)
         if token == EOS:
@@ -245,6 +250,32 @@ def test_samples_share_the_prompt_and_equal_single_runs():
         alone = decode(Words(words), SamplingParams(1.5, seed=r.seed), 20)[-1].result
         assert (alone.tokens, r.value) == (r.tokens, len(r.text))
         assert alone.removed_log_mass == pytest.approx(r.removed_log_mass, abs=1e-5)
+
+
+@settings(deadline=None, max_examples=100)
+@given(WORDS, PARAMS, st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=2), max_size=3), st.booleans())
+def test_bans_hold_or_it_fails_with_the_reason(words, params, bad_words, some):
+    allowed = [*range(0, 13, 2), *range(1, 9), EOS] if some else None
+    params = replace(params, bad_words=bad_words, allowed_token_ids=allowed)
+    try:
+        result = decode(Words(words), params)[-1].result
+    except GuidedError as error:
+        assert "forbid each token" in str(error)
+        assert bad_words or some
+        return
+    assert VOCABULARY.decode(result.tokens) in words
+    assert not some or set(result.tokens) <= set(allowed)
+    pairs = [*zip(result.tokens, result.tokens[1:], strict=False), *((t,) for t in result.tokens)]
+    assert not set(map(tuple, bad_words)) & set(pairs)
+
+
+def test_an_output_is_as_long_as_asked_where_the_constraint_lets_it():
+    words = [b"", b"a", b"ab", b"abcd", b"b"]
+    for seed in range(20):
+        result = decode(Words(words), SamplingParams(2.0, seed=seed, min_tokens=2))[-1].result
+        assert len(result.tokens) >= 2 or result.text in ("b", "abcd")
+        free = decode(None, SamplingParams(2.0, seed=seed, min_tokens=9, logit_bias={EOS: 20.0}), 12)[-1].result
+        assert (len(free.tokens), free.finish_reason) == (9, "stop")
 
 
 def test_it_fails_closed_where_the_matcher_disagrees_with_its_mask():

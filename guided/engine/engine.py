@@ -11,9 +11,9 @@ import os
 import secrets
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
 import torch
 
@@ -25,12 +25,14 @@ from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
+from guided.engine.stopping import Stops
 from guided.errors import GuidedError
 from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
+from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -46,18 +48,39 @@ class Options(TypedDict, total=False):
 
     Attributes:
         max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
-        temperature, top_k, top_p: see `SamplingParams` (0: greedy).
+        temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
+            logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
+        stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
+        stop_token_ids, stop_regex, ignore_eos: as there.
+        include_stop_str_in_output: the text is cut after the stop, not before it.
         seed: None (the default) takes a fresh one; the result tells it. Output i of n has the seed + i.
         score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
             forward pass for an output.
+        logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
     """
 
     max_tokens: int
     temperature: float
     top_k: int | None
     top_p: float | None
+    min_p: float | None
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    allowed_token_ids: Collection[int] | None
+    bad_words: Sequence[Sequence[int]]
+    min_tokens: int
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    stop_regex: str | Sequence[str] | None
+    include_stop_str_in_output: bool
+    ignore_eos: bool
     seed: int | None
     score_forced: bool
+    logprobs: int | None
+    prompt_logprobs: int | None
+    logprobs_mode: LogprobsMode
 
 
 class Engine:
@@ -218,16 +241,28 @@ class Engine:
         n: int,
         *,
         max_tokens: int = 256,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
         seed: int | None = None,
         score_forced: bool = False,
+        stop: str | Sequence[str] | None = None,
+        stop_token_ids: Sequence[int] | None = None,
+        stop_regex: str | Sequence[str] | None = None,
+        include_stop_str_in_output: bool = False,
+        ignore_eos: bool = False,
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
+        logprobs_mode: LogprobsMode = "raw",
+        **numbers: Any,
     ) -> list[Task]:
         """Samples of one request. Everything that can be refused is refused here, before the first event."""
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
-        params = SamplingParams(temperature, top_k, top_p, secrets.randbits(64) if seed is None else seed)
+        params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
+        if params.min_tokens > max_tokens:
+            raise ValueError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
+        stops = Stops(
+            _strings(stop), tuple(stop_token_ids or ()), _strings(stop_regex), include_stop_str_in_output, ignore_eos
+        )
+        wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         grammar = compile_constraint(self.compiler, constraint) if constraint is not None else None
         ids = self.encode_prompt(prompt)
         budget = min(max_tokens, self.model.config.context - len(ids))
@@ -240,6 +275,8 @@ class Engine:
                     params.sample(index),
                     max_tokens=budget,
                     score_forced=score_forced,
+                    stops=stops,
+                    logprobs=wanted,
                     parse=value_parser(grammar),
                 )
             )
@@ -280,6 +317,10 @@ class Engine:
                 for task in tasks:
                     self.scheduler.cancel(task)
                     del self._outcomes[task]
+
+
+def _strings(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from guided.sampling.logprobs import TokenLogprobs
+
 __all__ = ["FinishReason", "Result", "StreamEvent", "Timings"]
 
 FinishReason = Literal["stop", "length"]
@@ -49,10 +51,11 @@ class Result:
     """One output.
 
     Attributes:
-        text: the output, decoded; the end token is not part of it.
-        tokens: the ids of the text, in order.
+        text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
+        tokens: the ids of the text, in order: those that begin before its end (a stop may cut the last one in two).
         token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar forced it.
-        finish_reason: "stop": the model or the grammar ended it. "length": the budget did; only without a constraint.
+        finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
+            constraint.
         timings: see `Timings`.
         removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
             all that was allowed; 0 where nothing likely was masked. The choice of an end token counts too.
@@ -61,6 +64,10 @@ class Result:
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
         parse: makes the value of the text; None: it has none.
+        stop: the stop text, stop pattern or stop token that ended it.
+        logprobs: for each of `tokens` its log probabilities, None for a forced one unless `score_forced` was asked for;
+            None: they were not asked for.
+        prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
     """
 
     text: str
@@ -73,6 +80,9 @@ class Result:
     seed: int
     prompt_tokens: int
     parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+    stop: str | int | None = None
+    logprobs: list[TokenLogprobs | None] | None = None
+    prompt_logprobs: list[TokenLogprobs | None] | None = None
 
     @cached_property
     def value(self) -> Any:
@@ -100,12 +110,16 @@ class StreamEvent:
 
     Attributes:
         tokens: their ids; none in the last event.
-        text: what they add to the text. A character whose bytes are not complete is held back until they are.
+        text: what they add to the text. A character whose bytes are not complete is held back until they are, and so
+            is what may be the beginning of a stop.
         forced: the grammar forced them (all of one event alike).
         result: in the last event, the whole.
+        logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
+            in the result alone.
     """
 
     tokens: tuple[int, ...]
     text: str
     forced: bool = False
     result: Result | None = None
+    logprobs: tuple[TokenLogprobs | None, ...] = ()

@@ -6,8 +6,9 @@ drives it (scheduler.py) runs one sequence or a hundred.
 
 One round: what the grammar forces is taken from it and joins the last token in **one** forward pass; the mask is
 filled once that pass is launched (on an accelerator it runs meanwhile; on a CPU filling takes microseconds); the mask
-is laid on the raw logits, so that top-k and top-p choose among what is allowed and nothing after it can allow a token
-again; a token is chosen, and the matcher must accept it, or the output fails: never one that it has not agreed to.
+is laid on the raw logits, so that all else (penalties.py, sampler.py) is about what is allowed, and nothing can allow
+a token again; a token is chosen, and the matcher must accept it, or the output fails: never one that it has not agreed
+to.
 
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
 forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
@@ -16,11 +17,10 @@ the output may end, the mask is filled first: if nothing but the end is allowed,
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,13 @@ import torch
 from torch import Tensor
 
 from guided.engine.result import FinishReason, Result, StreamEvent, Timings
+from guided.engine.stopping import Stops
+from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
 from guided.logits.apply import apply_token_bitmask_inplace
+from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.params import SamplingParams
+from guided.sampling.penalties import Penalties
 from guided.sampling.sampler import choose, log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -77,6 +81,11 @@ class Forward:
 Steps: TypeAlias = Generator[Forward | StreamEvent, Tensor | None, None]
 
 
+_NO_STOPS: Final = Stops()
+_NO_LOGPROBS: Final = LogprobParams()
+_PIECE: Final = 128  # of a prompt that is scored: positions whose logits are held at once
+
+
 class Sequence:
     """One output.
 
@@ -84,7 +93,12 @@ class Sequence:
         prompt: ids that the model reads first.
         max_tokens: the budget.
         score_forced: count the model's probability of forced tokens, too.
+        stops: what ends it besides an end token.
+        logprobs: which log probabilities are wanted.
         parse: makes the value of the text.
+
+    Raises:
+        BudgetError: no output fits. GuidedError: stops under a constraint. ValueError: ids that no token has.
     """
 
     def __init__(
@@ -96,31 +110,39 @@ class Sequence:
         *,
         max_tokens: int,
         score_forced: bool = False,
+        stops: Stops = _NO_STOPS,
+        logprobs: LogprobParams = _NO_LOGPROBS,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
         if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
             raise BudgetError(needed, max_tokens)
+        if matcher is not None and stops:
+            raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
+        stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
         self.max_tokens, self.parse = max_tokens, parse
         self.score_forced = score_forced and matcher is not None
         self.eos = sorted(vocabulary.eos_token_ids)
+        self.stops, self.wanted = stops, logprobs
+        self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
+        self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
+        self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.bitmask = _bits(vocabulary.size, ())
         self.everything = _bits(vocabulary.size, range(vocabulary.size))
         self.only_end = _bits(vocabulary.size, self.eos)
-        self.tokens: list[int] = []
-        self.token_masks: list[int] = []
+        self.out = Transcript(vocabulary, stops)
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
         self.timings = Timings()
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
-        self.text: list[str] = []
-        self.utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self.stop: str | int | None = None
+        self.chosen_logprobs: TokenLogprobs | None = None  # of the last choice
 
     @property
     def left(self) -> int:
         """What remains of the budget."""
-        return self.max_tokens - len(self.tokens)
+        return self.max_tokens - len(self.out.tokens)
 
     def steps(self) -> Steps:
         """Rounds of: force, forward, mask, choose. The last event holds the result.
@@ -129,10 +151,14 @@ class Sequence:
             GuidedError: the matcher refuses what its mask allowed, or the logits are not numbers.
         """
         fresh = self.prompt
+        if self.prompt_logprobs is not None:
+            yield from self.score_prompt(self.prompt_logprobs)
+            fresh = self.prompt[-1:]
         while True:
             forced = self.force()
             if forced:
-                yield self.event(forced, sampled=False)
+                self.out.write(forced, sampled=False)
+                yield self.out.event()
             masked = self.end_is_all()
             if self.finish_reason is not None and not self.score_forced:
                 break
@@ -144,28 +170,54 @@ class Sequence:
             if self.finish_reason is not None:
                 break
             token = self.choose(logits[-1], masked)
-            if token in self.vocabulary.eos_token_ids:
-                self.finish_reason = "stop"
+            self.write(token)
+            if self.finish_reason is not None:
                 break
-            yield self.event([token], sampled=True)
+            if (event := self.out.event()).tokens or event.text:
+                yield event
             fresh = [token]
-        yield self.last_event()
+        self.out.close()
+        if (event := self.out.event()).tokens:  # that were held back
+            yield event
+            event = self.out.event()
+        yield replace(event, result=self.result())
+
+    def score_prompt(self, scores: list[TokenLogprobs | None]) -> Steps:
+        """Read the prompt but for its last token, and note the log probability of what comes after each."""
+        for start in range(0, len(self.prompt) - 1, _PIECE):
+            piece = self.prompt[start : min(start + _PIECE, len(self.prompt) - 1)]
+            logits = yield Forward(piece, len(piece))
+            assert logits is not None
+            coming = self.prompt[start + 1 : start + 1 + len(piece)]
+            scores += [self.scored(row, token, self.wanted.prompt) for row, token in zip(logits, coming, strict=True)]
+
+    def scored(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
+        """A token's log probabilities, if they are asked for."""
+        return None if k is None else token_logprobs(logits, token, k, self.vocabulary.size)
 
     @torch.inference_mode()
     def score(self, logits: Tensor, forced: list[int]) -> None:
         """Count what the model would have given for what was not left to it: forced tokens, an end without a choice."""
         for row, token in zip(logits, forced, strict=False):
             self.forced_log_mass += log_mass(row) - float(row[token])
+        if forced and (k := self.wanted.output) is not None:
+            certain = self.wanted.mode == "masked"  # nothing else could come
+            self.out.logprobs[-len(forced) :] = [
+                TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.scored(row, token, k)
+                for row, token in zip(logits, forced, strict=False)
+            ]
         if self.finish_reason is not None:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self.eos])
 
     def force(self) -> list[int]:
-        """Take what the grammar forces, as far as the budget's mask agrees."""
+        """Take what the grammar forces, as far as the budget's mask and the bans of the request agree."""
         matcher = self.matcher
         if matcher is None:
             return []
         taken: list[int] = []
         for token in matcher.forced_tokens():
+            if self.penalties is not None and self.penalties.forbids(token, [*self.out.tokens, *taken]):
+                break
             if not self.allowed(token, self.left - len(taken)) or not matcher.accept_token(token):
                 break
             if token in self.vocabulary.eos_token_ids:
@@ -215,46 +267,56 @@ class Sequence:
     @torch.inference_mode()
     def choose(self, logits: Tensor, masked: bool) -> int:
         """The next token; `masked`: the mask of this state is there already."""
-        position = len(self.tokens)
-        if self.matcher is None:
-            start = perf_counter()
-            logits[self.vocabulary.size :] = -float("inf")
-            token = choose(logits, self.params, position)
-            self.timings.sample.append(perf_counter() - start)
-            self.removed.append(0.0)
-            return token
-        if not masked:
+        if self.matcher is not None and not masked:
             self.fill()
         start = perf_counter()
-        before = log_mass(logits)
-        apply_token_bitmask_inplace(logits, self.bitmask)
-        token = choose(logits, self.params, position)
-        self.removed.append(max(0.0, before - log_mass(logits)))
-        if not self.has(token) or not self.matcher.accept_token(token):
+        scored = logits
+        if self.wanted.output is not None and self.wanted.mode == "raw":
+            scored = logits.clone()  # what follows changes them in place
+        self.removed.append(self.mask(logits))
+        if self.penalties is not None:
+            self.penalties.apply(logits, self.out.tokens)
+        token = choose(logits, self.params, len(self.out.tokens))
+        self.chosen_logprobs = self.scored(scored, token, self.wanted.output)
+        if self.matcher is not None and not (self.has(token) and self.matcher.accept_token(token)):
             raise GuidedError(
                 f"token {token} was chosen, but the grammar refuses it: the mask and the matcher disagree"
             )
         self.timings.sample.append(perf_counter() - start)
         return token
 
-    def event(self, tokens: list[int], *, sampled: bool) -> StreamEvent:
-        """Append tokens to the output."""
-        self.tokens += tokens
-        self.token_masks += [int(sampled)] * len(tokens)
-        text = self.utf8.decode(self.vocabulary.decode(tokens))
-        self.text.append(text)
-        return StreamEvent(tuple(tokens), text, not sampled)
+    def mask(self, logits: Tensor) -> float:
+        """Lay the mask on the logits; -log of the probability of what it leaves."""
+        if self.matcher is None:
+            logits[self.vocabulary.size :] = -float("inf")
+            return 0.0
+        before = log_mass(logits)
+        apply_token_bitmask_inplace(logits, self.bitmask)
+        return max(0.0, before - log_mass(logits))
 
-    def last_event(self) -> StreamEvent:
-        """The event that closes the output."""
+    def write(self, token: int) -> None:
+        """Append a chosen token, or end with it."""
+        if token in self.ends:
+            self.finish_reason = "stop"
+            self.stop = token if token in self.stops.token_ids else None
+            if self.stop is None or not self.stops.included:
+                return
+        stoppable = len(self.out.tokens) >= self.params.min_tokens
+        self.out.write([token], sampled=True, stoppable=stoppable, logprobs=self.chosen_logprobs)
+        if self.out.found is not None:
+            self.finish_reason, self.stop = "stop", self.out.found.stop
+
+    def result(self) -> Result:
+        """The whole of a finished output."""
         assert self.finish_reason is not None
-        tail = self.utf8.decode(b"", final=True)
-        text = "".join([*self.text, tail])
-        result = Result(
-            text=text,
-            tokens=self.tokens,
-            token_masks=self.token_masks,
+        return Result(
+            text=self.out.text,
+            tokens=self.out.tokens,
+            token_masks=self.out.token_masks,
             finish_reason=self.finish_reason,
+            stop=self.stop,
+            logprobs=None if self.wanted.output is None else self.out.logprobs,
+            prompt_logprobs=self.prompt_logprobs,
             timings=self.timings,
             removed_log_masses=self.removed,
             removed_log_mass=sum(self.removed) + self.forced_log_mass,
@@ -262,7 +324,6 @@ class Sequence:
             prompt_tokens=len(self.prompt),
             parse=self.parse,
         )
-        return StreamEvent((), tail, result=result)
 
 
 def _bits(size: int, ids: Iterable[int]) -> npt.NDArray[np.int32]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 __all__ = ["SamplingParams"]
 
@@ -12,30 +13,108 @@ _SEEDS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Numbers of one request. Order of application: mask, top-k, temperature, top-p.
+    """Numbers of one request.
+
+    Order of application, on raw logits: the constraint's mask; allowed_token_ids, bad_words, min_tokens; logit_bias;
+    the penalties for repetition, frequency and presence; temperature; min-p; top-k; top-p. (As vLLM's.) What one of
+    them forbids, none after it allows again. With temperature 0 the last four change nothing.
 
     Attributes:
         temperature: 0 takes the most likely token (the lowest id among equals).
         top_k: only the k most likely; None or 0 or less: all.
         top_p: of those, the fewest whose probabilities (after the temperature) sum to at least this; None: all.
         seed: the choice at a position is a function of (seed, position, logits) alone, whatever else runs beside it.
+        min_p: only tokens at least this times as likely as the most likely one (after the temperature); None: all.
+        repetition_penalty: of each token in the prompt or the output, a positive logit is divided by this, a negative
+            one multiplied; 1: none.
+        presence_penalty: subtracted from the logit of each token in the output.
+        frequency_penalty: subtracted from the logit of a token as often as it is in the output.
+        logit_bias: id -> what is added to its logit, from -100 to 100.
+        allowed_token_ids: no others, of end tokens neither; None: all. A constraint's forced text is then spelled with
+            these, too.
+        bad_words: sequences of ids that do not occur in the output: the last id of each is forbidden where the ones
+            before it stand at the end of the output.
+        min_tokens: until the output has so many, what would end it (end tokens, stop tokens, stop texts) is forbidden,
+            where something else is allowed. A constraint wins: where only the end may follow, it ends.
     """
 
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
     seed: int = 0
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict, hash=False)
+    allowed_token_ids: Collection[int] | None = None
+    bad_words: Sequence[Sequence[int]] = ()
+    min_tokens: int = 0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature is {self.temperature!r}, it must be a finite number of at least 0")
-        if self.top_k is not None and (isinstance(self.top_k, bool) or not isinstance(self.top_k, int)):
-            raise ValueError(f"top_k is {self.top_k!r}, it must be an integer or None")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p!r}, it must lie in (0, 1]")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < _SEEDS:
-            raise ValueError(f"seed is {self.seed!r}, it must be an integer in [0, 2**64)")
+        self._check_numbers()
+        self._check_ids()
 
     def sample(self, index: int) -> SamplingParams:
         """The numbers of the sample `index` of the same request: the seeds are seed, seed + 1, ... modulo 2**64."""
         return replace(self, seed=(self.seed + index) % _SEEDS)
+
+    @property
+    def keeps_logits(self) -> bool:
+        """Nothing here but the mask changes logits before the temperature."""
+        return (
+            self.repetition_penalty == 1
+            and self.presence_penalty == self.frequency_penalty == 0
+            and not (self.logit_bias or self.bad_words or self.min_tokens)
+            and self.allowed_token_ids is None
+        )
+
+    def ids(self) -> set[int]:
+        """All ids that are named here."""
+        named = {*self.logit_bias, *(self.allowed_token_ids or ())}
+        return named.union(*self.bad_words)
+
+    def _check_numbers(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ValueError(f"temperature is {self.temperature!r}, it must be a finite number of at least 0")
+        if self.top_k is not None and not _is_integer(self.top_k):
+            raise ValueError(f"top_k is {self.top_k!r}, it must be an integer or None")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p!r}, it must lie in (0, 1]")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p is {self.min_p!r}, it must lie in [0, 1]")
+        if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
+            raise ValueError(f"seed is {self.seed!r}, it must be an integer in [0, 2**64)")
+        if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
+            raise ValueError(f"repetition_penalty is {self.repetition_penalty!r}, it must be a finite number above 0")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not -2 <= (value := getattr(self, name)) <= 2:
+                raise ValueError(f"{name} is {value!r}, it must lie in [-2, 2]")
+        if not _is_integer(self.min_tokens) or self.min_tokens < 0:
+            raise ValueError(f"min_tokens is {self.min_tokens!r}, it must be an integer of at least 0")
+
+    def _check_ids(self) -> None:
+        """Copies of what was given, so that nobody changes it meanwhile."""
+        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
+        object.__setattr__(self, "bad_words", tuple(map(tuple, self.bad_words)))
+        if self.allowed_token_ids is not None:
+            object.__setattr__(self, "allowed_token_ids", tuple(self.allowed_token_ids))
+            if not self.allowed_token_ids:
+                raise ValueError("allowed_token_ids is empty, at least one id is needed; None allows all")
+        if not all(self.bad_words):
+            raise ValueError("bad_words holds an empty sequence, at least one id is needed")
+        for name, ids in (
+            ("logit_bias", self.logit_bias),
+            ("allowed_token_ids", self.allowed_token_ids or ()),
+            ("bad_words", [id for word in self.bad_words for id in word]),
+        ):
+            for id in ids:
+                if not _is_integer(id) or id < 0:
+                    raise ValueError(f"{name} holds {id!r}, which is no token id")
+        for id, bias in self.logit_bias.items():
+            if not -100 <= bias <= 100:
+                raise ValueError(f"logit_bias of token {id} is {bias!r}, it must lie in [-100, 100]")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

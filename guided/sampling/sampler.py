@@ -1,9 +1,10 @@
 """The sampler: one row of logits in, one token out.
 
-In: float32 logits, (vocab,), masked already (-inf is never chosen), `SamplingParams`, and the position of the token.
-Out: the id. Temperature 0 is argmax; else top-k (exactly k), softmax at the temperature, top-p, and the inverse of the
-cumulative distribution at a uniform number that is a hash of (seed, position). There is no generator state: the same
-request gives the same tokens in whatever batch or order it runs.
+In: float32 logits, (vocab,), masked and penalised already (-inf is never chosen; see penalties.py), `SamplingParams`,
+and the position of the token. Out: the id. Temperature 0 is argmax; else top-k (exactly k), softmax at the temperature,
+min-p (it commutes with top-k: both keep some of the most likely), top-p, and the inverse of the cumulative distribution
+at a uniform number that is a hash of (seed, position). There is no generator state: the same request gives the same
+tokens in whatever batch or order it runs.
 
 Sums are taken in float64. Cost: a pass over the vocabulary; top-p alone looks at the 256 best first and at more
 only while they do not hold the mass. Rows of a batch are separate calls.
@@ -21,7 +22,7 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.sampling.params import SamplingParams
 
-__all__ = ["choose", "log_mass", "uniform"]
+__all__ = ["argmax", "choose", "log_mass", "uniform"]
 
 _PACK = struct.Struct("<QQ")
 
@@ -37,7 +38,7 @@ def log_mass(logits: Tensor) -> float:
 
     By softmax: on a CPU `logsumexp` and `exp` take ten times as long where many values are -inf.
     """
-    best = _argmax(logits)
+    best = argmax(logits)
     return float(logits[best]) - math.log(float(torch.softmax(logits, -1)[best]))
 
 
@@ -47,7 +48,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
     Raises:
         GuidedError: no token is allowed, or the logits hold NaN or +inf: never a token out of nothing.
     """
-    best = _argmax(logits)
+    best = argmax(logits)
     highest = float(logits[best])
     if not math.isfinite(highest):
         raise GuidedError(_refusal(highest))
@@ -56,6 +57,8 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
     size, k = logits.shape[0], params.top_k
     values, ids = torch.topk(logits, k) if k is not None and 0 < k < size else (logits, None)
     weights = torch.softmax((values - highest) / params.temperature, 0)
+    if params.min_p:
+        weights = torch.where(weights >= params.min_p * weights.max(), weights, 0)
     if params.top_p is not None and params.top_p < 1:
         weights, order = _nucleus(weights, params.top_p)
         ids = order if ids is None else ids[order]
@@ -64,7 +67,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
     return int(ids[index]) if ids is not None else index
 
 
-def _argmax(logits: Tensor) -> int:
+def argmax(logits: Tensor) -> int:
     """The first of the greatest; NaN counts as greatest. (On a CPU, numpy's takes a twentieth of torch's time.)"""
     return int(logits.numpy().argmax()) if logits.device.type == "cpu" else int(logits.argmax())
 
