@@ -63,8 +63,9 @@ def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None
         action = rng.choice(["open", "write", "write", "write", "fork", "truncate", "close"])
         if action == "open":
             text = [*rng.choice([[], *(tokens for _, tokens in live)])[: rng.randrange(12)], rng.randrange(3)]
-            lease = cache.open(text, salt=rng.choice(["", "", "s"]))
-            assert lease.tokens == text[: lease.length] and lease.length < len(text)
+            keep = rng.choice([1, 1, 3])
+            lease = cache.open(text, keep=keep, salt=rng.choice(["", "", "s"]))
+            assert lease.tokens == text[: lease.length] and lease.length <= max(0, len(text) - keep)
             live.append((lease, list(lease.tokens)))
         elif action == "write" and live:
             some = rng.sample(live, rng.randrange(1, min(4, len(live)) + 1))

@@ -205,9 +205,8 @@ class Engine:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, list(tokens)
         with self._lock:
-            lease = runner.cache.open(ids)
+            lease = runner.cache.open(ids, keep=keep)
             try:
-                runner.cache.truncate(lease, min(lease.length, len(ids) - keep))
                 if not runner.cache.reserve(lease, len(ids) - lease.length):
                     raise MemoryError(f"no room for {len(ids)} tokens beside what runs")
                 return runner.step([Chunk(lease, ids[lease.length :], keep)])

@@ -128,9 +128,7 @@ class Scheduler:
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
             if not task.done:
-                lease = self._cache.open(task.read, salt=task.salt)
-                if lease.length > len(task.read) - task.keep:
-                    self._cache.truncate(lease, len(task.read) - task.keep)
+                lease = self._cache.open(task.read, keep=task.keep, salt=task.salt)
                 if self._running and len(task.read) - lease.length > self._cache.available:
                     self._cache.close(lease)
                     return

@@ -17,7 +17,7 @@ the output may end, the mask is filled first: if nothing but the end is allowed,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeAlias
@@ -127,8 +127,8 @@ class Sequence:
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
-        self.bitmask = _bits(vocabulary.size, ())
-        self.everything = _bits(vocabulary.size, range(vocabulary.size))
+        self.bitmask = _bits(vocabulary.size, [])
+        self.everything = _bits(vocabulary.size, slice(vocabulary.size))
         self.only_end = _bits(vocabulary.size, self.eos)
         self.out = Transcript(vocabulary, stops)
         self.removed: list[float] = []
@@ -326,8 +326,8 @@ class Sequence:
         )
 
 
-def _bits(size: int, ids: Iterable[int]) -> npt.NDArray[np.int32]:
+def _bits(size: int, ids: list[int] | slice) -> npt.NDArray[np.int32]:
     """A bitmask of one row over `size` tokens that allows `ids`."""
     bits = np.zeros((size + 31) // 32 * 32, np.uint8)
-    bits[list(ids)] = 1
+    bits[ids] = 1
     return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)[None]

@@ -55,6 +55,12 @@ class Lease:
         """Positions that are stored."""
         return len(self.tokens)
 
+    def forget(self, length: int) -> None:
+        """Drop the tokens at `length` and after it."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot truncate to {length}: {self.length} positions are stored")
+        del self.tokens[length:]
+
 
 class Plan(Protocol):
     """What a forward pass does with a cache; the same for all layers."""
@@ -77,9 +83,9 @@ class KVCache(Protocol):
     def available(self) -> int:
         """Positions that could still be stored, once what nobody uses is dropped."""
 
-    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
-        """A new sequence that begins with `tokens`. What is known of them, but the last one, is in the lease already:
-        that one's logits are wanted."""
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
+        """A new sequence that begins with `tokens`. What is known of them is in the lease already, but for the last
+        `keep`, whose logits are wanted."""
 
     def reserve(self, lease: Lease, new: int) -> bool:
         """Make room for `new` more positions. False, and nothing is changed: there is none, somebody must give way."""

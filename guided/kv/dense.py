@@ -47,7 +47,7 @@ class DenseCache:
         """Positions that can still be reserved."""
         return self._capacity - self._used
 
-    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """An empty sequence."""
         return _Region(salt=salt, k=self._empty(0), v=self._empty(0))
 
@@ -81,9 +81,7 @@ class DenseCache:
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it; the room stays."""
-        if not 0 <= length <= lease.length:
-            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
-        del lease.tokens[length:]
+        lease.forget(length)
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
         """Views all the way."""

@@ -74,10 +74,10 @@ class PagedCache:
         """Positions of the blocks that nobody uses."""
         return len(self._unused) * self.block_size
 
-    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """A new sequence, with the full blocks of `tokens` that are known."""
         table, size = _Table(salt=salt), self.block_size
-        for start in range(0, len(tokens) - size, size):  # the last token's logits are wanted, so it is computed
+        for start in range(0, len(tokens) - keep - size + 1, size):
             page = self._find(table, tuple(tokens[start : start + size]))
             if page is None:
                 break
@@ -114,9 +114,7 @@ class PagedCache:
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it, and give back the blocks of them."""
         assert isinstance(lease, _Table)
-        if not 0 <= length <= lease.length:
-            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
-        del lease.tokens[length:]
+        lease.forget(length)
         kept = -(-length // self.block_size)
         for block in reversed(lease.blocks[kept:]):
             self._release(block)

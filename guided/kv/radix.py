@@ -59,11 +59,11 @@ class RadixCache:
         """Free slots, and those that nobody locks."""
         return len(self._free) + self._evictable
 
-    def open(self, tokens: Sequence[int], *, salt: str = "") -> Lease:
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
         """A new sequence, with the first tokens that the tree has."""
         node = self._root(salt)
         path = _Path(salt=salt)
-        known = tokens[: len(tokens) - 1]  # the last token's logits are wanted, so it is computed
+        known = tokens[: max(0, len(tokens) - keep)]
         while (step := self._step(node, known, path.length)) is not None:
             node = step
             path.tokens += node.tokens
@@ -114,9 +114,7 @@ class RadixCache:
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it. What is in the tree stays there."""
         assert isinstance(lease, _Path)
-        if not 0 <= length <= lease.length:
-            raise ValueError(f"cannot truncate to {length}: {lease.length} positions are stored")
-        del lease.tokens[length:]
+        lease.forget(length)
         if length < lease.owned:  # those slots are the tree's
             del lease.slots[length : lease.owned]
             lease.owned = length

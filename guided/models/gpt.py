@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.models.embedded import Embedded
 from guided.models.linear import linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
@@ -59,7 +60,7 @@ class GPTLayer:
     down: Affine
 
 
-class GPT:
+class GPT(Embedded):
     """A GPT with its weights; see `guided.models.model.Model`."""
 
     def __init__(
@@ -73,16 +74,6 @@ class GPT:
     ) -> None:
         self.config, self.embedding, self.position_embedding = config, embedding, position_embedding
         self.layers, self.norm, self.head = layers, norm, head
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of weights, activations, keys and values."""
-        return self.embedding.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.device
 
     @classmethod
     def random(cls, config: GPTConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> GPT:
@@ -120,10 +111,6 @@ class GPT:
             h = F.gelu(linear(self._norm(x, layer.ffn_norm), *layer.up), approximate=c.gelu)
             x = x + linear(h, *layer.down)
         return self._norm(x, self.norm)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
-        return linear(hidden, self.head).float().contiguous()
 
     def _norm(self, x: Tensor, weights: Affine) -> Tensor:
         return F.layer_norm(x, (self.config.dim,), *weights, self.config.norm_eps)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.models.embedded import Embedded
 from guided.models.linear import linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
@@ -62,7 +63,7 @@ class Layer:
     output_bias: Tensor | None = None
 
 
-class Llama:
+class Llama(Embedded):
     """A Llama with its weights; see `guided.models.model.Model`."""
 
     def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Tensor) -> None:
@@ -71,16 +72,6 @@ class Llama:
         self._cos, self._sin = rotary_tables(
             c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device
         )
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of weights, activations, keys and values."""
-        return self.embedding.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.device
 
     @classmethod
     def random(cls, config: LlamaConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Llama:
@@ -119,10 +110,6 @@ class Llama:
             gate, up = linear(h, layer.gate_up).chunk(2, dim=-1)
             x = x + linear(F.silu(gate) * up, layer.down)
         return F.rms_norm(x, (c.dim,), self.norm, c.norm_eps)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
-        return linear(hidden, self.head).float().contiguous()
 
     def _qkv(self, layer: Layer, h: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.models.embedded import Embedded
 from guided.models.linear import linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
@@ -50,7 +51,7 @@ class NanoChatLayer:
     down: Tensor
 
 
-class NanoChat:
+class NanoChat(Embedded):
     """A nanochat GPT with its weights; see `guided.models.model.Model`."""
 
     def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Tensor) -> None:
@@ -58,16 +59,6 @@ class NanoChat:
         c = config
         cos, sin = rotary_tables(c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device)
         self._cos, self._sin = cos, -sin
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of weights, activations, keys and values."""
-        return self.embedding.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.device
 
     @classmethod
     def random(cls, config: NanoChatConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> NanoChat:
@@ -101,7 +92,7 @@ class NanoChat:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
-        out, cap = linear(hidden, self.head).float().contiguous(), self.config.softcap
+        out, cap = super().logits(hidden), self.config.softcap
         return out if cap is None else cap * torch.tanh(out / cap)
 
     def _norm(self, x: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ Counts MaskBuilder::counts_at_exit(const Thread& t) const {
   return {rule.min - t.reg, rule.max < 0 ? INT64_MAX : rule.max - t.reg};
 }
 
-int32_t MaskBuilder::outside(const Thread& t) {
+int32_t MaskBuilder::state_outside(const Thread& t) {
   Memories& memories = arena_.memories();
   int32_t memory = memories.unread(t.mem);
   for (int32_t open = arena_.grammar().positions[t.pos].scopes; open > 0; --open) memory = memories.close(memory);
@@ -70,7 +70,7 @@ int32_t MaskBuilder::outside(const Thread& t) {
 }
 
 std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
-  const ByteSet follow = arena_.config(outside(t)).bytes;
+  const ByteSet follow = arena_.config(state_outside(t)).bytes;
   auto [it, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
                                           static_cast<int32_t>(follows_.size()));
   return {follow, it->second};

@@ -82,7 +82,7 @@ class MaskBuilder {
  private:
   Counts counts_at_exit(const Thread& thread) const;
   // The state after the frame of a thread, the scopes closed that opened in it. What was being read is not known.
-  int32_t outside(const Thread& thread);
+  int32_t state_outside(const Thread& thread);
   // The bytes that may follow the frame of a thread, numbered.
   std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
   const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
@@ -134,7 +134,7 @@ void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&
                                  std::vector<int32_t>* unsure) {
   if (table.remainders.nodes().size() <= 1) return;
   const Counts counts = table.relative ? counts_at_exit(thread) : Counts{};
-  const int32_t outside = this->outside(thread);
+  const int32_t outside = state_outside(thread);
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
     const bool sure = thread.mem == kOutside || is_sure(after);
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
@@ -151,7 +151,7 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
                                       std::vector<int32_t>* unsure, Counts counts) {
   if (table.remainders.nodes().size() <= 1) return true;
   if (table.relative) counts = counts_at_exit(thread);
-  const int32_t outside = this->outside(thread);
+  const int32_t outside = state_outside(thread);
   const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
   for (const Thread& t : callers)
     if (t.pos != kExit && remainder_table(t, table).relative) return false;

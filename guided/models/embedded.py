@@ -1,0 +1,31 @@
+"""What every architecture here has: an embedding, which says type and place of all weights, and a head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from guided.models.linear import linear
+
+__all__ = ["Embedded"]
+
+
+class Embedded:
+    """The part of `guided.models.model.Model` that is the same for all."""
+
+    embedding: Tensor
+    head: Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights, activations, keys and values."""
+        return self.embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embedding.device
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
+        return linear(hidden, self.head).float().contiguous()
