@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.models.embedded import Embedded
-from guided.models.linear import linear
+from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import rotary_tables, rotate
@@ -52,11 +52,11 @@ class Layer:
     """The weights of one block; matrices are (out, in). Q and K rows are in half-split rotary order."""
 
     attention_norm: Tensor
-    qkv: Tensor
-    output: Tensor
+    qkv: Matrix
+    output: Matrix
     ffn_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Matrix
+    down: Matrix
     q_norm: Tensor | None = None
     k_norm: Tensor | None = None
     qkv_bias: Tensor | None = None
@@ -66,7 +66,7 @@ class Layer:
 class Llama(Embedded):
     """A Llama with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Tensor) -> None:
+    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
         c = config
         self._cos, self._sin = rotary_tables(
