@@ -40,7 +40,8 @@ class JsonSchemaOptions:
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced.
-        format: "assert" or "annotate" (formats are then never enforced).
+        format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
+            application/json`, are then never enforced; the other drafts have the latter as annotations).
         unknown_format: "refuse" or "ignore" the formats that cannot be enforced.
         max_string: characters of a string or an additional key that the schema leaves open.
         max_items: items of an array, and additional members of an object.
