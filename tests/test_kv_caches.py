@@ -39,7 +39,7 @@ def write(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
         k = torch.cat([past(lease.tokens + new, layer)[lease.length :] for lease, new in pairs])
         plan.write(layer, k, -k)
         for index, (lease, new) in enumerate(pairs):
-            keys, values = plan.read(layer, index)
+            keys, values = plan.places[index].read(layer)
             want = past(lease.tokens + new, layer)
             assert torch.equal(keys, want) and torch.equal(values, -want)
     for lease, new in pairs:
@@ -50,7 +50,7 @@ def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
     assert lease.tokens == tokens
     plan = cache.plan([lease], [0])
     for layer in range(SHAPE.layers):
-        assert torch.equal(plan.read(layer, 0)[0], past(tokens, layer))
+        assert torch.equal(plan.places[0].read(layer)[0], past(tokens, layer))
 
 
 @pytest.mark.parametrize("name", CACHES)

@@ -24,7 +24,7 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     if isinstance(weight, Int4Matrix):
         out = weight(x)
     elif x.device.type == "cpu" and (x.shape[0] == 1 or x.dtype == torch.bfloat16):
-        out = torch.mv(weight, x[0]).unsqueeze(0) if x.shape[0] == 1 else torch.mm(weight, x.t()).t()
+        out = torch.mv(weight, x[0]).unsqueeze(0) if x.shape[0] == 1 else torch.mm(weight, x.t()).t().contiguous()
     else:
         return F.linear(x, weight, bias)
     return out if bias is None else out + bias

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from guided.kernels import rms_norm, rotate, swiglu
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import rotary_tables, rotate
+from guided.models.rotary import rotary_tables
 
 __all__ = ["Layer", "Llama", "LlamaConfig"]
 
@@ -102,14 +102,13 @@ class Llama(Embedded):
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
         x = self.embedding[tokens]
         for index, layer in enumerate(self.layers):
-            h = F.rms_norm(x, (c.dim,), layer.attention_norm, c.norm_eps)
+            h = rms_norm(x, layer.attention_norm, c.norm_eps)
             q, k, v = self._qkv(layer, h, cos, sin)
             out = attend(index, q, k, v).reshape(-1, c.heads * c.head_dim)
             x = x + linear(out, layer.output, layer.output_bias)
-            h = F.rms_norm(x, (c.dim,), layer.ffn_norm, c.norm_eps)
-            gate, up = linear(h, layer.gate_up).chunk(2, dim=-1)
-            x = x + linear(F.silu(gate) * up, layer.down)
-        return F.rms_norm(x, (c.dim,), self.norm, c.norm_eps)
+            h = rms_norm(x, layer.ffn_norm, c.norm_eps)
+            x = x + linear(swiglu(linear(h, layer.gate_up)), layer.down)
+        return rms_norm(x, self.norm, c.norm_eps)
 
     def _qkv(self, layer: Layer, h: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
@@ -119,8 +118,8 @@ class Llama(Embedded):
         qk, v = qkv[:, :turning], qkv[:, turning:]
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = qk[:, : c.heads], qk[:, c.heads :]
-            q = F.rms_norm(q, (c.head_dim,), layer.q_norm, c.norm_eps)
-            k = F.rms_norm(k, (c.head_dim,), layer.k_norm, c.norm_eps)
+            q = rms_norm(q, layer.q_norm, c.norm_eps)
+            k = rms_norm(k, layer.k_norm, c.norm_eps)
             return rotate(q, cos, sin), rotate(k, cos, sin), v
         qk = rotate(qk, cos, sin)
         return qk[:, : c.heads], qk[:, c.heads :], v

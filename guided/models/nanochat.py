@@ -14,11 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.kernels import rms_norm, rotate
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import rotary_tables, rotate
+from guided.models.rotary import rotary_tables
 
 __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
@@ -96,4 +97,4 @@ class NanoChat(Embedded):
         return out if cap is None else cap * torch.tanh(out / cap)
 
     def _norm(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], eps=self.config.norm_eps)
+        return rms_norm(x, None, self.config.norm_eps)
