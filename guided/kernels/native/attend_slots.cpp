@@ -1,51 +1,111 @@
 #include "attend_slots.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 namespace guided {
 namespace {
 
-// A fixed `Size` lets the compiler keep a row in registers; 0 is any size.
-template <typename Number, int Size>
-struct Head {
-  int64_t size;
+// Sixteen numbers at once; the compiler splits them where registers are smaller. Passed by reference: by value their
+// place would differ between instruction sets.
+using Vector = float __attribute__((vector_size(64)));
+using Words = uint32_t __attribute__((vector_size(64)));
+using Halves = uint16_t __attribute__((vector_size(32)));
 
-  int64_t dim() const { return Size == 0 ? size : Size; }
+GUIDED_INLINE void load(const float* from, Vector& out) { std::memcpy(&out, from, sizeof out); }
+GUIDED_INLINE void load(const bfloat16* from, Vector& out) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&out, &words, sizeof out);
+}
 
-  // Products of a row with each query of a group, into column `at` of the scores.
-  GUIDED_INLINE void score(const Number* row, const float* queries, int64_t group, float* scores, int64_t at,
-                    int64_t stride) const {
-    for (int64_t g = 0; g < group; ++g) {
-      const float* query = queries + g * dim();
-      float lanes[kLanes] = {};
-      int64_t d = 0;
-      for (; d + kLanes <= dim(); d += kLanes)
-        for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += query[d + lane] * read(row[d + lane]);
-      for (; d < dim(); ++d) lanes[d % kLanes] += query[d] * read(row[d]);
-      for (int half = kLanes / 2; half > 0; half /= 2)
-        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-      scores[g * stride + at] = lanes[0];
+GUIDED_INLINE float sum_of(const Vector& v) {
+  using Half = float __attribute__((vector_size(32)));
+  using Quarter = float __attribute__((vector_size(16)));
+  Half halves[2];
+  std::memcpy(halves, &v, sizeof v);
+  const Half half = halves[0] + halves[1];
+  Quarter quarters[2];
+  std::memcpy(quarters, &half, sizeof half);
+  const Quarter quarter = quarters[0] + quarters[1];
+  return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+}
+
+// `Queries` heads of `16 * Chunks` numbers, which read the same row of keys or values.
+template <typename Number, int Chunks, int Queries>
+struct Heads16 {
+  static constexpr int64_t kSize = 16 * Chunks;
+
+  template <typename Row>
+  static GUIDED_INLINE void score(const float* queries, int64_t seen, float* scores, const Row& row_at) {
+    Vector query[Queries][Chunks];
+    for (int g = 0; g < Queries; ++g)
+      for (int c = 0; c < Chunks; ++c) load(queries + g * kSize + 16 * c, query[g][c]);
+    for (int64_t at = 0; at < seen; ++at) {
+      const Number* row = row_at(at);
+      Vector sums[Queries] = {};
+      for (int c = 0; c < Chunks; ++c) {
+        Vector key;
+        load(row + 16 * c, key);
+        for (int g = 0; g < Queries; ++g) sums[g] += query[g][c] * key;
+      }
+      for (int g = 0; g < Queries; ++g) scores[g * seen + at] = sum_of(sums[g]);
     }
   }
 
-  GUIDED_INLINE void add(const Number* row, const float* weights, int64_t group, float* sums, int64_t at,
-                  int64_t stride) const {
-    for (int64_t g = 0; g < group; ++g) {
-      const float weight = weights[g * stride + at];
-      float* sum = sums + g * dim();
-      for (int64_t d = 0; d < dim(); ++d) sum[d] += weight * read(row[d]);
+  template <typename Row>
+  static GUIDED_INLINE void add(const float* weights, int64_t seen, float* out, const Row& row_at) {
+    Vector sums[Queries][Chunks] = {};
+    for (int64_t at = 0; at < seen; ++at) {
+      const Number* row = row_at(at);
+      for (int c = 0; c < Chunks; ++c) {
+        Vector value;
+        load(row + 16 * c, value);
+        for (int g = 0; g < Queries; ++g) sums[g][c] += weights[g * seen + at] * value;
+      }
+    }
+    std::memcpy(out, sums, sizeof sums);
+  }
+};
+
+// The same for heads of any size, one at a time.
+template <typename Number>
+struct HeadOfAnySize {
+  template <typename Row>
+  static GUIDED_INLINE void score(const float* query, int64_t size, int64_t seen, float* scores, const Row& row_at) {
+    for (int64_t at = 0; at < seen; ++at) {
+      const Number* row = row_at(at);
+      float sum = 0;
+      for (int64_t d = 0; d < size; ++d) sum += query[d] * read(row[d]);
+      scores[at] = sum;
+    }
+  }
+
+  template <typename Row>
+  static GUIDED_INLINE void add(const float* weights, int64_t size, int64_t seen, float* out, const Row& row_at) {
+    std::fill(out, out + size, 0.0F);
+    for (int64_t at = 0; at < seen; ++at) {
+      const Number* row = row_at(at);
+      for (int64_t d = 0; d < size; ++d) out[d] += weights[at] * read(row[d]);
     }
   }
 };
 
 // Exponentials of what each score is below the greatest; returns their sum.
 GUIDED_INLINE float softmax(float* scores, int64_t count) {
-  float top = scores[0];
-  for (int64_t i = 1; i < count; ++i) top = scores[i] > top ? scores[i] : top;
-  for (int64_t i = 0; i < count; ++i) scores[i] = exponential(scores[i] - top);
-  float lanes[kLanes] = {};
+  float lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, scores[0]);
   int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = std::max(lanes[lane], scores[i + lane]);
+  for (; i < count; ++i) lanes[0] = std::max(lanes[0], scores[i]);
+  const float top = *std::max_element(lanes, lanes + kLanes);
+  for (i = 0; i < count; ++i) scores[i] = exponential(scores[i] - top);
+  std::fill(lanes, lanes + kLanes, 0.0F);
+  i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += scores[i + lane];
   for (; i < count; ++i) lanes[i % kLanes] += scores[i];
@@ -55,56 +115,76 @@ GUIDED_INLINE float softmax(float* scores, int64_t count) {
 }
 
 struct Scratch {
-  std::vector<float> scores, queries, sums, totals;
+  std::vector<float> scores, queries, sums;
+
+  void make_room(int64_t heads, int64_t size, int64_t seen) {
+    scores.resize(static_cast<size_t>(heads * seen));
+    queries.resize(static_cast<size_t>(heads * size));
+    sums.resize(static_cast<size_t>(heads * size));
+  }
 };
 
-template <typename Number, int Size>
-GUIDED_INLINE void attend(const Place& place, const Heads& shape, int64_t layer, const Number* q, int64_t q_stride, Number* out,
-                   Scratch& scratch) {
-  const Head<Number, Size> head{shape.head_dim};
-  const int64_t dim = head.dim(), group = shape.heads / shape.kv_heads, row = shape.kv_heads * dim;
+// `Queries` heads of one position, from `query` to `out`; Chunks 0: heads of any size, one at a time.
+template <typename Number, int Chunks, int Queries, typename Key, typename Value>
+GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Key& key,
+                             const Value& value, Scratch& scratch) {
+  scratch.make_room(Queries, size, seen);
+  float *queries = scratch.queries.data(), *scores = scratch.scores.data(), *sums = scratch.sums.data();
+  const float scale = 1.0F / std::sqrt(static_cast<float>(size));
+  for (int64_t d = 0; d < Queries * size; ++d) queries[d] = read(query[d]) * scale;
+  if constexpr (Chunks > 0)
+    Heads16<Number, Chunks, Queries>::score(queries, seen, scores, key);
+  else
+    HeadOfAnySize<Number>::score(queries, size, seen, scores, key);
+  float totals[Queries];
+  for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * seen, seen);
+  if constexpr (Chunks > 0)
+    Heads16<Number, Chunks, Queries>::add(scores, seen, sums, value);
+  else
+    HeadOfAnySize<Number>::add(scores, size, seen, sums, value);
+  for (int g = 0; g < Queries; ++g)
+    for (int64_t d = 0; d < size; ++d) write(sums[g * size + d] / totals[g], out[g * size + d]);
+}
+
+template <typename Number, int Chunks>
+GUIDED_INLINE void attend(const Place& place, const Heads& shape, int64_t layer, const Number* q, int64_t q_stride,
+                          Number* out, Scratch& scratch) {
+  const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim;
+  const int64_t group = shape.heads / shape.kv_heads, row = shape.kv_heads * size;
   const Number* keys = static_cast<const Number*>(place.keys) + layer * place.layer_stride;
   const Number* values = static_cast<const Number*>(place.values) + layer * place.layer_stride;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
-  scratch.scores.resize(static_cast<size_t>(group * place.total));
-  scratch.queries.resize(static_cast<size_t>(group * dim));
-  scratch.sums.resize(static_cast<size_t>(group * dim));
-  scratch.totals.resize(static_cast<size_t>(group));
-  float *scores = scratch.scores.data(), *queries = scratch.queries.data(), *sums = scratch.sums.data();
-  float* totals = scratch.totals.data();
   const auto slot = [&](int64_t at) { return place.slots == nullptr ? place.start + at : place.slots[at]; };
   for (int64_t i = 0; i < place.count; ++i) {
     const int64_t seen = place.total - place.count + i + 1;
-    const Number* query = q + (place.first + i) * q_stride;
-    Number* result = out + (place.first + i) * shape.heads * dim;
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
-      for (int64_t d = 0; d < group * dim; ++d) {
-        queries[d] = read(query[h * group * dim + d]) * scale;
-        sums[d] = 0;
+      const auto key = [&](int64_t at) { return keys + slot(at) * row + h * size; };
+      const auto value = [&](int64_t at) { return values + slot(at) * row + h * size; };
+      const Number* query = q + (place.first + i) * q_stride + h * group * size;
+      Number* result = out + (place.first + i) * shape.heads * size + h * group * size;
+      int64_t g = 0;
+      if constexpr (Chunks > 0) {
+        for (; g + 3 <= group; g += 3)
+          read_past<Number, Chunks, 3>(query + g * size, result + g * size, size, seen, key, value, scratch);
+        for (; g + 2 <= group; g += 2)
+          read_past<Number, Chunks, 2>(query + g * size, result + g * size, size, seen, key, value, scratch);
       }
-      for (int64_t at = 0; at < seen; ++at)
-        head.score(keys + slot(at) * row + h * dim, queries, group, scores, at, seen);
-      for (int64_t g = 0; g < group; ++g) totals[g] = softmax(scores + g * seen, seen);
-      for (int64_t at = 0; at < seen; ++at)
-        head.add(values + slot(at) * row + h * dim, scores, group, sums, at, seen);
-      for (int64_t g = 0; g < group; ++g)
-        for (int64_t d = 0; d < dim; ++d)
-          write(sums[g * dim + d] / totals[g], result[(h * group + g) * dim + d]);
+      for (; g < group; ++g)
+        read_past<Number, Chunks, 1>(query + g * size, result + g * size, size, seen, key, value, scratch);
     }
   }
 }
 
 // Head sizes that are common get code of their own, for each instruction set.
-#define GUIDED_ATTEND(Name, Number, Size)                                                                       \
+#define GUIDED_ATTEND(Name, Number, Chunks)                                                                     \
   GUIDED_FOR_EACH_CPU void Name(const Place& place, const Heads& shape, int64_t layer, const Number* q,         \
                                 int64_t q_stride, Number* out, Scratch& scratch) {                              \
-    attend<Number, Size>(place, shape, layer, q, q_stride, out, scratch);                                       \
+    attend<Number, Chunks>(place, shape, layer, q, q_stride, out, scratch);                                     \
   }
-GUIDED_ATTEND(float_64, float, 64)
-GUIDED_ATTEND(float_128, float, 128)
+GUIDED_ATTEND(float_64, float, 4)
+GUIDED_ATTEND(float_128, float, 8)
 GUIDED_ATTEND(float_any, float, 0)
-GUIDED_ATTEND(bfloat16_64, bfloat16, 64)
-GUIDED_ATTEND(bfloat16_128, bfloat16, 128)
+GUIDED_ATTEND(bfloat16_64, bfloat16, 4)
+GUIDED_ATTEND(bfloat16_128, bfloat16, 8)
 GUIDED_ATTEND(bfloat16_any, bfloat16, 0)
 
 thread_local Scratch scratch;
