@@ -40,7 +40,7 @@ __all__ = ["Engine", "Options", "Prompt"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
-_BLOCK, _LEAST_BLOCKS = 256, 16
+_POSITIONS = 4096  # that fit into the default cache at least
 
 
 class Options(TypedDict, total=False):
@@ -109,7 +109,9 @@ class Engine:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
         if cache is None:
-            cache = PagedCache(cache_shape(model), max(2 * model.config.context // _BLOCK, _LEAST_BLOCKS), _BLOCK)
+            block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+            positions = max(2 * model.config.context, _POSITIONS)
+            cache = PagedCache(cache_shape(model), -(-positions // block), block)
         self.scheduler = Scheduler(ModelRunner(model, cache), token_budget=token_budget)
         self._outcomes: dict[Task, deque[Outcome]] = {}
         self._lock = threading.Lock()
