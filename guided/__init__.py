@@ -27,6 +27,21 @@ from guided.matching import (
     allowed_tokens,
     fill_batch,
 )
+from guided.spec.combinators import (
+    Expr,
+    choice,
+    json_schema,
+    optional,
+    pattern,
+    python_type,
+    regex,
+    repeat,
+    rule,
+    rules,
+    sequence,
+    special,
+    text,
+)
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.vocabulary import Vocabulary
 
@@ -38,6 +53,7 @@ __all__ = [
     "CompiledGrammar",
     "Engine",
     "Explanation",
+    "Expr",
     "GrammarCompiler",
     "GrammarMatcher",
     "GuidedError",
@@ -53,7 +69,19 @@ __all__ = [
     "allowed_tokens",
     "apply_token_bitmask_inplace",
     "check_json_schema",
+    "choice",
     "fill_batch",
+    "json_schema",
+    "optional",
+    "pattern",
+    "python_type",
+    "regex",
+    "repeat",
+    "rule",
+    "rules",
+    "sequence",
+    "special",
+    "text",
 ]
 
 __version__ = "0.1.0"

@@ -154,9 +154,10 @@ class Engine:
         Args:
             prompt: a text to go on from; messages for the chat template; or token ids. Text is text: names of control
                 tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
-            constraint: None: free, until an end token. A compiled grammar. A mapping or a bool: a JSON Schema. A
-                string: a regular expression that the whole output matches. A list of strings: one of them. A function:
-                its arguments, as a JSON object. Else a type.
+            constraint: None: free, until an end token. A compiled grammar. One composed of parts (`guided.sequence`,
+                `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular expression that the whole
+                output matches. A list of strings: one of them. A function: its arguments, as a JSON object. Else a
+                type.
             n: how many outputs.
             **options: see `Options`.
 
