@@ -15,7 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import (
+    BudgetError,
+    GuidedError,
+    LimitExceeded,
+    SpecError,
+    ToolError,
+    UnsupportedError,
+    VocabularyError,
+)
 from guided.limits import Limits
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching import (
@@ -47,8 +55,10 @@ from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from guided.engine import Engine
+    from guided.tools import CALCULATOR, Tool, ToolTokens
 
 __all__ = [
+    "CALCULATOR",
     "BudgetError",
     "CompiledGrammar",
     "Engine",
@@ -62,6 +72,9 @@ __all__ = [
     "Limits",
     "Report",
     "SpecError",
+    "Tool",
+    "ToolError",
+    "ToolTokens",
     "UnsupportedError",
     "Vocabulary",
     "VocabularyError",
@@ -88,9 +101,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`Engine` needs torch (`pip install guided[engine]`): imported when first asked for."""
+    """Imported when first asked for: `Engine` needs torch (`pip install guided[engine]`)."""
     if name == "Engine":
         from guided.engine import Engine
 
         return Engine
+    if name in ("CALCULATOR", "Tool", "ToolTokens"):
+        import guided.tools
+
+        return getattr(guided.tools, name)
     raise AttributeError(f"module 'guided' has no attribute {name!r}")
