@@ -26,6 +26,7 @@ from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
+from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError
 from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
@@ -34,6 +35,8 @@ from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
+from guided.tools.tool import Tool
+from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt"]
@@ -57,6 +60,9 @@ class Options(TypedDict, total=False):
         score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
             forward pass for an output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
+        tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
+            without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
+            they say counts as output.
     """
 
     max_tokens: int
@@ -81,6 +87,7 @@ class Options(TypedDict, total=False):
     logprobs: int | None
     prompt_logprobs: int | None
     logprobs_mode: LogprobsMode
+    tools: Sequence[Tool]
 
 
 class Engine:
@@ -156,9 +163,10 @@ class Engine:
         Args:
             prompt: a text to go on from; messages for the chat template; or token ids. Text is text: names of control
                 tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
-            constraint: None: free, until an end token. A compiled grammar. A mapping or a bool: a JSON Schema. A
-                string: a regular expression that the whole output matches. A list of strings: one of them. A function:
-                its arguments, as a JSON object. Else a type.
+            constraint: None: free, until an end token. A compiled grammar. One composed of parts (`guided.sequence`,
+                `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular expression that the whole
+                output matches. A list of strings: one of them. A function: its arguments, as a JSON object. Else a
+                type.
             n: how many outputs.
             **options: see `Options`.
 
@@ -200,8 +208,17 @@ class Engine:
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
         """As `generate` with n=1, in pieces as they come; the last event holds the result. Closing it stops."""
-        tasks = self._tasks(prompt, constraint, 1, **options)
-        return (event for _, event in self._drive([tasks]))
+        return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
+
+    def stream_samples(
+        self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
+    ) -> Iterator[tuple[int, StreamEvent]]:
+        """As `stream`, n outputs at once: events as they come, each with the number of its output."""
+        if n < 1:
+            raise ValueError(f"n is {n!r}, at least one output is needed")
+        tasks = self._tasks(prompt, constraint, n, **options)
+        number = {task: at for at, task in enumerate(tasks)}
+        return ((number[task], event) for task, event in self._drive([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
@@ -252,6 +269,7 @@ class Engine:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         logprobs_mode: LogprobsMode = "raw",
+        tools: Sequence[Tool] = (),
         **numbers: Any,
     ) -> list[Task]:
         """Samples of one request. Everything that can be refused is refused here, before the first event."""
@@ -264,25 +282,27 @@ class Engine:
             _strings(stop), tuple(stop_token_ids or ()), _strings(stop_regex), include_stop_str_in_output, ignore_eos
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
-        grammar = compile_constraint(self.compiler, constraint) if constraint is not None else None
+        toolbox = Toolbox(tools, self.vocabulary)
+        placed = with_tools(constraint, tools)
+        grammar = compile_constraint(self.compiler, placed) if placed is not None else None
         ids = self.encode_prompt(prompt)
-        budget = min(max_tokens, self.model.config.context - len(ids))
-        return [
-            Task(
-                Output(
-                    self.vocabulary,
-                    ids,
-                    None if grammar is None else GrammarMatcher(grammar),
-                    params.sample(index),
-                    max_tokens=budget,
-                    score_forced=score_forced,
-                    stops=stops,
-                    logprobs=wanted,
-                    parse=value_parser(grammar),
-                )
+
+        def output(index: int) -> Output:
+            matcher = None if grammar is None else GrammarMatcher(grammar)
+            return Output(
+                self.vocabulary,
+                ids,
+                matcher,
+                params.sample(index),
+                max_tokens=min(max_tokens, self.model.config.context - len(ids)),
+                score_forced=score_forced,
+                stops=stops,
+                logprobs=wanted,
+                calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
+                parse=value_parser(grammar),
             )
-            for index in range(n)
-        ]
+
+        return [Task(output(index)) for index in range(n)]
 
     def _run(self, groups: Sequence[list[Task]]) -> list[Result]:
         """Run groups of samples to their ends."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["FinishReason", "Result", "StreamEvent", "Timings"]
+__all__ = ["FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
 
 FinishReason = Literal["stop", "length"]
 
@@ -46,6 +46,21 @@ class Timings:
         return [1e6 * seconds for seconds in self.mask]
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call in an output.
+
+    Attributes:
+        tool: its name.
+        text: the arguments, as the model wrote them.
+        result: what stands in the output after it; empty where the budget had no room for it.
+    """
+
+    tool: str
+    text: str
+    result: str
+
+
 @dataclass
 class Result:
     """One output.
@@ -53,14 +68,15 @@ class Result:
     Attributes:
         text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
         tokens: the ids of the text, in order: those that begin before its end (a stop may cut the last one in two).
-        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar forced it.
+        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
             constraint.
         timings: see `Timings`.
         removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
             all that was allowed; 0 where nothing likely was masked. The choice of an end token counts too.
         removed_log_mass: their sum. Where `score_forced` was asked for, -log of the model's probability of each forced
-            token is in it, and exp(-removed_log_mass) is the weight that importance sampling asks for.
+            token is in it (those of tools' results are not), and exp(-removed_log_mass) is the weight that importance
+            sampling asks for.
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
         parse: makes the value of the text; None: it has none.
@@ -68,6 +84,7 @@ class Result:
         logprobs: for each of `tokens` its log probabilities, None for a forced one unless `score_forced` was asked for;
             None: they were not asked for.
         prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
+        tool_calls: the calls of tools, in order.
     """
 
     text: str
@@ -83,6 +100,7 @@ class Result:
     stop: str | int | None = None
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
+    tool_calls: list[ToolCall] = field(default_factory=list)
 
     @cached_property
     def value(self) -> Any:
@@ -112,7 +130,7 @@ class StreamEvent:
         tokens: their ids; none in the last event.
         text: what they add to the text. A character whose bytes are not complete is held back until they are, and so
             is what may be the beginning of a stop.
-        forced: the grammar forced them (all of one event alike).
+        forced: the grammar or a tool forced them (all of one event alike).
         result: in the last event, the whole.
         logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
             in the result alone.

@@ -13,6 +13,8 @@ to.
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
 forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
 the output may end, the mask is filled first: if nothing but the end is allowed, it stops without a forward pass.
+
+Tools (tool_calls.py) are called where the grammar's forced tokens are taken, and their results are taken with them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from torch import Tensor
 
 from guided.engine.result import FinishReason, Result, StreamEvent, Timings
 from guided.engine.stopping import Stops
+from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
 from guided.logits.apply import apply_token_bitmask_inplace
@@ -95,6 +98,7 @@ class Sequence:
         score_forced: count the model's probability of forced tokens, too.
         stops: what ends it besides an end token.
         logprobs: which log probabilities are wanted.
+        calls: of tools, for which the matcher's grammar has places.
         parse: makes the value of the text.
 
     Raises:
@@ -112,6 +116,7 @@ class Sequence:
         score_forced: bool = False,
         stops: Stops = _NO_STOPS,
         logprobs: LogprobParams = _NO_LOGPROBS,
+        calls: ToolCalls | None = None,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
         if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
@@ -120,7 +125,7 @@ class Sequence:
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
-        self.max_tokens, self.parse = max_tokens, parse
+        self.max_tokens, self.calls, self.parse = max_tokens, calls, parse
         self.score_forced = score_forced and matcher is not None
         self.eos = sorted(vocabulary.eos_token_ids)
         self.stops, self.wanted = stops, logprobs
@@ -131,6 +136,7 @@ class Sequence:
         self.everything = _bits(vocabulary.size, slice(vocabulary.size))
         self.only_end = _bits(vocabulary.size, self.eos)
         self.out = Transcript(vocabulary, stops)
+        self.results: set[int] = set()  # where tokens of tools' results are in the output
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
         self.timings = Timings()
@@ -197,41 +203,63 @@ class Sequence:
 
     @torch.inference_mode()
     def score(self, logits: Tensor, forced: list[int]) -> None:
-        """Count what the model would have given for what was not left to it: forced tokens, an end without a choice."""
-        for row, token in zip(logits, forced, strict=False):
-            self.forced_log_mass += log_mass(row) - float(row[token])
+        """Count what the model would have given for what the grammar did not leave to it: forced tokens, an end."""
+        begin = len(self.out.tokens) - len(forced)
+        for at, (row, token) in enumerate(zip(logits, forced, strict=False), begin):
+            if at not in self.results:
+                self.forced_log_mass += log_mass(row) - float(row[token])
         if forced and (k := self.wanted.output) is not None:
             certain = self.wanted.mode == "masked"  # nothing else could come
             self.out.logprobs[-len(forced) :] = [
                 TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.scored(row, token, k)
                 for row, token in zip(logits, forced, strict=False)
             ]
-        if self.finish_reason is not None:
+        if self.finish_reason == "stop":
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self.eos])
 
     def force(self) -> list[int]:
-        """Take what the grammar forces, as far as the budget's mask and the bans of the request agree."""
-        matcher = self.matcher
-        if matcher is None:
-            return []
+        """Take what must come: the result of a call that has ended, what the grammar forces, and so on after calls."""
         taken: list[int] = []
+        while self.matcher is not None:
+            if self.calls is not None and self.calls.waiting:
+                self.take_result(self.calls, taken)
+            self.take_forced(self.matcher, taken)
+            if self.calls is None or not self.calls.waiting:
+                break
+        return taken
+
+    def take_result(self, calls: ToolCalls, taken: list[int]) -> None:
+        """Run the tool, and take its result."""
+        result = calls.answer(self.left - len(taken))
+        begin = len(self.out.tokens) + len(taken)
+        self.results.update(range(begin, begin + len(result)))
+        taken += result
+
+    def take_forced(self, matcher: Matcher, taken: list[int]) -> None:
+        """Take what the grammar forces up to the end of a call, as far as the budget's mask and the bans agree."""
         for token in matcher.forced_tokens():
             if self.penalties is not None and self.penalties.forbids(token, [*self.out.tokens, *taken]):
-                break
+                return
             if not self.allowed(token, self.left - len(taken)) or not matcher.accept_token(token):
-                break
+                return
             if token in self.vocabulary.eos_token_ids:
                 self.finish_reason = "stop"
-                break
+                return
             taken.append(token)
-        return taken
+            if self.calls is not None:
+                self.calls.read(token, self.left - len(taken))
+                if self.calls.waiting:
+                    return
 
     def allowed(self, token: int, left: int) -> bool:
         """Whether the mask of this state and budget has the token."""
+        return not self.mask_under(left) or self.has(token)
+
+    def mask_under(self, left: int) -> bool:
+        """Fill the mask under a budget, less what a call must leave for its result. False: nothing is masked."""
         assert self.matcher is not None
-        if not self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=left):
-            return True
-        return self.has(token)
+        reserved = 0 if self.calls is None else self.calls.reserved
+        return self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=left - reserved)
 
     def has(self, token: int) -> bool:
         """Whether the mask that was filled last has the token."""
@@ -250,17 +278,17 @@ class Sequence:
         elif self.matcher.is_accepting():
             self.fill()
             if not (self.bitmask & ~self.only_end).any():
-                self.finish_reason = "stop"
+                free = self.calls is not None and self.calls.free  # then it was the budget that left nothing else
+                self.finish_reason = "length" if free else "stop"
             return True
         return False
 
     def fill(self) -> None:
         """The mask of the next token, under what is left of the budget."""
-        assert self.matcher is not None
         if self.left <= 0:
             raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
         start = perf_counter()
-        if not self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=self.left):
+        if not self.mask_under(self.left):
             self.bitmask[:] = self.everything
         self.timings.mask.append(perf_counter() - start)
 
@@ -301,6 +329,8 @@ class Sequence:
             self.stop = token if token in self.stops.token_ids else None
             if self.stop is None or not self.stops.included:
                 return
+        if self.calls is not None:
+            self.calls.read(token, self.left - 1)
         stoppable = len(self.out.tokens) >= self.params.min_tokens
         self.out.write([token], sampled=True, stoppable=stoppable, logprobs=self.chosen_logprobs)
         if self.out.found is not None:
@@ -323,6 +353,7 @@ class Sequence:
             seed=self.params.seed,
             prompt_tokens=len(self.prompt),
             parse=self.parse,
+            tool_calls=[] if self.calls is None else self.calls.done,
         )
 
 
