@@ -21,6 +21,7 @@ from guided.engine.chat import ChatMl, Message
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
 from guided.engine.hub import find_model
 from guided.engine.pretrained import load_pretrained
+from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Outcome, Scheduler, Task
@@ -43,6 +44,7 @@ __all__ = ["Engine", "Options", "Prompt"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
+_MOST_DRAFTS = 64
 _POSITIONS = 4096  # that fit into the default cache at least
 
 
@@ -60,6 +62,10 @@ class Options(TypedDict, total=False):
         score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
             forward pass for an output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
+        drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
+            in prompt or output (0). The output is the same; it comes sooner where answers repeat.
+        reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
+            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
         tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
             without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
             they say counts as output.
@@ -87,6 +93,8 @@ class Options(TypedDict, total=False):
     logprobs: int | None
     prompt_logprobs: int | None
     logprobs_mode: LogprobsMode
+    drafts: int
+    reasoning_end: str | None
     tools: Sequence[Tool]
 
 
@@ -269,6 +277,8 @@ class Engine:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         logprobs_mode: LogprobsMode = "raw",
+        drafts: int = 0,
+        reasoning_end: str | None = None,
         tools: Sequence[Tool] = (),
         **numbers: Any,
     ) -> list[Task]:
@@ -286,9 +296,15 @@ class Engine:
         placed = with_tools(constraint, tools)
         grammar = compile_constraint(self.compiler, placed) if placed is not None else None
         ids = self.encode_prompt(prompt)
+        if not 0 <= drafts <= _MOST_DRAFTS:
+            raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")
+        if reasoning_end is not None and grammar is None:
+            raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
+        end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
 
         def output(index: int) -> Output:
-            matcher = None if grammar is None else GrammarMatcher(grammar)
+            answer = None if grammar is None else GrammarMatcher(grammar)
+            matcher = ReasoningGate(answer, end, self.vocabulary) if answer is not None and end else answer
             return Output(
                 self.vocabulary,
                 ids,
@@ -299,6 +315,7 @@ class Engine:
                 stops=stops,
                 logprobs=wanted,
                 calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
+                drafts=drafts,
                 parse=value_parser(grammar),
             )
 

@@ -24,6 +24,8 @@ class Timings:
         forward: each later forward pass, the whole of it where others took part.
         mask: each filling of the mask for a step.
         sample: each step's masking of logits and choice of a token.
+        drafted: tokens that were drafted, and read with others in one pass.
+        held: those of them that were chosen, too.
         total: of all rounds in which the output took part, others' share of them included.
     """
 
@@ -31,6 +33,8 @@ class Timings:
     forward: list[float] = field(default_factory=list)
     mask: list[float] = field(default_factory=list)
     sample: list[float] = field(default_factory=list)
+    drafted: int = 0
+    held: int = 0
     total: float = 0.0
 
     def add_forward(self, seconds: float, *, prompt: bool) -> None:
@@ -67,7 +71,9 @@ class Result:
 
     Attributes:
         text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
-        tokens: the ids of the text, in order: those that begin before its end (a stop may cut the last one in two).
+        reasoning: what the model thought before it, where `reasoning_end` was given.
+        tokens: the ids of reasoning and text, in order: those that begin before its end (a stop may cut the last one in
+            two).
         token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
             constraint.
@@ -100,6 +106,7 @@ class Result:
     stop: str | int | None = None
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
+    reasoning: str | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
 
     @cached_property
@@ -134,6 +141,7 @@ class StreamEvent:
         result: in the last event, the whole.
         logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
             in the result alone.
+        reasoning: the text is thinking, not the answer: no part of `result.text`.
     """
 
     tokens: tuple[int, ...]
@@ -141,3 +149,4 @@ class StreamEvent:
     forced: bool = False
     result: Result | None = None
     logprobs: tuple[TokenLogprobs | None, ...] = ()
+    reasoning: bool = False

@@ -73,6 +73,10 @@ class ToolCalls:
         else:
             self._arguments.append(token)
 
+    def watches(self, token: int) -> bool:
+        """Whether a token begins or ends a call."""
+        return token in self._toolbox.by_token or (self._tool is not None and token in self._tool.ends)
+
     def answer(self, left: int) -> list[int]:
         """Run the call that has ended; the tokens that follow it, of at most `left` to the end of the output.
 
