@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from functools import cache
 
@@ -307,3 +308,40 @@ def test_options_are_checked_where_they_are_written():
         guided.json_schema({}, whitespce="json")
     with pytest.raises(SpecError, match="registry is a mapping"):
         guided.json_schema({}, registry=[])
+
+
+SCHEMAS = [
+    {"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"type": "integer"}}, "required": ["b"]},
+    {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2, "é"]}, "minItems": 1},
+    {"type": "string", "minLength": 2, "maxLength": 400, "pattern": "^[ab]"},
+    {"not": {"type": ["object", "array"]}},
+    {
+        "$defs": {"x": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/x"}}]}},
+        "$ref": "#/$defs/x",
+    },
+    {"type": "object", "minProperties": 2, "maxProperties": 3, "patternProperties": {"^x": {"type": "boolean"}}},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_a_schema_is_the_same_inside_of_others(schema, order):
+    """Whatever nodes it is made of, and whatever names others have: walks through it alone and between two more."""
+    compiler = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
+    alone = compiler.compile_json_schema(schema, property_order=order)
+    around = [guided.json_schema(other) for other in ({"const": {"k": [1]}}, {"type": "array"})]
+    whole = around[0] + guided.json_schema(schema, property_order=order) + around[1]
+    grammar = compiler.compile(whole)
+    rng = random.Random(5)
+    for _ in range(10):
+        inside, apart = GrammarMatcher(grammar), GrammarMatcher(alone)
+        assert inside.accept_string('{"k":[1]}')
+        for _ in range(40):
+            expected = mask_of(apart)
+            assert set(expected) - {256} <= set(mask_of(inside)) <= {*expected, *b" \n\t\r["}
+            assert inside.explain(b"[]").accepted or not apart.is_accepting()
+            token = rng.choice(expected)
+            if token == 256:
+                break
+            assert inside.accept_token(token)
+            assert apart.accept_token(token)

@@ -16,11 +16,28 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
-from guided.grammar.ir import Alt, Automaton, Chars, Encoding, Grammar, Node, Ref, Repeat, Seq, Special, Text
+from guided.grammar.ir import (
+    Alt,
+    And,
+    Distinct,
+    Encoded,
+    Entry,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
 from guided.limits import Limits
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import checked_registry, named_options
@@ -309,13 +326,16 @@ class _Lowering:
         return start
 
 
-_LEAVES = (Text, Chars, Special, Automaton, Encoding)
+_CHILDREN: Mapping[type, tuple[str, ...]] = {
+    **dict.fromkeys((Seq, Alt, And), ("items",)),
+    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
+    Permutation: ("members", "separator"),
+}
+"""The fields that hold nodes."""
 
 
 def _renamed(node: Any, names: _Scope, done: dict[int, Any]) -> Any:
     """A node, or a tuple of them, with its references renamed; what holds none remains the same object."""
-    if isinstance(node, _LEAVES):
-        return node
     if id(node) in done:
         return done[id(node)]
     out = node
@@ -327,14 +347,11 @@ def _renamed(node: Any, names: _Scope, done: dict[int, Any]) -> Any:
         parts = [_renamed(part, names, done) for part in node]
         if any(new is not old for new, old in zip(parts, node, strict=True)):
             out = tuple(parts)
-    elif is_dataclass(node) and not isinstance(node, type):
-        changed = {}
-        for at in fields(node):
-            old = getattr(node, at.name)
-            if (is_dataclass(old) or isinstance(old, tuple)) and (new := _renamed(old, names, done)) is not old:
-                changed[at.name] = new
-        if changed:
-            out = replace(node, **changed)
+    else:
+        old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
+        new = {name: _renamed(part, names, done) for name, part in old.items()}
+        if any(new[name] is not old[name] for name in old):
+            out = replace(node, **new)
     done[id(node)] = out
     return out
 
