@@ -107,7 +107,7 @@ class Masks:
         return self.has(token, row) and self.matcher.accept_token(token)
 
     def moved(self) -> None:
-        """The matcher was moved by others: no row holds any more."""
+        """The matcher is elsewhere than the rows say: none holds any more."""
         self._filled = 0
 
     def lay(self, logits: Tensor, row: int = 0) -> float:

@@ -210,6 +210,8 @@ class Sequence:
     def force(self) -> list[int]:
         """Take what must come: the result of a call that has ended, what the grammar forces, and so on after calls."""
         taken: list[int] = []
+        if self.masks is not None:
+            self.masks.moved()
         while self.masks is not None:
             if self.calls is not None and self.calls.waiting:
                 self.take_result(self.calls, taken)
