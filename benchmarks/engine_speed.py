@@ -116,9 +116,7 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
             variant: {
                 "seconds": over(lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"]),  # type: ignore[misc]
                 "ratio": over(
-                    lambda r, n=name, v=variant: (
-                        r[n]["extract"][v]["seconds"] / r[first]["extract"]["all"]["seconds"]
-                    )  # type: ignore[misc]
+                    lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"] / r[first]["extract"]["all"]["seconds"]  # type: ignore[misc]
                 ),
                 **{key: answers[key] for key in ("tokens", "passes", "valid")},
             }

@@ -134,9 +134,7 @@ class Transformers:
             self.vocabulary = v = Vocabulary.from_gguf(self.path)
             spelled = [v.token_bytes(id) or b"" for id in range(v.size)]
             ends = sorted(v.eos_token_ids)
-            self.info = xgrammar.TokenizerInfo(
-                spelled, xgrammar.VocabType.RAW, vocab_size=v.size, stop_token_ids=ends
-            )
+            self.info = xgrammar.TokenizerInfo(spelled, xgrammar.VocabType.RAW, vocab_size=v.size, stop_token_ids=ends)
             self.model.generation_config.eos_token_id = ends
         return self.info
 

@@ -40,7 +40,12 @@ def test_ngrams(tokens, most, cut):
     assert grams.length == len(tokens)
 
 
-CONSTRAINTS = [None, r"(abc,|ab ){3,12}", r'\[("[abc]{1,6}",){2,9}\]', guided.repeat(guided.choice("abc,", "ab "), 0, 20)]
+CONSTRAINTS = [
+    None,
+    r"(abc,|ab ){3,12}",
+    r'\[("[abc]{1,6}",){2,9}\]',
+    guided.repeat(guided.choice("abc,", "ab "), 0, 20),
+]
 
 
 @SHORT

@@ -1,0 +1,120 @@
+"""A cache of rows: one tensor for a batch of sequences, a row each, as nanochat's engine has it.
+
+In: keys and values of some new positions of every row. Out: views of all that the rows hold, and how much that is in
+each. The plainest cache for a fixed batch, for reading and for comparison; the engine's caches (cache.py) share memory
+between sequences that come and go. Memory is taken when the first keys are inserted, in their type and on their device,
+and grows by copy to a multiple of 1,024 positions: `resize_` on a middle axis, as older nanochat did it, scrambles the
+heads.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["RowCache"]
+
+_STEP = 1024
+
+
+class RowCache:
+    """Keys and values of `rows` sequences.
+
+    Attributes:
+        k_cache: (layers, rows, positions, kv_heads, head_dim); None until something is inserted.
+        v_cache: the same.
+        cache_seqlens: int32 (rows,): how much each row holds.
+    """
+
+    def __init__(self, layers: int, rows: int, kv_heads: int, head_dim: int, *, positions: int = 0) -> None:
+        """`positions`: how many are taken at first."""
+        self.layers, self.rows, self.kv_heads, self.head_dim = layers, rows, kv_heads, head_dim
+        self._least = positions
+        self.k_cache: Tensor | None = None
+        self.v_cache: Tensor | None = None
+        self.cache_seqlens = torch.zeros(rows, dtype=torch.int32)
+
+    @property
+    def positions(self) -> int:
+        """What fits into each row without growing."""
+        return self._least if self.k_cache is None else self.k_cache.shape[2]
+
+    def reset(self) -> None:
+        """All rows are empty; the memory stays."""
+        self.cache_seqlens.zero_()
+
+    def get_pos(self, row: int | None = None) -> int:
+        """What a row holds; without one, what all of them do.
+
+        Raises:
+            ValueError: the rows differ.
+        """
+        lengths = sorted(set(self.cache_seqlens.tolist() if row is None else self.cache_seqlens[[row]].tolist()))
+        if len(lengths) != 1:
+            raise ValueError(f"the rows hold {lengths} positions: name one of them")
+        return int(lengths[0])
+
+    def get_layer_cache(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer, views: (rows, positions, kv_heads, head_dim).
+
+        Raises:
+            ValueError: nothing was inserted yet.
+        """
+        if self.k_cache is None or self.v_cache is None:
+            raise ValueError("the cache has no memory yet: insert something first")
+        return self.k_cache[layer], self.v_cache[layer]
+
+    def insert_kv(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write (rows, n, kv_heads, head_dim) after what each row holds; views of all up to the longest row's end.
+
+        The rows are not longer until `advance`, which follows the last layer.
+        """
+        new = k.shape[1]
+        if k.shape != v.shape or k.shape != (self.rows, new, self.kv_heads, self.head_dim):
+            raise ValueError(f"keys {tuple(k.shape)} and values {tuple(v.shape)} do not fit the cache")
+        end = int(self.cache_seqlens.max()) + new
+        self._make_room(end, k)
+        keys, values = self.get_layer_cache(layer)
+        at = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
+        row = torch.arange(self.rows).unsqueeze(1)
+        keys[row, at], values[row, at] = k, v
+        return keys[:, :end], values[:, :end]
+
+    def advance(self, new: int | Tensor) -> None:
+        """The rows hold so many positions more, all of them as many or each its own (rows,)."""
+        self.cache_seqlens += torch.as_tensor(new, dtype=torch.int32)
+
+    def prefill(self, other: RowCache) -> None:
+        """Take over what another cache holds; one row of it becomes all rows.
+
+        Raises:
+            ValueError: this one is not empty, shapes differ, or its memory is taken and too small.
+        """
+        mine, theirs = ((c.layers, c.kv_heads, c.head_dim) for c in (self, other))
+        if mine != theirs or other.rows not in (1, self.rows):
+            raise ValueError(f"a cache {(*theirs, other.rows)} does not fit into one {(*mine, self.rows)}")
+        if self.cache_seqlens.any():
+            raise ValueError("the cache is not empty")
+        length = int(other.cache_seqlens.max())
+        if self.k_cache is not None and self.positions < length:
+            raise ValueError(f"{length} positions do not fit into {self.positions}")
+        if other.k_cache is not None and other.v_cache is not None:
+            self._make_room(length, other.k_cache)
+            assert self.k_cache is not None and self.v_cache is not None
+            self.k_cache[:, :, :length] = other.k_cache[:, :, :length]  # its slack stays behind
+            self.v_cache[:, :, :length] = other.v_cache[:, :, :length]
+        self.cache_seqlens[:] = other.cache_seqlens
+
+    def _make_room(self, positions: int, like: Tensor) -> None:
+        """Memory for so many positions of each row; what is there is copied."""
+        if self.k_cache is not None and positions <= self.positions:
+            return
+        room = max(self._least, positions)
+        if room > self._least:
+            room = -(-room // _STEP) * _STEP
+        shape = (self.layers, self.rows, room, self.kv_heads, self.head_dim)
+        old = self.k_cache, self.v_cache
+        self.k_cache, self.v_cache = like.new_empty(shape), like.new_empty(shape)
+        for before, after in zip(old, (self.k_cache, self.v_cache), strict=True):
+            if before is not None:
+                after[:, :, : before.shape[2]] = before
