@@ -14,6 +14,7 @@ from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
 from guided.engine.stopping import Stops
 from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -34,6 +35,7 @@ CACHES = {
     "dense": lambda shape, size: DenseCache(shape, 256 * size),
     "paged": lambda shape, size: PagedCache(shape, size * 4, 4),
     "radix": lambda shape, size: RadixCache(shape, size * 16),
+    "offload": lambda shape, size: OffloadCache(shape, size * 4, 4, 4),
 }
 
 

@@ -1,7 +1,8 @@
 """The attention of one forward pass: some sequences of a cache, each with some new tokens.
 
-In: a cache, the sequences' leases, how many new tokens each has. Out: an `Attend` for the model (models/model.py),
-which stores the keys and values of each layer and lets each query read its own sequence up to itself.
+In: the plan of a cache, the sequences' leases, how many new tokens each has. Out: an `Attend` for the model
+(models/model.py), which stores the keys and values of each layer and lets each query read its own sequence up to
+itself.
 Cost: a call of `sdpa` for each sequence and layer. On a CPU that is some 10 us, little beside the weights.
 """
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from guided.attention.sdpa import causal_mask, sdpa
-from guided.kv.cache import KVCache, Lease
+from guided.kv.cache import Lease, Plan
 
 __all__ = ["StepAttention"]
 
@@ -22,8 +23,8 @@ __all__ = ["StepAttention"]
 class StepAttention:
     """See the module."""
 
-    def __init__(self, cache: KVCache, leases: Sequence[Lease], counts: Sequence[int]) -> None:
-        self._plan = cache.plan(leases, counts)
+    def __init__(self, plan: Plan, leases: Sequence[Lease], counts: Sequence[int]) -> None:
+        self._plan = plan
         self._spans = [  # first and last new token, and how many positions there are then
             (end - count, end, lease.length + count)
             for lease, count, end in zip(leases, counts, accumulate(counts), strict=True)
