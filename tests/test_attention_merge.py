@@ -38,11 +38,12 @@ def defined(q, k, v, mask=None):
 @pytest.mark.usefixtures("each_way")
 def test_attention_and_its_lse_are_the_definition():
     @settings(deadline=None, max_examples=60)
-    @given(SIZES, st.integers(0, 9), st.integers(0, 99), st.booleans())
-    def check(sizes, keys, seed, masked):
+    @given(SIZES, st.integers(0, 9), st.integers(0, 99), st.booleans(), st.permutations(range(3)))
+    def check(sizes, keys, seed, masked, order):
         torch.manual_seed(seed)
         n, (heads, kv_heads), dim = sizes
         q, k, v = torch.randn(n, heads, dim) * 3, torch.randn(keys, kv_heads, dim), torch.randn(keys, kv_heads, dim)
+        q, k, v = (x.permute(order).contiguous().permute([order.index(i) for i in range(3)]) for x in (q, k, v))
         mask = torch.rand(n, keys) < 0.5 if masked else None
         got = attention_with_lse(q, k, v, mask)
         for one, want in zip(got, defined(q, k, v, mask), strict=True):

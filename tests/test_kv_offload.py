@@ -120,6 +120,12 @@ def test_forks_that_know_less_of_a_block_do_not_hide_the_rest():
     read_on(cache, cache.open([]), 1)  # takes the slot
     check(cache, shorter, [1])
     check(cache, longer, [1] * 3)
+    fresh = cache.open([])
+    read_on(cache, fresh, 3)  # is in the slot only
+    other = cache.fork(fresh)
+    cache.truncate(fresh, 1)
+    for lease, length in ((fresh, 1), (longer, 3), (other, 3)):
+        check(cache, lease, [1] * length)
 
 
 def test_the_rules_of_copies():
@@ -371,6 +377,15 @@ def test_decoding_goes_on_from_what_was_offloaded(model, slots, length):
     torch.testing.assert_close(logits, wanted, **close)
     filled = cache.manager.get_prefilled_cpu_blocks(reader.lease)
     assert filled == cache.manager.get_all_cpu_blocks(reader.lease)[: (length + 40) // 4] and filled
+
+
+@each_model
+def test_bfloat16_differs_by_rounding_only(model):
+    low, tokens = type(model).random(model.config, seed=5, dtype=torch.bfloat16), list(range(45))
+    want = Reader(low, 64).forward(tokens, 45)
+    reader = Reader(low, cache=offload(cache_shape(low), 20, 3, 4))
+    got = torch.cat([reader.forward(tokens[:30], 30), *(reader.forward([token]) for token in tokens[30:])])
+    assert (got - want).abs().max() < 0.15 < want.abs().max()
 
 
 TINY = {

@@ -51,7 +51,7 @@ def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = No
     rows = q.reshape(n, -1, group, q.shape[2]).permute(1, 2, 0, 3).flatten(1, 2)
     k, v = k.transpose(0, 1), v.transpose(0, 1)
     if mask is None and _FLASH is not None and q.device.type == "cpu":
-        out, lse = (one[0] for one in _FLASH(rows[None], k[None], v[None]))
+        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v))))
     else:
         out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1))
     out = out.reshape(-1, group, n, q.shape[2]).permute(2, 0, 1, 3).flatten(1, 2)
@@ -66,6 +66,11 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor
         scores = scores.masked_fill(~mask, -torch.inf)
     lse = scores.logsumexp(-1)
     return (scores - lse.masked_fill(lse == -torch.inf, 0.0).unsqueeze(-1)).exp() @ v, lse
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The kernel takes the numbers of a head to stand side by side, and does not look."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _exact(x: Tensor) -> torch.dtype:

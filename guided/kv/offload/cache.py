@@ -205,6 +205,8 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, part.loaded[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
+        if span.first == span.last:  # to be read only; others may know more of the block
+            return
         new = slice(span.first, span.last)
         if part.decode and not span.block.on_device:
             self._slots.write_held(layer, span.start, k[new], v[new])
