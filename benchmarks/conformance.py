@@ -97,7 +97,7 @@ def suite(judge: Judge, root: Path, draft: str, optional: bool) -> Tally:
         try:
             grammar = judge.compile(
                 group["schema"], draft=draft.replace("draft2", "2"), registry=registry, property_order="any",
-                format="assert" if name.startswith("optional/format") else "annotate",
+                format="assert" if name.startswith(("optional/format", "optional/content")) else "annotate",
             )  # fmt: skip
         except GuidedError as error:
             tally.not_compiled.append(f"{label} — {_reason(error)}")
@@ -160,9 +160,9 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     lines = [
         "# Conformance",
         "",
-        "Made by `python -m benchmarks.conformance`. Members in any order, `format` asserted in the optional tests of",
-        "formats and in the real schemas; remote documents through the registry. *Groups* are the schemas of a suite,",
-        "*verdicts* its instances: the whole text is accepted or not.",
+        "Made by `python -m benchmarks.conformance`. Members in any order; `format` and contents asserted in their own",
+        "optional tests and in the real schemas; remote documents through the registry. *Groups* are the schemas of a",
+        "suite, *verdicts* its instances: the whole text is accepted or not.",
         "",
         "## JSON-Schema-Test-Suite, required tests",
         "",

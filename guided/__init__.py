@@ -15,7 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import (
+    BudgetError,
+    GuidedError,
+    LimitExceeded,
+    SpecError,
+    ToolError,
+    UnsupportedError,
+    VocabularyError,
+)
 from guided.limits import Limits
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching import (
@@ -27,17 +35,35 @@ from guided.matching import (
     allowed_tokens,
     fill_batch,
 )
+from guided.spec.combinators import (
+    Expr,
+    choice,
+    json_schema,
+    optional,
+    pattern,
+    python_type,
+    regex,
+    repeat,
+    rule,
+    rules,
+    sequence,
+    special,
+    text,
+)
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from guided.engine import Engine
+    from guided.tools import CALCULATOR, Tool, ToolTokens
 
 __all__ = [
+    "CALCULATOR",
     "BudgetError",
     "CompiledGrammar",
     "Engine",
     "Explanation",
+    "Expr",
     "GrammarCompiler",
     "GrammarMatcher",
     "GuidedError",
@@ -46,6 +72,9 @@ __all__ = [
     "Limits",
     "Report",
     "SpecError",
+    "Tool",
+    "ToolError",
+    "ToolTokens",
     "UnsupportedError",
     "Vocabulary",
     "VocabularyError",
@@ -53,16 +82,32 @@ __all__ = [
     "allowed_tokens",
     "apply_token_bitmask_inplace",
     "check_json_schema",
+    "choice",
     "fill_batch",
+    "json_schema",
+    "optional",
+    "pattern",
+    "python_type",
+    "regex",
+    "repeat",
+    "rule",
+    "rules",
+    "sequence",
+    "special",
+    "text",
 ]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """`Engine` needs torch (`pip install guided[engine]`): imported when first asked for."""
+    """Imported when first asked for: `Engine` needs torch (`pip install guided[engine]`)."""
     if name == "Engine":
         from guided.engine import Engine
 
         return Engine
+    if name in ("CALCULATOR", "Tool", "ToolTokens"):
+        import guided.tools
+
+        return getattr(guided.tools, name)
     raise AttributeError(f"module 'guided' has no attribute {name!r}")

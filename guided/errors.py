@@ -6,7 +6,15 @@ what a person reads: message, the line with a caret under the place, and a hint.
 
 from __future__ import annotations
 
-__all__ = ["BudgetError", "GuidedError", "LimitExceeded", "SpecError", "UnsupportedError", "VocabularyError"]
+__all__ = [
+    "BudgetError",
+    "GuidedError",
+    "LimitExceeded",
+    "SpecError",
+    "ToolError",
+    "UnsupportedError",
+    "VocabularyError",
+]
 
 
 class GuidedError(Exception):
@@ -124,3 +132,7 @@ class BudgetError(GuidedError, ValueError):
     def __init__(self, needed: int, given: int) -> None:
         self.needed, self.given = needed, given
         super().__init__(f"the shortest completion needs {needed} tokens, the budget is {given}")
+
+
+class ToolError(GuidedError):
+    """A tool refuses a call, with the reason. In an engine's output the reason is the result of the call."""

@@ -3,11 +3,12 @@
 In: a schema and a text. Out: whether the text is JSON, names no member twice, and satisfies the schema (`format` is not
 looked at). The library compares floats, finds equal items by sorting, and searches patterns in Python's dialect; here
 numbers are decimals of any size, items are compared one by one, and patterns are rewritten from ECMA's dialect to
-Python's. Raises `NoJudge` where that cannot be done.
+Python's. What strings hold is asserted in draft 7. Raises `NoJudge` where that cannot be done.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -96,8 +97,12 @@ def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return found
 
 
+class _LongInteger(Decimal):
+    """Written as an integer that `int` does not read."""
+
+
 def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) < 4000 else Decimal(text)
+    return int(text) if len(text) < 4000 else _LongInteger(text)
 
 
 def _no_number(name: str) -> Any:
@@ -117,14 +122,23 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 @lru_cache
 def _exact_kind(kind: Any) -> Any:
     """The library's class for a dialect, with exact numbers and sets."""
-    types = kind.TYPE_CHECKER.redefine("integer", lambda _, value: _is_integer(value))
-    return validators.extend(kind, {"multipleOf": _multiple_of, "uniqueItems": _unique_items}, type_checker=types)
+    is_integer = _is_written_integer if kind is jsonschema.Draft4Validator else _is_integer
+    types = kind.TYPE_CHECKER.redefine("integer", lambda _, value: is_integer(value))
+    keywords = {"multipleOf": _multiple_of, "uniqueItems": _unique_items}
+    if kind is jsonschema.Draft7Validator:
+        keywords |= {"contentEncoding": _content_encoding, "contentMediaType": _content_media_type}
+    return validators.extend(kind, keywords, type_checker=types)
 
 
 def _is_integer(value: Any) -> bool:
     if isinstance(value, Decimal):
         return value == value.to_integral_value()
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_written_integer(value: Any) -> bool:
+    """As draft 4 has it: without fraction and exponent."""
+    return isinstance(value, int | _LongInteger) and not isinstance(value, bool)
 
 
 def _multiple_of(validator: Any, divisor: Any, value: Any, _: Any) -> Iterator[jsonschema.ValidationError]:
@@ -146,6 +160,29 @@ def _divides(divisor: Decimal, value: Decimal) -> bool:
 def _unique_items(validator: Any, unique: Any, value: Any, _: Any) -> Iterator[jsonschema.ValidationError]:
     if unique and validator.is_type(value, "array") and any(equal(one, two) for one, two in combinations(value, 2)):
         yield jsonschema.ValidationError("two equal items")
+
+
+def _content_encoding(validator: Any, name: Any, value: Any, _: Any) -> Iterator[jsonschema.ValidationError]:
+    if name == "base64" and validator.is_type(value, "string") and _decoded(value) is None:
+        yield jsonschema.ValidationError("not base 64")
+
+
+def _content_media_type(validator: Any, name: Any, value: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    if name != "application/json" or not validator.is_type(value, "string"):
+        return
+    text = value if schema.get("contentEncoding") is None else _decoded(value)
+    try:
+        json.loads(text or "", parse_int=str, parse_float=str, parse_constant=_no_number)
+    except ValueError:
+        yield jsonschema.ValidationError("not a JSON text")
+
+
+def _decoded(text: str) -> bytes | None:
+    """What stands there in base 64; None where that is not so."""
+    try:
+        return base64.b64decode(text, validate=True) if len(text) % 4 == 0 else None
+    except ValueError:
+        return None
 
 
 # ---- patterns

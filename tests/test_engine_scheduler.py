@@ -63,12 +63,13 @@ def sequence(rng: random.Random, start: list[int]) -> Sequence:
     wanted = LogprobParams(rng.choice([None, 2]), rng.choice([None, 1]), rng.choice(["raw", "masked"]))
     length = rng.randrange(24, 40)
     return Sequence(
-        VOCABULARY, prompt, matcher, params, max_tokens=length, score_forced=forced, stops=stops, logprobs=wanted
-    )
+        VOCABULARY, prompt, matcher, params, max_tokens=length, score_forced=forced, stops=stops, logprobs=wanted,
+        drafts=rng.choice([0, 0, 1, 5]),
+    )  # fmt: skip
 
 
 def twin(one: Sequence) -> Sequence:
-    """The same request, from its beginning."""
+    """The same request, from its beginning, without drafts."""
     matcher = one.matcher
     if matcher is not None:
         matcher = matcher.fork()

@@ -251,21 +251,21 @@ def test_uuid(text):
     assert conforms("uuid", text) == bool(re.fullmatch(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", text))
 
 
-@given(st.binary(max_size=12), near(["AAAA", "QUI=", "QQ==", "-_+/"], "AQgB=/-_ "))
+@given(st.binary(max_size=12), near(["AAAA", "QUI=", "QQ==", "QR==", "-_+/"], "AQgB=/-_ "))
 def test_base64(data, text):
     assert conforms("byte", base64.b64encode(data).decode())
     assert conforms("base64url", base64.urlsafe_b64encode(data).decode())
     assert conforms("base64url", base64.urlsafe_b64encode(data).decode().rstrip("="))
 
-    def canonical(text, alphabet):
+    def decodes(text, alphabet):
         try:
-            return base64.b64encode(base64.b64decode(text, alphabet, validate=True), alphabet).decode() == text
+            return len(text) % 4 == 0 and base64.b64decode(text, alphabet, validate=True) is not None
         except ValueError:
             return False
 
-    assert conforms("byte", text) == canonical(text, b"+/")
+    assert conforms("byte", text) == decodes(text, b"+/")
     full = text if "=" in text else text + "=" * (-len(text) % 4)
-    assert conforms("base64url", text) == (canonical(full, b"-_") and not re.search("[+/]", text))
+    assert conforms("base64url", text) == (decodes(full, b"-_") and not re.search("[+/]", text))
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import EMPTY, Alt, And, Chars, Not, Repeat, Seq, Text
-from guided.spec.json_schema.number_set import Bound, NumberSet
+from guided.spec.json_schema.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.spec.json_schema.numbers import REACH, SCIENTIFIC, number_constant, number_node
 from guided.spec.json_schema.values import Decimal10
 
@@ -86,10 +86,15 @@ def texts(draw, near):
     return f"{sign}{whole}{fraction}" + draw(st.sampled_from(["", "e0", "e-1", "E2", "e+07", "e-12", "e30"]))
 
 
+WRITTEN = ({}, {"bare": True}, {"not_bare": True})
+"""How the integers of draft 4 are written, how all other numbers."""
+
+
 @settings(deadline=None, max_examples=300)
-@given(st.none() | bounds, st.none() | bounds, st.booleans(), st.booleans(), st.data())
-def test_membership_is_exact(low, high, integral, plain, data):
-    numbers = NumberSet(low and low[0], high and high[0], integral)
+@given(st.none() | bounds, st.none() | bounds, st.booleans(), st.booleans(), st.sampled_from(WRITTEN), st.data())
+def test_membership_is_exact(low, high, integral, plain, written, data):
+    integral = integral or "bare" in written
+    numbers = NumberSet(low and low[0], high and high[0], integral, **written)
     node = number_node(numbers, plain)
     ends = [bound[1] for bound in (low, high) if bound]
     for _ in range(4):
@@ -99,10 +104,14 @@ def test_membership_is_exact(low, high, integral, plain, data):
         verdict = not integral or value.denominator == 1
         verdict &= low is None or value > low[1] or (value == low[1] and not low[0].strict)
         verdict &= high is None or value < high[1] or (value == high[1] and not high[0].strict)
+        held = verdict
+        if written:
+            verdict &= (fraction is None and exponent is None) == ("bare" in written)
         if plain:
-            verdict &= exponent is None and not (sign and value == 0) and not (integral and fraction is not None)
+            whole = integral and "not_bare" not in written
+            verdict &= exponent is None and not (sign and value == 0) and not (whole and fraction is not None)
         assert matches(node, text) == verdict, (numbers, text)
-        assert (Decimal10.parse(text) in numbers) == (verdict or (plain and Decimal10.parse(text) in numbers))
+        assert (Decimal10.parse(text) in numbers) == held
 
 
 @settings(deadline=None)
@@ -113,6 +122,8 @@ def test_constants(digits, shift, data):
     plain, every = number_constant(value, True), number_constant(value, False)
     assert Fraction(plain.text) == Fraction(f"{digits}e{shift}")
     assert matches(every, plain.text)
+    bare, others = (number_constant(value, False, numbers) for numbers in (BARE_INTEGERS, NumberSet(not_bare=True)))
+    assert matches(bare, plain.text) == value.is_integer != matches(others, plain.text)
     if data is not None:
         text = data.draw(texts(Fraction(f"{digits}e{shift}")))
         assert matches(every, text) == (Fraction(text) == Fraction(f"{digits}e{shift}"))

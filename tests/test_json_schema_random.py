@@ -6,6 +6,7 @@ hypothesis-jsonschema is optional: version 0.23.1 works with hypothesis up to 6.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -156,7 +157,7 @@ def instances_of(schema: Any) -> st.SearchStrategy[Any]:
         pytest.skip("the installed hypothesis-jsonschema does not work with this version of hypothesis")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return library.from_schema(schema)
+        return library.from_schema(copy.deepcopy(schema))  # it resolves references in place
 
 
 @QUIET

@@ -46,7 +46,7 @@ def pass_layer(plan: Plan | PiecewisePlan, layer: int, pairs: list[tuple[Lease, 
     k = torch.cat(news)
     plan.write(layer, k, -k)
     for index, want in enumerate(wants):
-        keys, values = plan.read(layer, index)
+        keys, values = plan.places[index].read(layer)
         assert torch.equal(keys, want) and torch.equal(values, -want)
 
 

@@ -24,7 +24,7 @@ __all__ = ["PieceAttention", "step_attention"]
 def step_attention(cache: KVCache, leases: Sequence[Lease], counts: Sequence[int]) -> Attend:
     """The attention of a forward pass over so many new tokens of each sequence."""
     plan = cache.plan(leases, counts)
-    return PieceAttention(plan, counts) if isinstance(plan, PiecewisePlan) else StepAttention(plan, leases, counts)
+    return PieceAttention(plan, counts) if isinstance(plan, PiecewisePlan) else StepAttention(plan, counts)
 
 
 class PieceAttention:

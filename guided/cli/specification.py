@@ -96,7 +96,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
         help="no additional members where the schema says nothing of them")  # fmt: skip
     add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
     add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
-    add("--format", choices=("assert", "annotate"), help="enforce the keyword format, or take it as a remark (assert)")
+    add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
     add("--unknown-format", choices=("refuse", "ignore"), help="formats that are not enforced (refuse)")
     add("--max-string", type=int, metavar="N", help="longest string where the schema says nothing")
     add("--max-items", type=int, metavar="N", help="most items of an array where the schema says nothing")

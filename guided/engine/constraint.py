@@ -1,7 +1,8 @@
 """What a caller may give as a constraint, and what becomes of it.
 
-In: None, a compiled grammar, a JSON Schema, a regular expression, a choice, a type, or a function. Out: the compiled
-grammar, and what makes a value of its text. What the Python value is decides what it means; nothing is guessed.
+In: None, a compiled grammar, one composed of parts, a JSON Schema, a regular expression, a choice, a type, or a
+function. Out: the compiled grammar, and what makes a value of its text. What the Python value is decides what it means;
+nothing is guessed.
 JSON is written the way small models write it best: ", " and ": ", numbers without exponents, and the shortest escapes.
 """
 
@@ -13,13 +14,14 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.spec.combinators import Expr
 from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Constraint", "compile_constraint", "value_parser"]
 
 # The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
-Constraint: TypeAlias = CompiledGrammar | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
+Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
 _WRITING: Final[dict[str, Any]] = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
 
@@ -38,6 +40,8 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> Com
             if not _same(constraint.vocabulary, compiler.vocabulary):
                 raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
             return constraint
+        case Expr():
+            return compiler.compile(constraint)
         case str():
             if _is_json_object(constraint):
                 hint = "pass json.loads(text) for a JSON Schema"

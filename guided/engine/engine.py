@@ -21,11 +21,13 @@ from guided.engine.chat import ChatMl, Message
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
 from guided.engine.hub import find_model
 from guided.engine.pretrained import load_pretrained
+from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
+from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError
 from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
@@ -34,13 +36,16 @@ from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
+from guided.tools.tool import Tool
+from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
-_BLOCK, _LEAST_BLOCKS = 256, 16
+_MOST_DRAFTS = 64
+_POSITIONS = 4096  # that fit into the default cache at least
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +62,13 @@ class Options(TypedDict, total=False):
         score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
             forward pass for an output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
+        drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
+            in prompt or output (0). The output is the same; it comes sooner where answers repeat.
+        reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
+            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
+        tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
+            without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
+            they say counts as output.
     """
 
     max_tokens: int
@@ -81,6 +93,9 @@ class Options(TypedDict, total=False):
     logprobs: int | None
     prompt_logprobs: int | None
     logprobs_mode: LogprobsMode
+    drafts: int
+    reasoning_end: str | None
+    tools: Sequence[Tool]
 
 
 class Engine:
@@ -109,7 +124,9 @@ class Engine:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
         if cache is None:
-            cache = PagedCache(cache_shape(model), max(2 * model.config.context // _BLOCK, _LEAST_BLOCKS), _BLOCK)
+            block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+            positions = max(2 * model.config.context, _POSITIONS)
+            cache = PagedCache(cache_shape(model), -(-positions // block), block)
         self.scheduler = Scheduler(ModelRunner(model, cache), token_budget=token_budget)
         self._outcomes: dict[Task, deque[Outcome]] = {}
         self._lock = threading.Lock()
@@ -154,9 +171,10 @@ class Engine:
         Args:
             prompt: a text to go on from; messages for the chat template; or token ids. Text is text: names of control
                 tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
-            constraint: None: free, until an end token. A compiled grammar. A mapping or a bool: a JSON Schema. A
-                string: a regular expression that the whole output matches. A list of strings: one of them. A function:
-                its arguments, as a JSON object. Else a type.
+            constraint: None: free, until an end token. A compiled grammar. One composed of parts (`guided.sequence`,
+                `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular expression that the whole
+                output matches. A list of strings: one of them. A function: its arguments, as a JSON object. Else a
+                type.
             n: how many outputs.
             **options: see `Options`.
 
@@ -198,8 +216,17 @@ class Engine:
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
         """As `generate` with n=1, in pieces as they come; the last event holds the result. Closing it stops."""
-        tasks = self._tasks(prompt, constraint, 1, **options)
-        return (event for _, event in self._drive([tasks]))
+        return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
+
+    def stream_samples(
+        self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
+    ) -> Iterator[tuple[int, StreamEvent]]:
+        """As `stream`, n outputs at once: events as they come, each with the number of its output."""
+        if n < 1:
+            raise ValueError(f"n is {n!r}, at least one output is needed")
+        tasks = self._tasks(prompt, constraint, n, **options)
+        number = {task: at for at, task in enumerate(tasks)}
+        return ((number[task], event) for task, event in self._drive([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
@@ -250,6 +277,9 @@ class Engine:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         logprobs_mode: LogprobsMode = "raw",
+        drafts: int = 0,
+        reasoning_end: str | None = None,
+        tools: Sequence[Tool] = (),
         **numbers: Any,
     ) -> list[Task]:
         """Samples of one request. Everything that can be refused is refused here, before the first event."""
@@ -262,25 +292,34 @@ class Engine:
             _strings(stop), tuple(stop_token_ids or ()), _strings(stop_regex), include_stop_str_in_output, ignore_eos
         )
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
-        grammar = compile_constraint(self.compiler, constraint) if constraint is not None else None
+        toolbox = Toolbox(tools, self.vocabulary)
+        placed = with_tools(constraint, tools)
+        grammar = compile_constraint(self.compiler, placed) if placed is not None else None
         ids = self.encode_prompt(prompt)
-        budget = min(max_tokens, self.model.config.context - len(ids))
-        return [
-            Task(
-                Output(
-                    self.vocabulary,
-                    ids,
-                    None if grammar is None else GrammarMatcher(grammar),
-                    params.sample(index),
-                    max_tokens=budget,
-                    score_forced=score_forced,
-                    stops=stops,
-                    logprobs=wanted,
-                    parse=value_parser(grammar),
-                )
+        if not 0 <= drafts <= _MOST_DRAFTS:
+            raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")
+        if reasoning_end is not None and grammar is None:
+            raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
+        end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
+
+        def output(index: int) -> Output:
+            answer = None if grammar is None else GrammarMatcher(grammar)
+            matcher = ReasoningGate(answer, end, self.vocabulary) if answer is not None and end else answer
+            return Output(
+                self.vocabulary,
+                ids,
+                matcher,
+                params.sample(index),
+                max_tokens=min(max_tokens, self.model.config.context - len(ids)),
+                score_forced=score_forced,
+                stops=stops,
+                logprobs=wanted,
+                calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
+                drafts=drafts,
+                parse=value_parser(grammar),
             )
-            for index in range(n)
-        ]
+
+        return [Task(output(index)) for index in range(n)]
 
     def _run(self, groups: Sequence[list[Task]]) -> list[Result]:
         """Run groups of samples to their ends."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["FinishReason", "Result", "StreamEvent", "Timings"]
+__all__ = ["FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
 
 FinishReason = Literal["stop", "length"]
 
@@ -24,6 +24,8 @@ class Timings:
         forward: each later forward pass, the whole of it where others took part.
         mask: each filling of the mask for a step.
         sample: each step's masking of logits and choice of a token.
+        drafted: tokens that were drafted, and read with others in one pass.
+        held: those of them that were chosen, too.
         total: of all rounds in which the output took part, others' share of them included.
     """
 
@@ -31,6 +33,8 @@ class Timings:
     forward: list[float] = field(default_factory=list)
     mask: list[float] = field(default_factory=list)
     sample: list[float] = field(default_factory=list)
+    drafted: int = 0
+    held: int = 0
     total: float = 0.0
 
     def add_forward(self, seconds: float, *, prompt: bool) -> None:
@@ -46,21 +50,39 @@ class Timings:
         return [1e6 * seconds for seconds in self.mask]
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call in an output.
+
+    Attributes:
+        tool: its name.
+        text: the arguments, as the model wrote them.
+        result: what stands in the output after it; empty where the budget had no room for it.
+    """
+
+    tool: str
+    text: str
+    result: str
+
+
 @dataclass
 class Result:
     """One output.
 
     Attributes:
         text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
-        tokens: the ids of the text, in order: those that begin before its end (a stop may cut the last one in two).
-        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar forced it.
+        reasoning: what the model thought before it, where `reasoning_end` was given.
+        tokens: the ids of reasoning and text, in order: those that begin before its end (a stop may cut the last one in
+            two).
+        token_masks: for each of `tokens` 1 where it was sampled, 0 where the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended it. "length": the budget did; only without a
             constraint.
         timings: see `Timings`.
         removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
             all that was allowed; 0 where nothing likely was masked. The choice of an end token counts too.
         removed_log_mass: their sum. Where `score_forced` was asked for, -log of the model's probability of each forced
-            token is in it, and exp(-removed_log_mass) is the weight that importance sampling asks for.
+            token is in it (those of tools' results are not), and exp(-removed_log_mass) is the weight that importance
+            sampling asks for.
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
         parse: makes the value of the text; None: it has none.
@@ -68,6 +90,7 @@ class Result:
         logprobs: for each of `tokens` its log probabilities, None for a forced one unless `score_forced` was asked for;
             None: they were not asked for.
         prompt_logprobs: the same for the prompt's tokens; None for the first, which follows nothing.
+        tool_calls: the calls of tools, in order.
     """
 
     text: str
@@ -83,6 +106,8 @@ class Result:
     stop: str | int | None = None
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] = field(default_factory=list)
 
     @cached_property
     def value(self) -> Any:
@@ -112,10 +137,11 @@ class StreamEvent:
         tokens: their ids; none in the last event.
         text: what they add to the text. A character whose bytes are not complete is held back until they are, and so
             is what may be the beginning of a stop.
-        forced: the grammar forced them (all of one event alike).
+        forced: the grammar or a tool forced them (all of one event alike).
         result: in the last event, the whole.
         logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
             in the result alone.
+        reasoning: the text is thinking, not the answer: no part of `result.text`.
     """
 
     tokens: tuple[int, ...]
@@ -123,3 +149,4 @@ class StreamEvent:
     forced: bool = False
     result: Result | None = None
     logprobs: tuple[TokenLogprobs | None, ...] = ()
+    reasoning: bool = False

@@ -230,6 +230,10 @@ class Scheduler:
         except Exception as error:
             self._finish(task, error)
         else:
+            if said.forget:
+                del task.read[-said.forget :]
+                if task.lease is not None:
+                    self._cache.truncate(task.lease, len(task.read))
             task.read += said.tokens
             task.keep = said.keep
 

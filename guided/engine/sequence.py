@@ -4,15 +4,18 @@
 and it yields `StreamEvent`s. So the rounds of an output stand here as plain code, one after the other, and whoever
 drives it (scheduler.py) runs one sequence or a hundred.
 
-One round: what the grammar forces is taken from it and joins the last token in **one** forward pass; the mask is
-filled once that pass is launched (on an accelerator it runs meanwhile; on a CPU filling takes microseconds); the mask
-is laid on the raw logits, so that all else (penalties.py, sampler.py) is about what is allowed, and nothing can allow
-a token again; a token is chosen, and the matcher must accept it, or the output fails: never one that it has not agreed
-to.
+One round: what the grammar forces is taken from it and joins the last token in **one** forward pass, and so do drafts,
+as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (on an accelerator it
+runs meanwhile; on a CPU filling takes microseconds); it is laid on the raw logits, so that all else (penalties.py,
+sampler.py) is about what is allowed, and nothing can allow a token again; a token is chosen, and the matcher must
+accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were drafted, the
+next one is chosen from the same pass; what was drafted after them is forgotten.
 
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
 forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
 the output may end, the mask is filled first: if nothing but the end is allowed, it stops without a forward pass.
+
+Tools (tool_calls.py) are called where the grammar's forced tokens are taken, and their results are taken with them.
 """
 
 from __future__ import annotations
@@ -20,18 +23,19 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from guided.engine.drafting import Ngrams
+from guided.engine.masks import Masks, Matcher
+from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import FinishReason, Result, StreamEvent, Timings
 from guided.engine.stopping import Stops
+from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
-from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -41,30 +45,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Forward", "Matcher", "Sequence"]
 
 
-class Matcher(Protocol):
-    """What the loop asks of a `GrammarMatcher`."""
-
-    def fill_next_token_bitmask(
-        self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
-    ) -> bool:
-        """Write the mask of the next token; False: nothing is masked."""
-
-    def accept_token(self, token: int, /) -> bool:
-        """Go on by a token; False: refused."""
-
-    def forced_tokens(self) -> list[int]:
-        """What must come next."""
-
-    def is_accepting(self) -> bool:
-        """The output may end here."""
-
-    def is_terminated(self) -> bool:
-        """An end token was accepted."""
-
-    def min_tokens_to_finish(self) -> int:
-        """The shortest completion, the end token included."""
-
-
 @dataclass(frozen=True, slots=True)
 class Forward:
     """A request of a sequence: run the model over these tokens, which follow all that it has read.
@@ -72,10 +52,12 @@ class Forward:
     Attributes:
         tokens: ids, at least one.
         keep: how many of the last positions' logits are wanted.
+        forget: so many of those that it has read last were none of the output.
     """
 
     tokens: list[int]
     keep: int = 1
+    forget: int = 0
 
 
 Steps: TypeAlias = Generator[Forward | StreamEvent, Tensor | None, None]
@@ -95,6 +77,8 @@ class Sequence:
         score_forced: count the model's probability of forced tokens, too.
         stops: what ends it besides an end token.
         logprobs: which log probabilities are wanted.
+        calls: of tools, for which the matcher's grammar has places.
+        drafts: tokens that are drafted for a forward pass, at most.
         parse: makes the value of the text.
 
     Raises:
@@ -112,6 +96,8 @@ class Sequence:
         score_forced: bool = False,
         stops: Stops = _NO_STOPS,
         logprobs: LogprobParams = _NO_LOGPROBS,
+        calls: ToolCalls | None = None,
+        drafts: int = 0,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
         if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
@@ -120,20 +106,21 @@ class Sequence:
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
-        self.max_tokens, self.parse = max_tokens, parse
+        self.max_tokens, self.calls, self.parse = max_tokens, calls, parse
         self.score_forced = score_forced and matcher is not None
         self.eos = sorted(vocabulary.eos_token_ids)
         self.stops, self.wanted = stops, logprobs
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
-        self.bitmask = _bits(vocabulary.size, [])
-        self.everything = _bits(vocabulary.size, slice(vocabulary.size))
-        self.only_end = _bits(vocabulary.size, self.eos)
-        self.out = Transcript(vocabulary, stops)
+        self.gate = matcher if isinstance(matcher, ReasoningGate) else None
+        self.out = Transcript(vocabulary, stops, thinking=self.gate is not None)
+        self.results: set[int] = set()  # where tokens of tools' results are in the output
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
         self.timings = Timings()
+        self.masks = None if matcher is None else Masks(matcher, vocabulary, 1 + drafts, self.timings.mask)
+        self.most_drafts, self.ngrams = drafts, Ngrams(prompt) if drafts else None
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
@@ -150,7 +137,7 @@ class Sequence:
         Raises:
             GuidedError: the matcher refuses what its mask allowed, or the logits are not numbers.
         """
-        fresh = self.prompt
+        fresh, wrong = self.prompt, 0
         if self.prompt_logprobs is not None:
             yield from self.score_prompt(self.prompt_logprobs)
             fresh = self.prompt[-1:]
@@ -159,23 +146,32 @@ class Sequence:
             if forced:
                 self.out.write(forced, sampled=False)
                 yield self.out.event()
-            masked = self.end_is_all()
+            self.look_for_the_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
-            logits = yield Forward([*fresh, *forced], 1 + len(forced) if self.score_forced else 1)
+            if not fresh and (self.score_forced or not forced):  # the logits after the last token are wanted again
+                fresh, wrong = self.out.tokens[-1 - len(forced) :][:1], 1
+            drafts, choosing = self.draft() if self.finish_reason is None else ([], True)
+            before = len(forced) if self.score_forced else 0
+            logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
             assert logits is not None
             self.prompt_is_read = True
             if self.score_forced:
-                self.score(logits, forced)
+                self.score(logits[: before + 1], forced)
             if self.finish_reason is not None:
                 break
-            token = self.choose(logits[-1], masked)
-            self.write(token)
+            held = self.take(logits[before:] if choosing else logits[before:-1], drafts)
+            wrong = len(drafts) - held
             if self.finish_reason is not None:
                 break
+            opened = self.out.thinking and self.gate is not None and self.gate.is_open
+            if opened:
+                self.out.close()  # a character that is not whole
             if (event := self.out.event()).tokens or event.text:
                 yield event
-            fresh = [token]
+            if opened and self.gate is not None:
+                self.out.begin_answer(self.gate.end_text)
+            fresh = [] if held == len(drafts) and not choosing else self.out.tokens[-1:]
         self.out.close()
         if (event := self.out.event()).tokens:  # that were held back
             yield event
@@ -197,102 +193,131 @@ class Sequence:
 
     @torch.inference_mode()
     def score(self, logits: Tensor, forced: list[int]) -> None:
-        """Count what the model would have given for what was not left to it: forced tokens, an end without a choice."""
-        for row, token in zip(logits, forced, strict=False):
-            self.forced_log_mass += log_mass(row) - float(row[token])
+        """Count what the model would have given for what the grammar did not leave to it: forced tokens, an end."""
+        begin = len(self.out.tokens) - len(forced)
+        for at, (row, token) in enumerate(zip(logits, forced, strict=False), begin):
+            if at not in self.results:
+                self.forced_log_mass += log_mass(row) - float(row[token])
         if forced and (k := self.wanted.output) is not None:
             certain = self.wanted.mode == "masked"  # nothing else could come
             self.out.logprobs[-len(forced) :] = [
                 TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if certain else self.scored(row, token, k)
                 for row, token in zip(logits, forced, strict=False)
             ]
-        if self.finish_reason is not None:
+        if self.finish_reason == "stop":
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self.eos])
 
     def force(self) -> list[int]:
-        """Take what the grammar forces, as far as the budget's mask and the bans of the request agree."""
-        matcher = self.matcher
-        if matcher is None:
-            return []
+        """Take what must come: the result of a call that has ended, what the grammar forces, and so on after calls."""
         taken: list[int] = []
-        for token in matcher.forced_tokens():
-            if self.penalties is not None and self.penalties.forbids(token, [*self.out.tokens, *taken]):
+        while self.masks is not None:
+            if self.calls is not None and self.calls.waiting:
+                self.take_result(self.calls, taken)
+                self.masks.moved()
+            self.take_forced(self.masks, taken)
+            if self.calls is None or not self.calls.waiting:
                 break
-            if not self.allowed(token, self.left - len(taken)) or not matcher.accept_token(token):
-                break
-            if token in self.vocabulary.eos_token_ids:
-                self.finish_reason = "stop"
-                break
-            taken.append(token)
         return taken
 
-    def allowed(self, token: int, left: int) -> bool:
-        """Whether the mask of this state and budget has the token."""
-        assert self.matcher is not None
-        if not self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=left):
-            return True
-        return self.has(token)
+    def take_result(self, calls: ToolCalls, taken: list[int]) -> None:
+        """Run the tool, and take its result."""
+        result = calls.answer(self.left - len(taken))
+        begin = len(self.out.tokens) + len(taken)
+        self.results.update(range(begin, begin + len(result)))
+        taken += result
 
-    def has(self, token: int) -> bool:
-        """Whether the mask that was filled last has the token."""
-        return bool(self.bitmask[0, token // 32] >> (token % 32) & 1)
+    def take_forced(self, masks: Masks, taken: list[int]) -> None:
+        """Take what the grammar forces up to the end of a call, as far as the budget's mask and the bans agree."""
+        for token in masks.matcher.forced_tokens():
+            if self.penalties is not None and self.penalties.forbids(token, [*self.out.tokens, *taken]):
+                return
+            masks.fill(self.budget(len(taken)), timed=False)
+            if not masks.has(token) or not masks.take(token):
+                return
+            if token in self.vocabulary.eos_token_ids:
+                self.finish_reason = "stop"
+                return
+            taken.append(token)
+            if self.calls is not None:
+                self.calls.read(token, self.left - len(taken))
+                if self.calls.waiting:
+                    return
 
-    def end_is_all(self) -> bool:
-        """Set the finish reason where nothing but the end can follow. True: the mask was filled on the way."""
+    def budget(self, ahead: int) -> int:
+        """What is left for the token after `ahead` more ones, less what a call must leave for its result."""
+        return self.left - ahead - (0 if self.calls is None else self.calls.reserved)
+
+    def look_for_the_end(self) -> None:
+        """Set the finish reason where nothing but the end can follow."""
         if self.finish_reason is not None:
-            return False
-        if self.matcher is None:
+            return
+        if self.masks is None:
             if self.left <= 0:
                 self.finish_reason = "length"
-            return False
-        if self.matcher.is_terminated():
+        elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
-        elif self.matcher.is_accepting():
-            self.fill()
-            if not (self.bitmask & ~self.only_end).any():
-                self.finish_reason = "stop"
-            return True
-        return False
+        elif self.masks.is_end(self.budget(0)):
+            free = self.calls is not None and self.calls.free  # then it was the budget that left nothing else
+            self.finish_reason = "length" if free else "stop"
 
-    def fill(self) -> None:
-        """The mask of the next token, under what is left of the budget."""
-        assert self.matcher is not None
-        if self.left <= 0:
-            raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
-        start = perf_counter()
-        if not self.matcher.fill_next_token_bitmask(self.bitmask, 0, max_tokens=self.left):
-            self.bitmask[:] = self.everything
-        self.timings.mask.append(perf_counter() - start)
+    def draft(self) -> tuple[list[int], bool]:
+        """Tokens that may come next, accepted by the grammar for the time being; whether one is chosen after them."""
+        if self.ngrams is None:
+            return [], True
+        settled = False
+        self.ngrams.extend(self.out.tokens[self.ngrams.length - len(self.prompt) :])
+        drafts: list[int] = []
+        for token in self.ngrams.propose(min(self.most_drafts, self.left - 1)):
+            if token in self.ends or any(
+                other.watches(token) for other in (self.calls, self.gate) if other is not None
+            ):
+                break
+            if self.masks is not None and not self.masks.draft(token, self.budget(len(drafts)), len(drafts)):
+                break
+            drafts.append(token)
+            settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
+            if settled:  # without drafts nothing would be chosen here
+                break
+        self.timings.drafted += len(drafts)
+        return drafts, not settled
+
+    def take(self, logits: Tensor, drafts: list[int]) -> int:
+        """Choose and write tokens from the logits of each draft's place, and after the last one; how many held."""
+        held = 0
+        for at, row in enumerate(logits):
+            token = self.choose(row, at, drafts)
+            self.write(token)
+            if at == len(drafts) or token != drafts[at] or self.finish_reason is not None:
+                break
+            held += 1
+        self.timings.held += held
+        return held
 
     @torch.inference_mode()
-    def choose(self, logits: Tensor, masked: bool) -> int:
-        """The next token; `masked`: the mask of this state is there already."""
-        if self.matcher is not None and not masked:
-            self.fill()
+    def choose(self, logits: Tensor, at: int, drafts: list[int]) -> int:
+        """The next token, where `at` drafts held."""
+        if self.masks is not None:
+            self.masks.fill(self.budget(0), at)
         start = perf_counter()
         scored = logits
         if self.wanted.output is not None and self.wanted.mode == "raw":
             scored = logits.clone()  # what follows changes them in place
-        self.removed.append(self.mask(logits))
+        if self.masks is None:
+            logits[self.vocabulary.size :] = -float("inf")
+            self.removed.append(0.0)
+        else:
+            self.removed.append(self.masks.lay(logits, at))
         if self.penalties is not None:
             self.penalties.apply(logits, self.out.tokens)
         token = choose(logits, self.params, len(self.out.tokens))
         self.chosen_logprobs = self.scored(scored, token, self.wanted.output)
-        if self.matcher is not None and not (self.has(token) and self.matcher.accept_token(token)):
+        drafted = at < len(drafts) and token == drafts[at]  # then the matcher has accepted it
+        if self.masks is not None and not drafted and not self.masks.take(token, at, len(drafts)):
             raise GuidedError(
                 f"token {token} was chosen, but the grammar refuses it: the mask and the matcher disagree"
             )
         self.timings.sample.append(perf_counter() - start)
         return token
-
-    def mask(self, logits: Tensor) -> float:
-        """Lay the mask on the logits; -log of the probability of what it leaves."""
-        if self.matcher is None:
-            logits[self.vocabulary.size :] = -float("inf")
-            return 0.0
-        before = log_mass(logits)
-        apply_token_bitmask_inplace(logits, self.bitmask)
-        return max(0.0, before - log_mass(logits))
 
     def write(self, token: int) -> None:
         """Append a chosen token, or end with it."""
@@ -301,6 +326,8 @@ class Sequence:
             self.stop = token if token in self.stops.token_ids else None
             if self.stop is None or not self.stops.included:
                 return
+        if self.calls is not None:
+            self.calls.read(token, self.left - 1)
         stoppable = len(self.out.tokens) >= self.params.min_tokens
         self.out.write([token], sampled=True, stoppable=stoppable, logprobs=self.chosen_logprobs)
         if self.out.found is not None:
@@ -323,11 +350,6 @@ class Sequence:
             seed=self.params.seed,
             prompt_tokens=len(self.prompt),
             parse=self.parse,
+            reasoning=None if self.gate is None else self.out.reasoning,
+            tool_calls=[] if self.calls is None else self.calls.done,
         )
-
-
-def _bits(size: int, ids: list[int] | slice) -> npt.NDArray[np.int32]:
-    """A bitmask of one row over `size` tokens that allows `ids`."""
-    bits = np.zeros((size + 31) // 32 * 32, np.uint8)
-    bits[ids] = 1
-    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)[None]

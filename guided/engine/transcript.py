@@ -26,14 +26,17 @@ class Transcript:
         logprobs: of each token what was noted when it was written.
         text: whole characters, decoded.
         found: the stop that the text was cut at.
+        thinking: what comes is reasoning, not yet the answer.
+        reasoning: the text of it, once the answer has begun.
     """
 
-    def __init__(self, vocabulary: Vocabulary, stops: Stops) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False) -> None:
         self.tokens: list[int] = []
         self.token_masks: list[int] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.text = ""
         self.found: Found | None = None
+        self.thinking, self.reasoning = thinking, ""
         self._vocabulary, self._included = vocabulary, stops.included
         self._watch = Watch(stops) if stops.texts or stops.patterns else None
         self._starts: list[int] = []  # characters before each token
@@ -60,6 +63,12 @@ class Transcript:
             self.text += self._utf8.decode(b"", final=True)
         self._watch = None
 
+    def begin_answer(self, end: str) -> None:
+        """What was written up to here, and handed out, is reasoning; `end` is the text that ended it."""
+        self.reasoning, self.text, self.thinking = self.text.removesuffix(end), "", False
+        self._starts = [0] * len(self.tokens)
+        self._handed_text = 0
+
     def event(self) -> StreamEvent:
         """What can be handed out and has not been."""
         decided, tokens = len(self.text), len(self.tokens)
@@ -71,7 +80,7 @@ class Transcript:
         scores = tuple(self.logprobs[self._handed_tokens : tokens])
         forced = bool(new) and not self.token_masks[self._handed_tokens]
         self._handed_tokens, self._handed_text = tokens, decided
-        return StreamEvent(tuple(new), text, forced, logprobs=scores)
+        return StreamEvent(tuple(new), text, forced, logprobs=scores, reasoning=self.thinking)
 
     def _cut(self, end: int) -> None:
         """Only what begins before the character `end` remains."""

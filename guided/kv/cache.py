@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["CacheShape", "KVCache", "Lease", "Piece", "PiecewisePlan", "Plan"]
+__all__ = ["CacheShape", "KVCache", "Lease", "Piece", "PiecewisePlan", "Place", "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,34 @@ class Lease:
         del self.tokens[length:]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where all positions of a sequence are, new ones included.
+
+    Attributes:
+        k: keys, (layers, slots, kv_heads, head_dim).
+        v: values, the same shape.
+        slots: of the positions in order: a slice where they follow one another, else int64.
+    """
+
+    k: Tensor
+    v: Tensor
+    slots: slice | Tensor
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, else copies."""
+        return self.k[layer, self.slots], self.v[layer, self.slots]
+
+
 class Plan(Protocol):
     """What a forward pass does with a cache; the same for all layers."""
 
+    @property
+    def places(self) -> Sequence[Place]:
+        """Of each sequence."""
+
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """Store the new positions of all sequences, one after the other: (n, kv_heads, head_dim) each."""
-
-    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of all positions of sequence `index`, new ones included: (total, kv_heads, head_dim) each."""
 
 
 @dataclass(frozen=True, slots=True)

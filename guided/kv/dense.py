@@ -14,7 +14,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, Lease, Plan
+from guided.kv.cache import CacheShape, Lease, Place, Plan
 
 __all__ = ["DenseCache"]
 
@@ -107,16 +107,14 @@ class DenseCache:
 
 class _DensePlan:
     def __init__(self, regions: Sequence[_Region], counts: Sequence[int]) -> None:
-        self._places = [
-            (region, end - count, end, region.length, region.length + count)
-            for region, count, end in zip(regions, counts, accumulate(counts), strict=True)
+        ends = [region.length + count for region, count in zip(regions, counts, strict=True)]
+        self.places = [Place(region.k, region.v, slice(0, end)) for region, end in zip(regions, ends, strict=True)]
+        self._new = [
+            (region, slice(end - count, end), slice(last - count, last))  # where to, and which of all new positions
+            for region, count, end, last in zip(regions, counts, ends, accumulate(counts), strict=True)
         ]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
-        for region, first, last, start, end in self._places:
-            region.k[layer, start:end] = k[first:last]
-            region.v[layer, start:end] = v[first:last]
-
-    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
-        region, _, _, _, end = self._places[index]
-        return region.k[layer, :end], region.v[layer, :end]
+        for region, target, source in self._new:
+            region.k[layer, target] = k[source]
+            region.v[layer, target] = v[source]

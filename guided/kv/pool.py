@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape
+from guided.kv.cache import CacheShape, Place
 
 __all__ = ["PoolPlan", "SlotPool", "run_of"]
 
@@ -40,16 +40,13 @@ class PoolPlan:
     """Where the new positions of some sequences go (`new`, one after the other), and where each has all of its own."""
 
     def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
-        self._pool, self._new, self._each = pool, new, each
+        self._pool, self._new = pool, new
+        self.places = [Place(pool.k, pool.v, slots) for slots in each]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """Store the new positions."""
         self._pool.k[layer, self._new] = k
         self._pool.v[layer, self._new] = v
-
-    def read(self, layer: int, index: int) -> tuple[Tensor, Tensor]:
-        """Views where the slots follow one another, else copies."""
-        return self._pool.k[layer, self._each[index]], self._pool.v[layer, self._each[index]]
 
 
 def run_of(numbers: Sequence[int]) -> slice | None:

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -21,8 +20,9 @@ from guided.errors import LimitExceeded, SpecError
 from guided.grammar import Grammar
 from guided.limits import Limits
 from guided.spec.choice import choice_to_grammar
-from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.spec.json_schema.options import DEFAULTS
+from guided.spec.combinators import Expr, expr_to_grammar
+from guided.spec.json_schema import json_schema_to_grammar
+from guided.spec.json_schema.options import checked_registry, named_options
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import parse_regex
@@ -36,6 +36,7 @@ _WHY_EMPTY: Final = {
     "json_schema": "its keywords exclude each other",
     "choice": "give a string that text can hold",
     "pattern": "give a class with characters",
+    "expr": "look for a part that excludes itself, and for recursion without an end",
 }
 _natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
 _natives_lock = threading.Lock()
@@ -58,7 +59,7 @@ class CompiledGrammar:
 
     Attributes:
         vocabulary: the vocabulary it was compiled for.
-        kind: "json_schema", "regex", "choice", "pattern", "type" or "grammar".
+        kind: "json_schema", "regex", "choice", "pattern", "type", "expr" or "grammar".
         source: the specification as given.
         grammar: the IR between the two.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
@@ -124,8 +125,8 @@ class GrammarCompiler:
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
-        chosen = _options(options)
-        known = _checked_registry(registry)
+        chosen = named_options(options)
+        known = checked_registry(registry)
         text = schema if isinstance(schema, str) else _content(schema)
         key = ("json_schema", text, isinstance(schema, str), chosen, _content(known))
         return self._cached(
@@ -191,6 +192,20 @@ class GrammarCompiler:
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
         return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp)
 
+    def compile(self, expr: Expr) -> CompiledGrammar:
+        """Compile a specification that was composed of parts, see `guided.spec.combinators`.
+
+        Raises:
+            SpecError: of a part; a rule that nothing defines; nothing can be written.
+            VocabularyError: a control token that the vocabulary lacks.
+        """
+        if not isinstance(expr, Expr):
+            raise SpecError(
+                f"a composed specification is an Expr, not a {type(expr).__name__}",
+                hint="write guided.sequence(part), or one of the other compile_... functions",
+            )
+        return self._cached(("expr", expr), expr, lambda: expr_to_grammar(expr, self.limits))
+
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
         return CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar, "grammar", grammar)
@@ -252,30 +267,6 @@ class _Kept:
 
     compiled: CompiledGrammar
     weight: int = 0
-
-
-def _options(options: Mapping[str, Any]) -> JsonSchemaOptions:
-    if not options:
-        return DEFAULTS
-    known = JsonSchemaOptions.__dataclass_fields__
-    for name in options:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else f" (the options are {', '.join(known)})"
-            raise TypeError(f"there is no option {name!r}{meant}")
-    return JsonSchemaOptions(**options)
-
-
-def _checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
-    if registry is None:
-        return {}
-    hint = 'write {"https://example.org/part": {...}}'
-    if not isinstance(registry, Mapping):
-        raise SpecError(f"registry is a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
-    for uri in registry:
-        if not isinstance(uri, str):
-            raise SpecError(f"registry: the URI {uri!r:.60} is not a string", hint=hint)
-    return dict(registry)
 
 
 def _single(node: Any) -> Grammar:

@@ -1,4 +1,4 @@
-"""ggml's weight formats: bytes in, float32 out.
+"""ggml's weight formats: bytes in, float32 out, or small integers with their scales and offsets.
 
 In: a tensor's bytes as they lie in a GGUF file, its type and shape. Out: its values. Formats: F32, F16, BF16; blocks of
 32 values with one scale (Q4_0, Q5_0, Q8_0) and an offset (Q4_1, Q5_1); blocks of 256 in groups of 16 or 32, whose
@@ -10,6 +10,7 @@ one row of an array, a few thousand of them at a time, so the memory beside the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,12 +21,43 @@ import numpy.typing as npt
 from guided.errors import UnsupportedError, VocabularyError
 from guided.vocabulary.gguf import GGML_TYPES
 
-__all__ = ["dequantise"]
+__all__ = ["Grouped", "dequantise", "read_grouped"]
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
 _VALUES = 1 << 17  # are read at once: what they need between input and output stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A matrix as small integers: `(numbers - zero) * scale - offset`, with one scale and offset for 32 neighbours.
+
+    Attributes:
+        numbers: uint8 (rows, columns), each below 2 ** bits.
+        scale: float32 (rows, columns / 32).
+        offset: float32, the same shape; None: 0.
+        bits: 4, 5 or 8.
+    """
+
+    numbers: Bytes
+    scale: Floats
+    offset: Floats | None
+    bits: int
+
+    @property
+    def zero(self) -> int:
+        """The number that stands for 0: without an offset the middle one."""
+        return 0 if self.offset is not None else 1 << self.bits - 1
+
+    def values(self) -> Floats:
+        """What it stands for, (rows, columns)."""
+        return _scaled(_signed(self.numbers, self.zero) if self.zero else self.numbers, self.scale, self.offset)
+
+    def rows(self, order: npt.NDArray[np.int64]) -> Grouped:
+        """Some rows of it, in this order."""
+        offset = None if self.offset is None else self.offset[order]
+        return Grouped(self.numbers[order], self.scale[order], offset, self.bits)
 
 
 def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "") -> Floats:
@@ -38,20 +70,47 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
     reader = _READERS.get(ggml_type)
     if reader is None:
         known = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
-        formats = ", ".join(GGML_TYPES[number][0] for number in _READERS)
+        formats = ", ".join(GGML_TYPES[number][0] for number in sorted(_READERS))
         raise UnsupportedError(
             f"weights of format {known} are not read", pointer=name, hint=f"requantise the file to one of {formats}"
         )
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    out, step = np.empty((len(rows), block), np.float32), _VALUES // block
+    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
+        for start in range(0, len(rows), step):
+            part = reader(rows[start : start + step])
+            out[start : start + step] = part.values() if isinstance(part, Grouped) else part
+    return out.reshape(shape)
+
+
+def read_grouped(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Grouped | None:
+    """A matrix as the integers that its bytes hold; None: its format has no groups of 32.
+
+    Raises:
+        VocabularyError: the bytes are not as many as the shape asks for.
+    """
+    if ggml_type not in _GROUPED:
+        return None
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    step = _VALUES // block
+    parts = [_GROUPED[ggml_type](rows[start : start + step]) for start in range(0, len(rows), step)]
+    groups = (shape[0], shape[1] // 32)
+    offsets = [part.offset for part in parts if part.offset is not None]
+    return Grouped(
+        np.concatenate([part.numbers for part in parts]).reshape(shape),
+        np.concatenate([part.scale for part in parts]).reshape(groups),
+        np.concatenate(offsets).reshape(groups) if offsets else None,
+        parts[0].bits,
+    )
+
+
+def _blocks(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str) -> tuple[Bytes, int]:
+    """A tensor's blocks, one in a row, and how many values a block has."""
     _, block, nbytes = GGML_TYPES[ggml_type]
     count = prod(shape)
     if count % block or raw.size != count // block * nbytes:
         raise VocabularyError(f"tensor {name!r}: {raw.size} bytes do not hold {count} values of its format")
-    rows, step = np.ascontiguousarray(raw).reshape(-1, nbytes), _VALUES // block
-    out = np.empty((len(rows), block), np.float32)
-    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
-        for start in range(0, len(rows), step):
-            out[start : start + step] = reader(rows[start : start + step])
-    return out.reshape(shape)
+    return np.ascontiguousarray(raw).reshape(-1, nbytes), block
 
 
 def _view(rows: Bytes, start: int, stop: int, dtype: str) -> npt.NDArray[Any]:
@@ -86,19 +145,19 @@ def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = No
 
 def _signed(numbers: Bytes, zero: int) -> npt.NDArray[np.int8]:
     """What stands for 0 becomes 0."""
-    return numbers.view(np.int8) - np.int8(zero)
+    return (numbers - np.uint8(zero)).view(np.int8)
 
 
 def _bf16(rows: Bytes) -> Floats:
     return (rows.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
-def _q4_0(rows: Bytes) -> Floats:
-    return _scaled(_signed(_unpack(rows[:, 2:], 4, 16), 8), _half(rows, 0))
+def _q4_0(rows: Bytes) -> Grouped:
+    return Grouped(_unpack(rows[:, 2:], 4, 16), _half(rows, 0), None, 4)
 
 
-def _q4_1(rows: Bytes) -> Floats:
-    return _scaled(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2))
+def _q4_1(rows: Bytes) -> Grouped:
+    return Grouped(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2), 4)
 
 
 def _q5(rows: Bytes, start: int) -> Bytes:
@@ -107,16 +166,16 @@ def _q5(rows: Bytes, start: int) -> Bytes:
     return _joined(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
 
 
-def _q5_0(rows: Bytes) -> Floats:
-    return _scaled(_signed(_q5(rows, 2), 16), _half(rows, 0))
+def _q5_0(rows: Bytes) -> Grouped:
+    return Grouped(_q5(rows, 2), _half(rows, 0), None, 5)
 
 
-def _q5_1(rows: Bytes) -> Floats:
-    return _scaled(_q5(rows, 4), _half(rows, 0), -_half(rows, 2))
+def _q5_1(rows: Bytes) -> Grouped:
+    return Grouped(_q5(rows, 4), _half(rows, 0), -_half(rows, 2), 5)
 
 
-def _q8_0(rows: Bytes) -> Floats:
-    return _scaled(rows[:, 2:].view(np.int8), _half(rows, 0))
+def _q8_0(rows: Bytes) -> Grouped:
+    return Grouped(rows[:, 2:] ^ np.uint8(128), _half(rows, 0), None, 8)
 
 
 def _q2_k(rows: Bytes) -> Floats:
@@ -145,15 +204,15 @@ def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
     return _half(rows, 0) * scale, _half(rows, 2) * offset
 
 
-def _q4_k(rows: Bytes) -> Floats:
+def _q4_k(rows: Bytes) -> Grouped:
     """Fields: scales, 128 bytes of numbers."""
-    return _scaled(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows))
+    return Grouped(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows), 4)
 
 
-def _q5_k(rows: Bytes) -> Floats:
+def _q5_k(rows: Bytes) -> Grouped:
     """Fields: scales, 32 bytes of fifth bits, 128 of four low bits."""
     numbers = _joined(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
-    return _scaled(numbers, *_k_scales(rows))
+    return Grouped(numbers, *_k_scales(rows), 5)
 
 
 def _q6_k(rows: Bytes) -> Floats:
@@ -162,20 +221,17 @@ def _q6_k(rows: Bytes) -> Floats:
     return _scaled(_signed(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
 
 
-_READERS: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
+_GROUPED: Final[Mapping[int, Callable[[Bytes], Grouped]]] = MappingProxyType(
+    {2: _q4_0, 3: _q4_1, 6: _q5_0, 7: _q5_1, 8: _q8_0, 12: _q4_k, 13: _q5_k}
+)
+_READERS: Final[Mapping[int, Callable[[Bytes], Floats | Grouped]]] = MappingProxyType(
     {
+        **_GROUPED,
         0: lambda rows: rows.view("<f4"),
         1: lambda rows: rows.view("<f2").astype(np.float32),
         30: _bf16,
-        2: _q4_0,
-        3: _q4_1,
-        6: _q5_0,
-        7: _q5_1,
-        8: _q8_0,
         10: _q2_k,
         11: _q3_k,
-        12: _q4_k,
-        13: _q5_k,
         14: _q6_k,
     }
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from guided.models.linear import linear
+from guided.models.linear import Matrix, linear
 
 __all__ = ["Embedded"]
 
@@ -14,7 +14,7 @@ class Embedded:
     """The part of `guided.models.model.Model` that is the same for all."""
 
     embedding: Tensor
-    head: Tensor
+    head: Matrix
 
     @property
     def dtype(self) -> torch.dtype:

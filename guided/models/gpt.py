@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.models.embedded import Embedded
-from guided.models.linear import linear
+from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
 
@@ -70,7 +70,7 @@ class GPT(Embedded):
         position_embedding: Tensor,
         layers: list[GPTLayer],
         norm: Affine,
-        head: Tensor,
+        head: Matrix,
     ) -> None:
         self.config, self.embedding, self.position_embedding = config, embedding, position_embedding
         self.layers, self.norm, self.head = layers, norm, head

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.models.dequantise import Grouped
 from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
 from guided.models.huggingface_config import read_config
 from guided.models.llama import LlamaConfig
@@ -89,6 +90,9 @@ class _Tensors:
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
 
+    def read_grouped(self, name: str) -> Grouped | None:
+        return None
+
     def _add(self, path: Path) -> None:
         try:
             from safetensors import SafetensorError, safe_open
@@ -139,9 +143,8 @@ def _nanochat(c: NanoChatConfig, w: Weights, tied: bool) -> NanoChat:
             down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),
         )
 
-    embedding = w.put(w.take("model.embed_tokens.weight", c.vocab_size, c.dim))
+    embedding, head = w.ends("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
     layers = [layer(i) for i in range(c.layers)]
-    head = w.head("lm_head.weight", embedding, tied)
     w.finish()
     return NanoChat(c, embedding, layers, head)
 
@@ -168,10 +171,9 @@ def _gpt(c: GPTConfig, w: Weights, tied: bool) -> GPT:
             down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
         )
 
-    embedding = w.put(w.take(f"{prefix}wte.weight", c.vocab_size, c.dim))
+    embedding, head = w.ends(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
     positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
     layers = [layer(i) for i in range(c.layers)]
     last = norm("ln_f")
-    head = w.head("lm_head.weight", embedding, tied)
     w.finish()
     return GPT(c, embedding, positions, layers, last, head)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from guided.kernels import rms_norm, rotate, swiglu
 from guided.models.embedded import Embedded
-from guided.models.linear import linear
+from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import rotary_tables, rotate
+from guided.models.rotary import rotary_tables
 
 __all__ = ["Layer", "Llama", "LlamaConfig"]
 
@@ -52,11 +52,11 @@ class Layer:
     """The weights of one block; matrices are (out, in). Q and K rows are in half-split rotary order."""
 
     attention_norm: Tensor
-    qkv: Tensor
-    output: Tensor
+    qkv: Matrix
+    output: Matrix
     ffn_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Matrix
+    down: Matrix
     q_norm: Tensor | None = None
     k_norm: Tensor | None = None
     qkv_bias: Tensor | None = None
@@ -66,7 +66,7 @@ class Layer:
 class Llama(Embedded):
     """A Llama with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Tensor) -> None:
+    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
         c = config
         self._cos, self._sin = rotary_tables(
@@ -102,14 +102,13 @@ class Llama(Embedded):
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
         x = self.embedding[tokens]
         for index, layer in enumerate(self.layers):
-            h = F.rms_norm(x, (c.dim,), layer.attention_norm, c.norm_eps)
+            h = rms_norm(x, layer.attention_norm, c.norm_eps)
             q, k, v = self._qkv(layer, h, cos, sin)
             out = attend(index, q, k, v).reshape(-1, c.heads * c.head_dim)
             x = x + linear(out, layer.output, layer.output_bias)
-            h = F.rms_norm(x, (c.dim,), layer.ffn_norm, c.norm_eps)
-            gate, up = linear(h, layer.gate_up).chunk(2, dim=-1)
-            x = x + linear(F.silu(gate) * up, layer.down)
-        return F.rms_norm(x, (c.dim,), self.norm, c.norm_eps)
+            h = rms_norm(x, layer.ffn_norm, c.norm_eps)
+            x = x + linear(swiglu(linear(h, layer.gate_up)), layer.down)
+        return rms_norm(x, self.norm, c.norm_eps)
 
     def _qkv(self, layer: Layer, h: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
@@ -119,8 +118,8 @@ class Llama(Embedded):
         qk, v = qkv[:, :turning], qkv[:, turning:]
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = qk[:, : c.heads], qk[:, c.heads :]
-            q = F.rms_norm(q, (c.head_dim,), layer.q_norm, c.norm_eps)
-            k = F.rms_norm(k, (c.head_dim,), layer.k_norm, c.norm_eps)
+            q = rms_norm(q, layer.q_norm, c.norm_eps)
+            k = rms_norm(k, layer.k_norm, c.norm_eps)
             return rotate(q, cos, sin), rotate(k, cos, sin), v
         qk = rotate(qk, cos, sin)
         return qk[:, : c.heads], qk[:, c.heads :], v

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from torch import Tensor
 
 from guided.models.llama import Layer, Llama, LlamaConfig
-from guided.models.weights import Weights
+from guided.models.weights import Rows, Weights, in_order
 
 __all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "LlamaNames", "build_llama"]
 
@@ -79,11 +80,12 @@ def build_llama(config: LlamaConfig, w: Weights, names: LlamaNames, *, tied: boo
     c = config
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
-    def rotary(name: str, heads: int) -> Tensor:
-        rows = w.take(name, heads * c.head_dim, c.dim)
+    def rotary(name: str, heads: int) -> Rows:
+        rows = w.take_rows(name, heads * c.head_dim, c.dim)
         if not neighbours:
             return rows
-        return rows.view(heads, c.head_dim // 2, 2, c.dim).transpose(1, 2).reshape(rows.shape)
+        order = np.arange(heads * c.head_dim).reshape(heads, c.head_dim // 2, 2)
+        return in_order(rows, order.transpose(0, 2, 1).reshape(-1))
 
     def layer(i: int) -> Layer:
         def name(field: str, kind: str = "weight") -> str:
@@ -97,20 +99,19 @@ def build_llama(config: LlamaConfig, w: Weights, names: LlamaNames, *, tied: boo
         biases = [vector(field, size, "bias") for field, size in sizes]
         return Layer(
             attention_norm=w.put(vector(names.attention_norm, c.dim)),
-            qkv=w.put(q, k, w.take(name(names.v), kv_rows, c.dim)),
-            output=w.put(w.take(name(names.output), c.dim, q_rows)),
+            qkv=w.matrix(q, k, w.take_rows(name(names.v), kv_rows, c.dim)),
+            output=w.matrix(w.take_rows(name(names.output), c.dim, q_rows)),
             ffn_norm=w.put(vector(names.ffn_norm, c.dim)),
-            gate_up=w.put(*(w.take(name(field), c.hidden, c.dim) for field in (names.gate, names.up))),
-            down=w.put(w.take(name(names.down), c.dim, c.hidden)),
+            gate_up=w.matrix(*(w.take_rows(name(field), c.hidden, c.dim) for field in (names.gate, names.up))),
+            down=w.matrix(w.take_rows(name(names.down), c.dim, c.hidden)),
             q_norm=w.put(vector(names.q_norm, c.head_dim)) if c.qk_norm else None,
             k_norm=w.put(vector(names.k_norm, c.head_dim)) if c.qk_norm else None,
             qkv_bias=w.put(*biases) if biases else None,
             output_bias=w.put(vector(names.output, c.dim, "bias")) if c.attention_bias else None,
         )
 
-    embedding = w.put(w.take(f"{names.embedding}.weight", c.vocab_size, c.dim))
+    embedding, head = w.ends(f"{names.embedding}.weight", f"{names.head}.weight", c.vocab_size, c.dim, tied)
     layers = [layer(i) for i in range(c.layers)]
     norm = w.put(w.take(f"{names.norm}.weight", c.dim))
-    head = w.head(f"{names.head}.weight", embedding, tied)
     w.finish()
     return Llama(c, embedding, layers, norm, head)

@@ -14,11 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.kernels import rms_norm, rotate
 from guided.models.embedded import Embedded
-from guided.models.linear import linear
+from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import rotary_tables, rotate
+from guided.models.rotary import rotary_tables
 
 __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
@@ -45,16 +46,16 @@ class NanoChatConfig:
 class NanoChatLayer:
     """The weights of one block; matrices are (out, in)."""
 
-    qkv: Tensor
-    output: Tensor
-    up: Tensor
-    down: Tensor
+    qkv: Matrix
+    output: Matrix
+    up: Matrix
+    down: Matrix
 
 
 class NanoChat(Embedded):
     """A nanochat GPT with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Tensor) -> None:
+    def __init__(self, config: NanoChatConfig, embedding: Tensor, layers: list[NanoChatLayer], head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
         c = config
         cos, sin = rotary_tables(c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device)
@@ -96,4 +97,4 @@ class NanoChat(Embedded):
         return out if cap is None else cap * torch.tanh(out / cap)
 
     def _norm(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], eps=self.config.norm_eps)
+        return rms_norm(x, None, self.config.norm_eps)

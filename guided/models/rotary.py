@@ -12,7 +12,7 @@ from math import pi
 import torch
 from torch import Tensor
 
-__all__ = ["linear_factors", "llama3_factors", "rotary_frequencies", "rotary_tables", "rotate"]
+__all__ = ["linear_factors", "llama3_factors", "rotary_frequencies", "rotary_tables"]
 
 
 def rotary_frequencies(base: float, head_dim: int) -> Tensor:
@@ -52,8 +52,3 @@ def rotary_tables(
     cos = torch.cat((angle.cos(), angle.cos()), dim=-1)
     sin = torch.cat((-angle.sin(), angle.sin()), dim=-1)
     return cos.to(device, dtype).unsqueeze(1), sin.to(device, dtype).unsqueeze(1)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn x (n, heads, head_dim): (a, b) -> (a cos - b sin, b cos + a sin)."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)

@@ -1,17 +1,27 @@
-"""Named tensors on their way from a file into a model: each is there, has the shape that is asked for, and is used."""
+"""Named tensors on their way from a file into a model: each is there, has the shape that is asked for, and is used.
+
+Where a file holds a matrix quantised, and there is a kernel for it (int4.py: a CPU, bfloat16), it stays so.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from guided.errors import UnsupportedError, VocabularyError
+from guided.models.dequantise import Grouped
+from guided.models.int4 import Int4Matrix
+from guided.models.linear import Matrix
 
-__all__ = ["TensorFile", "Weights", "check_heads"]
+__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "in_order"]
+
+Rows: TypeAlias = Tensor | Grouped  # a matrix as a file holds it
 
 _MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: four million positions of 128
 
@@ -40,6 +50,14 @@ class TensorFile(Protocol):
     def read(self, name: str) -> Tensor:
         """The values, in any floating dtype, on the CPU."""
 
+    def read_grouped(self, name: str) -> Grouped | None:
+        """A matrix as it is quantised; None: it is not, or in a form that nothing multiplies."""
+
+
+def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
+    """Some rows of a matrix, in this order."""
+    return rows.rows(order) if isinstance(rows, Grouped) else rows[torch.from_numpy(order)]
+
 
 class Weights:
     """Takes tensors out of a file for a model in `dtype` on `device`; remembers which were used."""
@@ -47,6 +65,7 @@ class Weights:
     def __init__(self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
         self._unused = set(file.names())
+        self._quantised = device.type == "cpu" and dtype == torch.bfloat16
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
@@ -60,30 +79,40 @@ class Weights:
         return shape[0]
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The tensor as the file has it.
+        """The values of a tensor.
 
         Raises:
             VocabularyError: it is missing or has another shape.
         """
-        self._check(name)
-        if (found := self._file.shape(name)) != shape:
-            raise VocabularyError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
-        self._unused.discard(name)
+        self._use(name, shape)
         return self._file.read(name)
+
+    def take_rows(self, name: str, rows: int, columns: int) -> Rows:
+        """A matrix, quantised where it may stay so. Raises as `take`."""
+        self._use(name, (rows, columns))
+        grouped = self._file.read_grouped(name) if self._quantised else None
+        return self._file.read(name) if grouped is None else grouped
 
     def put(self, *parts: Tensor) -> Tensor:
         """Tensors, one below the other, as one weight of the model."""
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
         return whole.to(device=self.device, dtype=self.dtype).contiguous()
 
-    def head(self, name: str, embedding: Tensor, tied: bool) -> Tensor:
-        """The output matrix. Where it is tied it is the embedding, and a copy of it in the file must be equal."""
-        if tied and name not in self:
-            return embedding
-        head = self.put(self.take(name, *embedding.shape))
-        if tied and not torch.equal(head, embedding):
-            raise VocabularyError(f"{self.where}: {name!r} is tied to the embedding, but another matrix")
-        return embedding if tied else head
+    def matrix(self, *parts: Rows) -> Matrix:
+        """Matrices, one below the other, as one weight of the model."""
+        if Int4Matrix.fits(parts):
+            return Int4Matrix.of([part for part in parts if isinstance(part, Grouped)])
+        return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Grouped) else part for part in parts))
+
+    def ends(self, embedding: str, head: str, rows: int, columns: int, tied: bool) -> tuple[Tensor, Matrix]:
+        """The embedding and the output matrix. Where it is tied it is the embedding, and a copy of it must be equal."""
+        first = self.put(self.take(embedding, rows, columns))
+        if not tied:
+            return first, self.matrix(self.take_rows(head, rows, columns))
+        if head in self and not torch.equal(self.put(self.take(head, rows, columns)), first):
+            raise VocabularyError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
+        stored = self.take_rows(embedding, rows, columns)
+        return first, self.matrix(stored) if isinstance(stored, Grouped) else first
 
     def skip(self, pattern: str) -> None:
         """The model computes what these tensors hold; the pattern matches the end of their names."""
@@ -97,6 +126,12 @@ class Weights:
         """
         if self._unused:
             raise UnsupportedError("this model has no place for the tensor", pointer=min(self._unused))
+
+    def _use(self, name: str, shape: tuple[int, ...]) -> None:
+        self._check(name)
+        if (found := self._file.shape(name)) != shape:
+            raise VocabularyError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
+        self._unused.discard(name)
 
     def _check(self, name: str) -> None:
         if name not in self:

@@ -14,7 +14,7 @@ from typing import Literal
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
-from guided.spec.json_schema.keywords import KEYWORDS, Status
+from guided.spec.json_schema.keywords import CONTENT, ENFORCED, KEYWORDS
 from guided.spec.json_schema.numbers import REACH
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.reader import Problem, Reader
@@ -113,6 +113,7 @@ def _entries(schema: Schema, reader: Reader) -> Iterator[Entry]:
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
         refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
+    draft = schema.document.draft
     for keyword in schema.value:
         pointer = schema.at(keyword)
         if keyword in refused:
@@ -122,12 +123,12 @@ def _entries(schema: Schema, reader: Reader) -> Iterator[Entry]:
         elif keyword in schema.document.lacks:
             yield Entry(pointer, keyword, "ignored", "not in the vocabularies of the metaschema")
         elif schema.hides(keyword):
-            yield Entry(pointer, keyword, "ignored", f"{schema.document.draft} ignores what stands next to $ref")
+            yield Entry(pointer, keyword, "ignored", f"{draft} ignores what stands next to $ref")
         elif not schema.known(keyword):
-            yield Entry(pointer, keyword, "ignored", f"not a keyword of {schema.document.draft}")
-        elif KEYWORDS[keyword].status is Status.ANNOTATION:
+            yield Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
+        elif keyword not in ENFORCED[draft] or (keyword in CONTENT and not reader.asserts(schema, keyword)):
             yield Entry(pointer, keyword, "annotation")
-        elif keyword == "format" and not reader.asserts(schema.get(keyword)):
+        elif keyword == "format" and not reader.asserts(schema, keyword):
             yield Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
         else:
             yield Entry(pointer, keyword, "enforced")
@@ -140,7 +141,8 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     types = value.get("type")
     types = types if isinstance(types, list) else [types]
     bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
-    if bounded and options.numbers == "json":
+    bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
+    if bounded and not bare and options.numbers == "json":
         yield Entry(schema.where, "type", "note", _NUMBERS)
 
 

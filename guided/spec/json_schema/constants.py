@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
 from guided.spec.json_schema.containers import any_order, array_body, declared_order
+from guided.spec.json_schema.content import content_fits
 from guided.spec.json_schema.expand import Goal
+from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.numbers import number_constant
 from guided.spec.json_schema.obligations import counted_out
 from guided.spec.json_schema.resolve import Schema
@@ -42,13 +44,13 @@ class Constants:
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
         if "string" in shape.types:
-            texts = [v for v in shape.values or () if isinstance(v, str) and len(v) in shape.length]
+            texts = [v for v in shape.values or () if isinstance(v, str) and _may_be(v, shape)]
             if texts:
                 parts.insert(0, _strings(texts, shape, self._lowering.encoding))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
-                parts.append(self._numbers(numbers))
+                parts.append(self._numbers(numbers, shape.numbers))
         return either(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
@@ -73,23 +75,24 @@ class Constants:
         if value is None or isinstance(value, bool):
             return Text({None: "null", True: "true", False: "false"}[value])
         if isinstance(value, Decimal10):
-            return self._numbers((value,)) if value in shape.numbers else None
+            return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):
-            return _strings([value], shape, self._lowering.encoding) if len(value) in shape.length else None
+            return _strings([value], shape, self._lowering.encoding) if _may_be(value, shape) else None
         return (
             self._array(value, shape, level, nested)
             if isinstance(value, list)
             else self._object(value, shape, level, nested)
         )
 
-    def _numbers(self, values: tuple[Decimal10, ...]) -> Node:
-        """One rule for all of them: their spellings share most of their states."""
+    def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
+        """One rule for all of them, which are in the set: their spellings share most of their states."""
         plain = self._lowering.options.numbers == "plain"
-        nodes = Alt(tuple(number_constant(value, plain) for value in values))
+        nodes = either([number_constant(value, plain, numbers) for value in values])
         if plain:
             return nodes
         few = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
-        return self._lowering.rule(("constants", values), f"json number of {few}", "", lambda: nodes)
+        key = ("constants", values, numbers.bare, numbers.not_bare)
+        return self._lowering.rule(key, f"json number of {few}", "", lambda: nodes)
 
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
@@ -163,6 +166,11 @@ class Constants:
         else:
             body = declared_order(fields, None, comma, window, None, _no_rule, "", Text)
         return layout.wrap("{}", body, not fields, level)
+
+
+def _may_be(text: str, shape: Shape) -> bool:
+    """Whether the string is in the shape, as far as its length and a JSON text in it tell."""
+    return len(text) in shape.length and content_fits(text, shape)
 
 
 def _strings(texts: list[str], shape: Shape, encoding: Encoding) -> Node:

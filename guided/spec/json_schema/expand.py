@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
+from guided.spec.json_schema.content import content_fits, refusal
 from guided.spec.json_schema.distinct import distinct
 from guided.spec.json_schema.few_values import FewValues
 from guided.spec.json_schema.keys import Keys, Source
@@ -64,7 +65,7 @@ class Expander:
         self._reader, self._options, self._limits = reader, options, limits
         self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
-        self._scalars: dict[str, Schema] = {}
+        self._scalars: dict[tuple[str, str], Schema] = {}  # by type and draft: not all agree what an integer is
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings)
@@ -85,7 +86,7 @@ class Expander:
         if len(out) == 1 and len(schema.asks) == 1 and schema.asks[0] == "type" and not schema.document.lacks:
             name = schema.get("type")
             if isinstance(name, str) and name in _SCALARS:
-                return (self._scalars.setdefault(name, schema),)
+                return (self._scalars.setdefault((name, schema.document.draft), schema),)
         return tuple(out)
 
     def _target(self, schema: Schema) -> Schema:
@@ -231,10 +232,15 @@ class Expander:
         if name == "number":
             return "no number lies between the bounds" if shape.numbers.is_empty else ""
         if name == "string":
-            return _window_problem(shape.length, "length of a string")
+            return self._string_problem(shape)
         if name == "array":
             return self._array_problem(shape)
         return self._object_problem(shape) if name == "object" else ""
+
+    def _string_problem(self, shape: Shape) -> str:
+        if shape.json_text is not None and shape.no_json_text is not None:
+            return "a string would have to hold a JSON text, and none"
+        return _window_problem(shape.length, "length of a string")
 
     def _array_problem(self, shape: Shape) -> str:
         if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
@@ -333,7 +339,10 @@ class Expander:
         for shape in () if is_nothing(goal) else self.expand(goal).shapes:
             content: list[Node] = [*shape.patterns]
             if shape.values is not None:
-                content.append(Alt(tuple(Text(value) for value in shape.values if isinstance(value, str))))
+                texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
+                content.append(Alt(tuple(map(Text, texts))))
+            elif (asked := shape.json_text or shape.no_json_text) is not None:
+                raise refusal(asked, "JSON texts as names of members are not enforced", "drop it from propertyNames")
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))
         return either(parts)

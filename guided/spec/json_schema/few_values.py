@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import And
+from guided.spec.json_schema.content import content_fits
 from guided.spec.json_schema.shape import Shape, is_nothing, item_goal
 from guided.spec.json_schema.spelling import sized
 from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
@@ -100,7 +101,8 @@ class FewValues:
         if json_type(value) not in shape.types:
             return False
         if isinstance(value, str):
-            return len(value) in shape.length and all(self._expander.keys.has(one, value) for one in shape.patterns)
+            fits = len(value) in shape.length and content_fits(value, shape)
+            return fits and all(self._expander.keys.has(one, value) for one in shape.patterns)
         return not isinstance(value, Decimal10) or value in shape.numbers
 
     def _of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:

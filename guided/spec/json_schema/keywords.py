@@ -11,6 +11,7 @@ from enum import Enum, auto
 from guided.spec.json_schema.options import DRAFTS
 
 __all__ = [
+    "CONTENT",
     "DRAFT_URIS",
     "ENFORCED",
     "HOLDS",
@@ -108,8 +109,15 @@ KEYWORDS: dict[str, Keyword] = {
     "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
 }
 
-ENFORCED = frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
-"""The keywords that allow or forbid; every other name describes only, or no draft knows it."""
+CONTENT = ("contentEncoding", "contentMediaType")
+"""Annotations which draft 7, and no other, lets implementations enforce; like `format` they are, if the options ask."""
+
+ENFORCED = {
+    draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
+    | frozenset(CONTENT if draft == "draft7" else ())
+    for draft in DRAFTS
+}
+"""Draft -> the keywords, of whatever draft, that allow or forbid; every other name describes only, or none knows it."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 

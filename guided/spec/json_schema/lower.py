@@ -40,6 +40,7 @@ from guided.spec.json_schema.containers import (
     declared_order,
     declared_then,
 )
+from guided.spec.json_schema.content import json_string, refuse_content
 from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.obligations import MOST_COUNTED
@@ -202,6 +203,7 @@ class Lowering:
         if (found := self._refs.get(numbers)) is not None:
             return found
         label = "json integer" if numbers.integral else "json number"
+        label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
         return self.rule(numbers, label, "", lambda: number_node(numbers, self._plain, self.options.max_digits))
@@ -211,6 +213,9 @@ class Lowering:
         low, high = length.low, length.high
         if length.is_empty:
             return EMPTY
+        refuse_content(shape, length)
+        if shape.json_text is not None:
+            return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, self.encoding))
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))

@@ -102,6 +102,10 @@ class Negation:
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
         yield from (Shape(types=("string",), length=window) for window in shape.length.complement())
         yield from (Shape(types=("string",), patterns=(Not(wider(pattern)),)) for pattern in shape.patterns)
+        if shape.json_text is not None:
+            yield Shape(types=("string",), no_json_text=shape.json_text)
+        if shape.no_json_text is not None:
+            yield Shape(types=("string",), json_text=shape.no_json_text)
         yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
         yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
         for part in shape.arrays:

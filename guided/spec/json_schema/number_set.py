@@ -1,13 +1,17 @@
-"""Sets of numbers, as bounds, integrality and exceptions say. Data, `meet` and `complement`; no text, no IR."""
+"""Sets of numbers, as bounds, integrality and exceptions say. Data, `meet` and `complement`; no text, no IR.
+
+Draft 4 tells integers from other numbers by how they are written: 1.0 is none. So a set may also hold some of the
+spellings of its numbers only.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from guided.spec.json_schema.multiples import is_multiple
 from guided.spec.json_schema.values import Decimal10
 
-__all__ = ["EVERY_NUMBER", "Bound", "NumberSet"]
+__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class NumberSet:
     """The numbers between two bounds (None: none), without those `excluded`.
 
     `integral`: only the integers; `fractional`: none of them. Likewise the multiples of each of the `divisors`, and
-    none of those of the `no_divisors`.
+    none of those of the `no_divisors`. `bare`: only as written without fraction and exponent; `not_bare`: only as
+    written with one of them. What is bare is `integral` too.
     """
 
     low: Bound | None = None
@@ -33,6 +38,8 @@ class NumberSet:
     excluded: tuple[Decimal10, ...] = ()
     divisors: tuple[Decimal10, ...] = ()
     no_divisors: tuple[Decimal10, ...] = ()
+    bare: bool = False
+    not_bare: bool = False
 
     def meet(self, other: NumberSet) -> NumberSet:
         """The numbers in both."""
@@ -44,19 +51,23 @@ class NumberSet:
             _each_once(self.excluded, other.excluded),
             _each_once(self.divisors, other.divisors),
             _each_once(self.no_divisors, other.no_divisors),
+            self.bare or other.bare,
+            self.not_bare or other.not_bare,
         )
 
     def complement(self) -> tuple[NumberSet, ...]:
         """Sets that together hold every number that this one does not."""
         out = [NumberSet(high=Bound(self.low.value, not self.low.strict))] if self.low else []
         out += [NumberSet(low=Bound(self.high.value, not self.high.strict))] if self.high else []
-        out += [NumberSet(fractional=True)] if self.integral else []
+        out += [NumberSet(not_bare=True) if self.bare else NumberSet(fractional=True)] if self.integral else []
         out += [NumberSet(integral=True)] if self.fractional else []
+        out += [BARE_INTEGERS] if self.not_bare else []
         out += [NumberSet(no_divisors=(divisor,)) for divisor in self.divisors]
         out += [NumberSet(divisors=(divisor,)) for divisor in self.no_divisors]
         return (*out, *(NumberSet(Bound(value), Bound(value)) for value in self.excluded))
 
     def __contains__(self, value: Decimal10) -> bool:
+        """Whether the number is in the set, in some spelling."""
         if value in self.excluded or (self.integral and not value.is_integer) or (self.fractional and value.is_integer):
             return False
         if not all(is_multiple(value, divisor) for divisor in self.divisors):
@@ -73,12 +84,14 @@ class NumberSet:
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
         high = None if self.high is None else Bound(_to_integer(self.high, -1))
-        return NumberSet(low, high, True, self.fractional, self.excluded, self.divisors, self.no_divisors)
+        return replace(self, low=low, high=high)
 
     @property
     def is_empty(self) -> bool:
         """Whether no number is in the set, as far as bounds tell."""
-        if (self.integral and self.fractional) or (self.divisors and set(self.divisors) & set(self.no_divisors)):
+        if (self.integral and self.fractional) or (self.bare and self.not_bare):
+            return True
+        if self.divisors and set(self.divisors) & set(self.no_divisors):
             return True
         exact = self.closed() if self.low is not None and self.high is not None else self
         if exact.low is None or exact.high is None:
@@ -89,6 +102,8 @@ class NumberSet:
 
 
 EVERY_NUMBER = NumberSet()
+BARE_INTEGERS = NumberSet(integral=True, bare=True)
+"""The integers of draft 4."""
 
 
 def _each_once(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:

@@ -9,6 +9,7 @@ from guided.grammar.ir import Alt, Chars, Node, Repeat, Seq, Text
 __all__ = [
     "ANY_EXPONENT",
     "ANY_NUMBER",
+    "BARE_INTEGER",
     "DIGIT",
     "DIGITS",
     "FRACTION",
@@ -56,4 +57,5 @@ ZERO_FRACTION = Repeat(Seq((POINT, zero_run(1, None))), 0, 1)
 E = Chars(((0x45, 0x45), (0x65, 0x65)))
 ANY_EXPONENT = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), digit_run(1, None)))
 WHOLE = Alt((ZERO, Seq((NONZERO, DIGITS))))
+BARE_INTEGER = Seq((SIGN, WHOLE))
 ANY_NUMBER = Seq((SIGN, WHOLE, FRACTION, Repeat(ANY_EXPONENT, 0, 1)))

@@ -13,10 +13,10 @@ zeros. **Stated limit**: with a bound, or for integers, the spellings with an ex
 without exponent; those with an exponent from -REACH to REACH; scientific ones, whose first digit stands right before or
 right after the point (of integers, up to SCIENTIFIC digits after the point). Of the other spellings with an exponent
 some are left out: every number can still be written, and nothing outside the interval is ever in. Numbers without
-bounds have all spellings.
+bounds have all spellings, and so have draft 4's integers, which are written without fraction and exponent.
 
-numbers="plain": no exponent, no negative zero; integers without fraction. Trailing zeros of a fraction are allowed.
-A constant has its shortest spelling only.
+numbers="plain": no exponent, no negative zero; integers without fraction, but where draft 4 asks for other numbers.
+Trailing zeros of a fraction are allowed. A constant has its shortest spelling only.
 
 Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is `multiples.py`.
 """
@@ -32,6 +32,7 @@ from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
+    BARE_INTEGER,
     DIGIT,
     DIGITS,
     FRACTION,
@@ -317,7 +318,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     numbers = numbers.closed()
     if numbers.is_empty:
         return EMPTY
-    if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors:
+    if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
         return _combined(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
         whole: Node = ANY_NUMBER
@@ -326,13 +327,15 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         if Decimal10(False, "", 0) in numbers:
             if plain:
                 parts.append(ZERO if numbers.integral else Seq((ZERO, ZERO_FRACTION)))
+            elif numbers.bare:
+                parts.append(Seq((SIGN, ZERO)))
             else:
                 parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
         above, below = _sides(numbers)
         if above is not None:
-            parts.append(_positive(*above, numbers.integral, plain))
+            parts.append(_positive(*above, numbers.integral, plain or numbers.bare))
         if below is not None:
-            parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain))))
+            parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain or numbers.bare))))
         whole = _alt(parts)
     if max_digits is None:
         return whole
@@ -347,20 +350,26 @@ _CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out."""
-    base = number_node(NumberSet(numbers.low, numbers.high, numbers.integral), plain, max_digits)
+    zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
+    integral = numbers.integral and not zeros
+    base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
     gone = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
         gone.append(number_node(NumberSet(integral=True), False))
     certain: list[Node] = [_CERTAIN] if gone else []
-    gone += [multiples(divisor, plain, REACH) for divisor in numbers.no_divisors]
-    certain += [decided(divisor, plain, REACH) for divisor in numbers.no_divisors]
-    kept = [multiples(divisor, plain, REACH) for divisor in numbers.divisors]
+    gone += [BARE_INTEGER] if numbers.not_bare else []
+    short = plain or numbers.bare
+    gone += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
+    certain += [decided(divisor, short, REACH) for divisor in numbers.no_divisors]
+    kept = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
+    kept += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
     return And((base, *kept, *certain, *(Not(node) for node in gone)))
 
 
-def number_constant(value: Decimal10, plain: bool) -> Node:
-    """Every spelling of one number; its shortest one if `plain`."""
+def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
+    """Every spelling of one number of a set; its shortest one if `plain`."""
     if plain:
         _check_size(value)
-        return Text(value.plain())
-    return number_node(NumberSet(Bound(value), Bound(value)))
+        return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))
+    only = Bound(value)
+    return number_node(NumberSet(only, only, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))

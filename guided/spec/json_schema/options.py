@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from difflib import get_close_matches
+from typing import Any, Literal
 
 from guided.errors import SpecError
 
-__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaOptions"]
+__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaOptions", "checked_registry", "named_options"]
 
 DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
@@ -40,7 +42,8 @@ class JsonSchemaOptions:
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced.
-        format: "assert" or "annotate" (formats are then never enforced).
+        format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
+            application/json`, are then never enforced; the other drafts have the latter as annotations).
         unknown_format: "refuse" or "ignore" the formats that cannot be enforced.
         max_string: characters of a string or an additional key that the schema leaves open.
         max_items: items of an array, and additional members of an object.
@@ -101,3 +104,29 @@ def _separators(pair: object) -> tuple[str, str]:
 
 
 DEFAULTS = JsonSchemaOptions()
+
+
+def named_options(options: Mapping[str, Any]) -> JsonSchemaOptions:
+    """Options as a caller names them; TypeError for a name that there is not."""
+    if not options:
+        return DEFAULTS
+    known = JsonSchemaOptions.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else f" (the options are {', '.join(known)})"
+            raise TypeError(f"there is no option {name!r}{meant}")
+    return JsonSchemaOptions(**options)
+
+
+def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
+    """URI -> schema, as a caller gives it."""
+    if registry is None:
+        return {}
+    hint = 'write {"https://example.org/part": {...}}'
+    if not isinstance(registry, Mapping):
+        raise SpecError(f"registry is a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
+    for uri in registry:
+        if not isinstance(uri, str):
+            raise SpecError(f"registry: the URI {uri!r:.60} is not a string", hint=hint)
+    return dict(registry)

@@ -14,11 +14,12 @@ from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema.applicators import APPLICATORS
+from guided.spec.json_schema.content import refusal
 from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.effect import check_foreign
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.formats import format_shape, why_not
-from guided.spec.json_schema.keywords import KNOWN
+from guided.spec.json_schema.keywords import CONTENT, KNOWN
 from guided.spec.json_schema.negation import Derived, Negation
 from guided.spec.json_schema.number_set import Bound, NumberSet
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -98,8 +99,8 @@ class Reader:
     # --- shapes
 
     def _type(self, schema: Schema, keyword: str) -> Shape:
-        value = schema.get(keyword)
-        if isinstance(value, str) and value in _ONE_TYPE:
+        value, as_written = schema.get(keyword), schema.document.draft == "draft4"
+        if isinstance(value, str) and value in _ONE_TYPE and not (as_written and value == "integer"):
             return _ONE_TYPE[value]
         names: list[Any] = value if isinstance(value, list) else [value]
         known = tuple(_ONE_TYPE)
@@ -109,7 +110,7 @@ class Reader:
                 raise SpecError(f"{_show(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
         if not names:
             raise SpecError("type must name at least one type", pointer=schema.at(keyword))
-        return _types(tuple(names))
+        return _types(tuple(names), as_written)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = schema.get(keyword)
@@ -190,9 +191,28 @@ class Reader:
             raise UnsupportedError(reason, pointer=schema.at(keyword), hint=hint)
         return shape or ANYTHING
 
-    def asserts(self, name: Json) -> bool:
-        """Whether the format `name` is enforced."""
-        return self.options.format == "assert" and isinstance(name, str) and format_shape(name) is not None
+    def _content(self, schema: Schema, keyword: str) -> Shape:
+        value = schema.get(keyword)
+        if not isinstance(value, str):
+            raise SpecError(f"{keyword} must be a string, not {_show(value)}", pointer=schema.at(keyword))
+        if not self.asserts(schema, keyword):
+            return ANYTHING
+        if keyword == "contentEncoding":
+            return format_shape("byte") or ANYTHING
+        if schema.known("contentEncoding"):
+            raise refusal(schema, "a JSON text in base64 is not enforced", "drop one of the two keywords")
+        return Shape(json_text=schema)
+
+    def asserts(self, schema: Schema, keyword: str) -> bool:
+        """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""
+        name = schema.get(keyword)
+        if self.options.format == "annotate" or not isinstance(name, str):
+            return False
+        if keyword == "format":
+            return format_shape(name) is not None
+        encoding = schema.get("contentEncoding") if schema.known("contentEncoding") else None
+        encoded = isinstance(encoding, str) and encoding.lower() == "base64"
+        return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, on the first of them that stands in the schema."""
@@ -300,10 +320,12 @@ def _show(value: Json) -> str:
 
 
 @lru_cache(maxsize=256)
-def _types(names: tuple[str, ...]) -> Shape:
+def _types(names: tuple[str, ...], as_written: bool) -> Shape:
+    """`as_written`: an integer is one by how it is written."""
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
-    return Shape(types=types, numbers=NumberSet(integral=integral), speaks_of_objects="object" in names)
+    numbers = NumberSet(integral=integral, bare=integral and as_written)
+    return Shape(types=types, numbers=numbers, speaks_of_objects="object" in names)
 
 
 @lru_cache(maxsize=256)
@@ -316,7 +338,8 @@ def _any_pattern(pattern: str, limits: Limits) -> Node:
 
 
 _SHORT = 200
-_ONE_TYPE = {name: _types((name,)) for name in (*ALL_TYPES, "integer")}
+_JSON = "application/json"
+_ONE_TYPE = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 
@@ -326,6 +349,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "const": Reader._const,
     "pattern": Reader._pattern,
     "format": Reader._format,
+    **dict.fromkeys(CONTENT, Reader._content),
     "contains": Reader._contains,
     "uniqueItems": Reader._unique_items,
     "multipleOf": Reader._multiple_of,

@@ -244,7 +244,7 @@ class Library:
                 )
             if scope and len(self._places) * _PLACE > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
-            asks = tuple(filter(ENFORCED.__contains__, value)) if isinstance(value, dict) else ()
+            asks = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
             found = self._places[key] = Schema(document, pointer, value, base, scope=scope, asks=asks)
         return found
 

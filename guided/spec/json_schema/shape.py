@@ -115,7 +115,8 @@ class ObjectPart:
 class Shape(NamedTuple):
     """A conjunction, type by type. `values` None: no enumeration.
 
-    `unique`, `repeated`: the schema that asks that all items differ, or that some do not.
+    `unique`, `repeated`: the schema that asks that all items differ, or that some do not. `json_text`, `no_json_text`:
+    the schema that asks that a string holds a JSON text, or that it does not.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -123,6 +124,8 @@ class Shape(NamedTuple):
     numbers: NumberSet = EVERY_NUMBER
     length: Window = _ANY_COUNT
     patterns: tuple[Node, ...] = ()
+    json_text: Schema | None = None
+    no_json_text: Schema | None = None
     items: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
     unique: Schema | None = None
@@ -184,7 +187,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     **dict.fromkeys(("length", "items", "members"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
     **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
-    **dict.fromkeys(("unique", "repeated", "speaks_of_objects"), lambda a, b: a or b),
+    **dict.fromkeys(("json_text", "no_json_text", "unique", "repeated", "speaks_of_objects"), lambda a, b: a or b),
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""

@@ -39,6 +39,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.regex import parse_regex
 
 __all__ = [
+    "GAP",
     "JSON_STRING",
     "MINIMAL_STRING",
     "Layout",
@@ -112,7 +113,8 @@ MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 
 _QUOTE = Text('"')
 _BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
-_GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
+GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
+"""Any white space of JSON."""
 
 
 def quoted(content: Node, encoding: Encoding) -> Node:
@@ -194,14 +196,14 @@ def layout_of(options: JsonSchemaOptions) -> Layout:
     if options.separators is not None or options.indent is not None:
         item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
-        return Layout(Text(item), Text(key), EPSILON, _around(options, _GAP), indent)
+        return Layout(Text(item), Text(key), EPSILON, _around(options, GAP), indent)
     if options.whitespace == "single_space":
-        return Layout(Text(", "), Text(": "), EPSILON, _around(options, _GAP))
+        return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
     if options.whitespace == "compact":
-        return Layout(Text(","), Text(":"), EPSILON, _around(options, _GAP))
-    gap: Node = _GAP
+        return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
+    gap: Node = GAP
     if options.whitespace != "json":
-        gap = And((_gap_pattern(options.whitespace), _GAP))
+        gap = And((_gap_pattern(options.whitespace), GAP))
     return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
 
 

@@ -17,7 +17,7 @@ types are not its business. The same names hold in every draft. Each node is mad
     uuid                       RFC 9562                          exactly
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly
-    byte, base64url            RFC 4648, canonical               exactly
+    byte, base64url            RFC 4648                          exactly; unused bits need not be zero (texts)
     regex                      ECMA-262, with the flag u         only valid ones; left out: what is said in regex
     int8 .. int64, double-int  OpenAPI format registry           exactly
     uint8 .. uint64            OpenAPI format registry           exactly

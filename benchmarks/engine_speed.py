@@ -1,0 +1,126 @@
+"""The engine beside transformers and llama.cpp: decoding, extraction under a schema, the cache against none.
+
+In: SmolLM2's GGUF file. Out: tokens per second at batch 1 and 8; seconds for ten extractions, with forced tokens and
+prefix caching left out in turn; seconds with and without a KV cache. Each engine is a process, they take turns, and
+ratios are taken within a round, whose runs meet the same noise; the median round counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.extraction import INSTRUCTIONS, TASKS
+from benchmarks.runners import Process
+
+__all__ = ["measure_engine"]
+
+_ENGINES = (("guided", "auto"), ("transformers", "bfloat16"), ("llama.cpp", ""))
+VARIANTS = ("no forced tokens, no prefix cache", "no prefix cache", "all")
+
+
+def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int = 64) -> dict[str, Any]:
+    """All sections; an engine that is not installed is left out."""
+    engines: dict[str, Process] = {}
+    for name, dtype in _ENGINES:
+        try:
+            process = Process(name, model, threads, dtype)
+        except (ImportError, RuntimeError) as error:
+            print(f"{name} is left out: {error}", flush=True)
+            continue
+        engines[process.about] = process
+    prompts, schemas = _prompts(model), [schema for _, schema in TASKS]
+    rounds: list[dict[str, Any]] = []
+    for number in range(repeats + 1):  # the first warms
+        rounds.append(_round(engines, prompts, schemas, tokens))
+        print(f"round {number} of {repeats}", flush=True)
+    cached = _cached(next(iter(engines.values())), prompts[0])
+    for process in engines.values():
+        process.close()
+    return {"rounds": rounds[1:], "cached": cached, "threads": threads, "tokens": tokens}
+
+
+def _prompts(model: Path) -> list[list[int]]:
+    """The tasks as the model's chat has them."""
+    from guided import Vocabulary
+    from guided.engine.chat import ChatMl
+    from guided.vocabulary.gguf import GgufFile
+
+    vocabulary = Vocabulary.from_gguf(model)
+    with GgufFile(model) as file:
+        chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
+    assert chat is not None
+    return [
+        chat.render([{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}])
+        for text, _ in TASKS
+    ]
+
+
+def _round(engines: dict[str, Process], prompts: list[list[int]], schemas: list[Any], tokens: int) -> dict[str, Any]:
+    """Every engine once."""
+    short = [prompts[i % len(prompts)][-60:] for i in range(8)]
+    found: dict[str, Any] = {}
+    for batch in (1, 8):
+        for name, engine in engines.items():
+            once = engine.call("decode", short[:batch], 1)
+            whole = engine.call("decode", short[:batch], tokens + 1)
+            found.setdefault(name, {})[f"decode_{batch}"] = batch * tokens / (whole - once)
+    for name, engine in engines.items():
+        for variant in VARIANTS if name.startswith("guided") else VARIANTS[-1:]:
+            answers = engine.call("extract", prompts, schemas, variant)
+            answers["valid"] = sum(map(_is_json, answers.pop("texts")))
+            found[name].setdefault("extract", {})[variant] = answers
+    return found
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cached(engine: Process, prompt: list[int]) -> list[dict[str, float]]:
+    """With the cache and without it, from a short prompt."""
+    out = []
+    for length in (100, 1000):
+        sample = 5  # naive passes, spread over the lengths; their mean stands for all
+        ends = [20 + length * (2 * i + 1) // (2 * sample) for i in range(sample)]
+        whole = (prompt * (1 + length // len(prompt)))[: 20 + length]
+        naive = sum(engine.call("naive", whole[:end], 1) for end in ends) / sample * length
+        cached = engine.call("decode", [prompt[:20]], length)
+        out.append({"length": length, "naive": naive, "cached": cached})
+    return out
+
+
+def summary(data: dict[str, Any]) -> dict[str, Any]:
+    """Medians, and ratios of guided to each other engine within rounds."""
+    rounds = data["rounds"]
+    names = list(rounds[0])
+    first = names[0]
+
+    def over(value: Callable[[dict[str, Any]], float]) -> float:
+        return float(median(value(found) for found in rounds))
+
+    table: dict[str, Any] = {}
+    for name in names:
+        row: dict[str, Any] = {
+            key: (over(lambda r, n=name, k=key: r[n][k]), over(lambda r, n=name, k=key: r[first][k] / r[n][k]))  # type: ignore[misc]
+            for key in ("decode_1", "decode_8")
+        }
+        row["extract"] = {
+            variant: {
+                "seconds": over(lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"]),  # type: ignore[misc]
+                "ratio": over(
+                    lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"] / r[first]["extract"]["all"]["seconds"]  # type: ignore[misc]
+                ),
+                **{key: answers[key] for key in ("tokens", "passes", "valid")},
+            }
+            for variant, answers in rounds[-1][name]["extract"].items()
+        }
+        table[name] = row
+    return table

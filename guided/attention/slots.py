@@ -1,0 +1,44 @@
+"""Attention of a few new positions of each sequence on a CPU, over keys and values where the cache has them.
+
+In: the places of some sequences (kv/cache.py). Out: what the new queries read. What `flash_attn_with_kvcache` is on
+CUDA: one call for all sequences of a layer, and nothing is gathered, whatever the slots (native/attend_slots.hpp in
+kernels/). torch's kernels need a call and contiguous keys for each sequence, and some ten times as long for a single
+query. Numbers are float32 or bfloat16, added up in float32; a sequence's result does not hang on what else runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from guided.kernels._kernels import Batch
+from guided.kv.cache import Place
+
+__all__ = ["SlotAttention"]
+
+
+class SlotAttention:
+    """For one forward pass; `spans`: first and last new position of each sequence, as rows of the queries."""
+
+    def __init__(self, heads: int, places: Sequence[Place], spans: Sequence[tuple[int, int]]) -> None:
+        self._places = places  # keeps the tensors whose addresses the kernel has
+        k = places[0].k
+        self._batch = Batch(heads, k.shape[2], k.shape[3], k.dtype == torch.bfloat16, list(map(_row, places, spans)))
+
+    def __call__(self, layer: int, q: Tensor, out: Tensor) -> None:
+        """Write what the queries (n, heads, head_dim) of all spans read; `out` is contiguous."""
+        if q.stride()[1:] != (q.shape[2], 1):
+            q = q.contiguous()
+        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr())
+
+
+def _row(place: Place, span: tuple[int, int]) -> tuple[int, int, int, int | None, int, int, int, int]:
+    first, last = span
+    k, slots = place.k, place.slots
+    if isinstance(slots, slice):
+        where, start, total = None, slots.start, slots.stop - slots.start
+    else:
+        where, start, total = slots.data_ptr(), 0, len(slots)
+    return k.data_ptr(), place.v.data_ptr(), k.stride(0), where, start, total, first, last - first

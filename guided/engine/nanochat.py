@@ -1,0 +1,105 @@
+"""The calls of nanochat's own `Engine`, on top of ours: token ids in, columns of tokens out, with the calculator.
+
+    for column, masks in NanochatEngine(engine).generate(tokens, num_samples=4, max_tokens=256, top_k=50):
+        ...  # one token of each row; 1 where the model chose it, 0 where a tool forced it
+
+What it means is nanochat's, except where that is a limit or a fault of it:
+
+- A row that has ended is decoded no further. As long as others go on, its column holds the end token, with mask 0.
+- Forced tokens are read in one forward pass, and none is sampled to be dropped; the columns hold them one by one.
+- Each row has a seed of its own, `seed` + its number, so a row does not depend on how many there are.
+- A call of the calculator is always one that it can read, and it is always given a result, if only "error: ...".
+  Where tools can be called, the text is UTF-8, and the model writes no other control tokens.
+- Any number of generators may run at once; closing one frees what it holds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from guided.engine.engine import Engine, Options
+from guided.engine.result import StreamEvent
+from guided.tools.calculator import CALCULATOR
+from guided.tools.tool import Tool
+
+__all__ = ["NanochatEngine"]
+
+_END = "<|assistant_end|>"
+
+
+class NanochatEngine:
+    """nanochat's `Engine`.
+
+    Args:
+        engine: what generates.
+        tools: None: the calculator, if the vocabulary has its control tokens.
+    """
+
+    def __init__(self, engine: Engine, tools: Sequence[Tool] | None = None) -> None:
+        names = engine.vocabulary.special_tokens
+        if tools is None:
+            tools = [CALCULATOR] if set(CALCULATOR.tokens) <= set(names.values()) else []
+        ends = sorted(engine.vocabulary.eos_token_ids)
+        self.engine, self.tools = engine, list(tools)
+        self.end = next((id for id in ends if names.get(id) == _END), ends[0])
+
+    def generate(
+        self,
+        tokens: Sequence[int],
+        num_samples: int = 1,
+        max_tokens: int | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        seed: int = 42,
+    ) -> Iterator[tuple[list[int], list[int]]]:
+        """Columns: the next token of each row, and each one's mask. The end token is the last of a row that ended.
+
+        Args:
+            tokens: the prompt.
+            num_samples: rows.
+            max_tokens: columns; None: as many as the model's context has room for.
+            temperature: 0 is greedy.
+            top_k: None or at most 0: no bound.
+            seed: of the first row.
+
+        Raises:
+            ValueError, GuidedError: a number or the prompt.
+        """
+        options = self._options(max_tokens, temperature, top_k, seed)
+        return self._columns(self.engine.stream_samples(tokens, n=num_samples, **options), num_samples)
+
+    def generate_batch(
+        self, tokens: Sequence[int], num_samples: int = 1, **kwargs: Any
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Whole rows with the prompt, without end tokens, and the mask of each token, 0 in the prompt.
+
+        Args:
+            tokens, num_samples, **kwargs: as those of `generate`.
+        """
+        results, masks = ([list(tokens) for _ in range(num_samples)], [[0] * len(tokens) for _ in range(num_samples)])
+        for row, event in self.engine.stream_samples(tokens, n=num_samples, **self._options(**kwargs)):
+            results[row] += event.tokens
+            masks[row] += [int(not event.forced)] * len(event.tokens)
+        return results, masks
+
+    def _options(
+        self, max_tokens: int | None = None, temperature: float = 1.0, top_k: int | None = None, seed: int = 42
+    ) -> Options:
+        # Our budget counts the end of a text with tools, also where the budget ends it.
+        budget = self.engine.model.config.context if max_tokens is None else max_tokens + bool(self.tools)
+        return {"max_tokens": budget, "temperature": temperature, "top_k": top_k, "seed": seed, "tools": self.tools}
+
+    def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
+        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # what is known of each row and not handed out
+        ended = [False] * rows
+        for row, event in events:
+            waiting[row].extend((token, int(not event.forced)) for token in event.tokens)
+            if event.result is not None:
+                ended[row] = True
+                if event.result.finish_reason == "stop":
+                    waiting[row].append((self.end, 1))
+            while any(waiting) and all(known or end for known, end in zip(waiting, ended, strict=True)):
+                column = [known.popleft() if known else (self.end, 0) for known in waiting]
+                yield [token for token, _ in column], [mask for _, mask in column]

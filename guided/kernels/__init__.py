@@ -1,0 +1,58 @@
+"""What torch does in many small steps on a CPU, in one each: kernels for a few rows of float32 or bfloat16.
+
+Each has a form in torch that runs everywhere; `takes` says where the kernel is used. C++ in `native/`.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from guided.kernels import _kernels
+
+__all__ = ["rms_norm", "rotate", "swiglu", "takes"]
+
+
+def takes(x: Tensor) -> bool:
+    """Whether the kernels read this tensor: on the CPU, and of a type that they have."""
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """`x / sqrt(mean(x ** 2) + eps) * weight` over the last dimension ("RMSNorm", arXiv 1910.07467)."""
+    if not takes(x):
+        return F.rms_norm(x, x.shape[-1:], weight, eps)
+    x = x.contiguous()
+    out, size = torch.empty_like(x), x.shape[-1]
+    address = 0 if weight is None else weight.data_ptr()
+    _kernels.rms_norm(_half(x), x.data_ptr(), address, out.data_ptr(), x.numel() // size, size, eps)
+    return out
+
+
+def swiglu(x: Tensor) -> Tensor:
+    """`silu(gate) * up` for rows (n, 2 size) that hold gate and up ("GLU Variants", arXiv 2002.05202): (n, size)."""
+    if not takes(x):
+        gate, up = x.chunk(2, dim=-1)
+        return F.silu(gate) * up
+    x = x.contiguous()
+    rows, size = x.shape[0], x.shape[1] // 2
+    out = x.new_empty(rows, size)
+    _kernels.swiglu(_half(x), x.data_ptr(), out.data_ptr(), rows, size)
+    return out
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
+
+    cos and signed sin: (n, 1, head_dim), contiguous.
+    """
+    rows, heads, size = x.shape
+    if not takes(x) or x.stride()[1:] != (size, 1):
+        return x.copy_(torch.addcmul(x * cos, x.roll(size // 2, -1), sin))
+    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), cos.data_ptr(), sin.data_ptr(), rows, heads, size)
+    return x
+
+
+def _half(x: Tensor) -> bool:
+    return x.dtype == torch.bfloat16

@@ -1,0 +1,40 @@
+// Causal attention of a few new positions, on a CPU, over keys and values that lie in slots.
+//
+// In: queries (n, heads, head_dim) of one sequence's newest positions; a layer's keys and values (slots, kv_heads,
+// head_dim) and the slots of the sequence in order; fewer KV heads than query heads are shared in groups. Out: what the
+// queries read, in their shape. Query i of n reads the first total - n + i + 1 positions. Numbers are float32 or bfloat16;
+// everything is added up in float32, in the same order whatever else runs. How: scores, their greatest, exponentials, the
+// sum of values; one KV head at a time, so that its group shares each row of keys and values. It is bound by reading these
+// once; what torch's kernels do beside that for a single query (tiling, threads) takes several times longer than the work.
+// Cost: 4 n total heads head_dim operations, no threads. Not for long prompts: there a matrix product is the better form.
+#pragma once
+
+#include <cstdint>
+
+#include "numbers.hpp"
+
+namespace guided {
+
+// One sequence of a batch.
+struct Place {
+  const void* keys;      // of layer 0
+  const void* values;
+  int64_t layer_stride;  // elements between two layers
+  const int64_t* slots;  // null: they follow one another from `start`
+  int64_t start;
+  int64_t total;  // positions, new ones included
+  int64_t first;  // row of the first new position among the queries
+  int64_t count;  // new positions
+};
+
+struct Heads {
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_dim;
+};
+
+// Rows of queries are `q_stride` elements apart; the output is contiguous.
+template <typename Number>
+void attend_slots(const Place& place, const Heads& shape, int64_t layer, const Number* q, int64_t q_stride, Number* out);
+
+}  // namespace guided

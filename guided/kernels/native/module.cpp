@@ -1,0 +1,93 @@
+// The border to Python: addresses and sizes, for tensors that the caller keeps alive.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "attend_slots.hpp"
+#include "rows.hpp"
+
+namespace nb = nanobind;
+
+namespace guided {
+namespace {
+
+// A batch of sequences, bound once for a forward pass and run for each layer.
+class Batch {
+ public:
+  using Row = std::tuple<uintptr_t, uintptr_t, int64_t, std::optional<uintptr_t>, int64_t, int64_t, int64_t, int64_t>;
+
+  Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, const std::vector<Row>& rows)
+      : shape_{heads, kv_heads, head_dim}, half_(half) {
+    for (const auto& [keys, values, layer_stride, slots, start, total, first, count] : rows)
+      places_.push_back({reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride,
+                         reinterpret_cast<const int64_t*>(slots.value_or(0)), start, total, first, count});
+  }
+
+  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
+    if (half_)
+      run_as<bfloat16>(layer, q, q_stride, out);
+    else
+      run_as<float>(layer, q, q_stride, out);
+  }
+
+ private:
+  template <typename Number>
+  void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
+    for (const auto& place : places_)
+      attend_slots(place, shape_, layer, reinterpret_cast<const Number*>(q), q_stride, reinterpret_cast<Number*>(out));
+  }
+
+  Heads shape_;
+  bool half_;
+  std::vector<Place> places_;
+};
+
+template <typename Number>
+Number* at(uintptr_t address) {
+  return reinterpret_cast<Number*>(address);
+}
+
+void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps) {
+  if (half)
+    rms_norm(at<const bfloat16>(x), at<const bfloat16>(weight), at<bfloat16>(out), rows, size, eps);
+  else
+    rms_norm(at<const float>(x), at<const float>(weight), at<float>(out), rows, size, eps);
+}
+
+void swiglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
+  if (half)
+    swiglu(at<const bfloat16>(x), at<bfloat16>(out), rows, size);
+  else
+    swiglu(at<const float>(x), at<float>(out), rows, size);
+}
+
+void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_t sin, int64_t rows, int64_t heads,
+                 int64_t size) {
+  if (half)
+    rotate(at<bfloat16>(x), stride, at<const bfloat16>(cos), at<const bfloat16>(sin), rows, heads, size);
+  else
+    rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size);
+}
+
+}  // namespace
+}  // namespace guided
+
+NB_MODULE(_kernels, m) {
+  const auto released = nb::call_guard<nb::gil_scoped_release>();
+  m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
+        nb::arg("rows"), nb::arg("size"), nb::arg("eps"), released);
+  m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
+        nb::arg("size"), released);
+  m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
+        nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), released);
+  nb::class_<guided::Batch>(m, "Batch")
+      .def(nb::init<int64_t, int64_t, int64_t, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
+           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("rows"))
+      .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
+           released);
+}

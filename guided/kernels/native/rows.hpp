@@ -1,0 +1,26 @@
+// What a transformer does with single rows between its products, on a CPU, each in one pass.
+//
+// In and out: contiguous rows of float32 or bfloat16, computed in float32 and rounded once. torch runs several kernels for
+// each of these, whose starts take longer than the work when there are few rows. Cost: the bytes that are read, no threads.
+#pragma once
+
+#include <cstdint>
+
+#include "numbers.hpp"
+
+namespace guided {
+
+// x / sqrt(mean(x ** 2) + eps) * weight; no weight: 1.
+template <typename Number>
+void rms_norm(const Number* x, const Number* weight, Number* out, int64_t rows, int64_t size, float eps);
+
+// silu(gate) * up, of rows (gate, up), each of `size`.
+template <typename Number>
+void swiglu(const Number* x, Number* out, int64_t rows, int64_t size);
+
+// In place: heads (a, b) become (a cos - b sin, b cos + a sin), see models/rotary.py. Rows of x are `stride` apart, those of
+// cos and sin (a head each, sin with its sign) follow one another.
+template <typename Number>
+void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows, int64_t heads, int64_t size);
+
+}  // namespace guided

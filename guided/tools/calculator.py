@@ -1,0 +1,137 @@
+"""The calculator: arithmetic, and counting in a text. In: the text of a call. Out: the value as Python writes it.
+
+    2 + 3*(4 - 1.5)      1,234 // 7      "strawberry".count("r")
+
+What is computed is what Python's own evaluation of the text would give, by a small parser of our own: nothing is ever
+evaluated as code. The rules are those of nanochat's calculator: the characters 0123456789*+-/.() and the space, after
+commas are taken out, without `**`; or letters, digits and '"()._ in `"...".count("...")`. It departs in these points:
+
+- What has no value is refused with a reason, which becomes the result: nanochat forces nothing then.
+- A comma between quotes is text, and counted right. Names such as "import" between quotes are only text.
+- Infinity and what is not a number are refused, as overflow, and so are values that are no numbers: `()`, `...`.
+
+Cost: texts are at most 500 characters, which bounds nesting and, as integers grow by multiplication alone, digits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from guided.errors import ToolError
+from guided.spec.combinators import choice, regex, repeat, rule, rules
+from guided.tools.tool import Tool
+
+__all__ = ["CALCULATOR", "calculate"]
+
+_LONGEST, _DEEPEST = 500, 50
+_ARITHMETIC: Final = re.compile(r"[0-9*+\-/.() ]*")
+_LEXEME: Final = re.compile(r" *([0-9]+\.?[0-9]*|\.[0-9]+|//|[-+*/()]|$)")
+_IN_QUOTES: Final = r""""[A-Za-z0-9'()._, ]*"|'[A-Za-z0-9"()._, ]*\'"""
+_COUNT: Final = re.compile(rf" *({_IN_QUOTES})\.count\(({_IN_QUOTES})\) *")
+
+
+def calculate(text: str) -> int | float:
+    """The value of a text.
+
+    Raises:
+        ToolError: it has none, with the reason.
+    """
+    if len(text) > _LONGEST:
+        raise ToolError(f"longer than {_LONGEST} characters")
+    if found := _COUNT.fullmatch(text):
+        return found[1][1:-1].count(found[2][1:-1])
+    text = text.replace(",", "")
+    if not _ARITHMETIC.fullmatch(text):
+        raise ToolError('only arithmetic with + - * / // ( ) and "...".count("...") is known')
+    if "**" in text:
+        raise ToolError("** is not allowed")
+    try:
+        return _Sum(text).value()
+    except ZeroDivisionError:
+        raise ToolError("division by zero") from None
+    except OverflowError:
+        raise ToolError("overflow") from None
+
+
+class _Sum:
+    """Recursive descent: a sum of products of signed numbers and sums in brackets."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.depth, self.lexeme = text, 0, 0, ""
+        self.next()
+
+    def next(self) -> str:
+        """Go to the next lexeme, "" at the end. The one before it."""
+        before, found = self.lexeme, _LEXEME.match(self.text, self.at)
+        if found is None:
+            raise ToolError(f"not understood: {self.text[self.at :].strip()[:20]}")
+        self.lexeme, self.at = found[1], found.end()
+        return before
+
+    def value(self) -> int | float:
+        """Of the whole text."""
+        value = self.sum()
+        if self.lexeme:
+            raise ToolError(f"an operator is missing before {self.lexeme[:20]}")
+        return value
+
+    def sum(self) -> int | float:
+        value = self.product()
+        while self.lexeme in ("+", "-"):
+            value = _finite(value + self.product() if self.next() == "+" else value - self.product())
+        return value
+
+    def product(self) -> int | float:
+        value = self.signed()
+        while self.lexeme in ("*", "/", "//"):
+            sign, other = self.next(), self.signed()
+            value = _finite(value * other if sign == "*" else value / other if sign == "/" else value // other)
+        return value
+
+    def signed(self) -> int | float:
+        negative = False
+        while self.lexeme in ("+", "-"):
+            negative ^= self.next() == "-"
+        value = self.single()
+        return -value if negative else value
+
+    def single(self) -> int | float:
+        lexeme = self.next()
+        if lexeme == "(":
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise ToolError(f"brackets nest deeper than {_DEEPEST}")
+            value = self.sum()
+            self.depth -= 1
+            if self.next() != ")":
+                raise ToolError("a closing bracket is missing")
+            return value
+        if lexeme in ("", ")", "*", "/", "//"):
+            raise ToolError(f"a number is missing before {lexeme}" if lexeme else "a number is missing at the end")
+        if "." in lexeme:
+            return _finite(float(lexeme))
+        if lexeme[0] == "0" and lexeme.strip("0"):
+            raise ToolError(f"a number begins with 0: {lexeme[:20]}")
+        return int(lexeme)
+
+
+def _finite(value: int | float) -> int | float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError
+    return value
+
+
+_NUMBER: Final = regex(r"(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?|\.[0-9]+")
+_SIGN, _OPERATOR = regex("(?:[-+] ?)?"), regex(" ?(?:[-+*]|//?) ?")
+_TEXT: Final = regex(_IN_QUOTES)
+_SUM: Final = rules(
+    rule("sum"),
+    sum=rule("signed") + repeat(_OPERATOR + rule("signed")),
+    signed=_SIGN + choice(_NUMBER, "(" + rule("sum") + ")"),
+)
+_CALL: Final = choice(_SUM, _TEXT + ".count(" + _TEXT + ")")
+
+CALCULATOR: Final = Tool("calculator", _CALL, lambda text: str(calculate(text)), seconds=None)
+"""For other tokens than nanochat's: `dataclasses.replace(CALCULATOR, tokens=ToolTokens(...))`."""

@@ -1,0 +1,95 @@
+"""Thinking before a constrained answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.engine.reasoning import ReasoningGate, find_reasoning_end
+from guided.errors import BudgetError, GuidedError
+from guided.matching.matcher import GrammarMatcher
+from tests.test_engine_drafting import CONTROL, END, ENGINE, LETTERS, VOCABULARY
+
+torch.set_num_threads(1)
+ENDS = [[CONTROL], [0, 1], [0, 0, 1], [0, 1, 0, 2]]
+SHORT = settings(deadline=None, max_examples=60)
+GRAMMAR = ENGINE.compiler.compile_regex("abc(,ab)*")
+
+
+def allowed(matcher, left) -> set[int]:
+    row = np.zeros((1, 1), np.int32)
+    if not matcher.fill_next_token_bitmask(row, 0, max_tokens=left):
+        return set(range(VOCABULARY.size))
+    return {id for id in range(VOCABULARY.size) if row[0, 0] >> id & 1}
+
+
+@SHORT
+@given(st.sampled_from(ENDS), st.randoms(use_true_random=False), st.integers(0, 6))
+def test_masks_are_what_leaves_room(end, rng, spare):
+    """Walks through the gate: a token is in the mask exactly where what it leads to can be ended in what is left."""
+    gate = ReasoningGate(GrammarMatcher(GRAMMAR), end, VOCABULARY)
+    left, walked = gate.min_tokens_to_finish() + spare, []
+    while not gate.is_terminated():
+        mask = allowed(gate, left)
+        for id in range(VOCABULARY.size):
+            after = gate.fork()
+            taken = after.accept_token(id)
+            room = taken and (after.is_terminated() or after.min_tokens_to_finish() <= left - 1)
+            assert (id in mask) == room, (walked, id, left)
+            if taken and not gate.is_open:
+                text = [*walked, id]
+                assert after.is_open == (text[-len(end) :] == end)
+        token = rng.choice(sorted(mask))
+        back = gate.fork()
+        assert gate.accept_token(token)
+        gate.rollback(1)
+        assert (allowed(gate, left), gate.is_open) == (allowed(back, left), back.is_open)
+        assert gate.accept_token(token)
+        walked.append(token)
+        left -= 1
+    assert left >= 0
+    begin = next(i for i in range(len(walked)) if walked[i + 1 - len(end) : i + 1] == end) + 1
+    assert walked[-1] == END
+    assert GrammarMatcher(GRAMMAR).accept_string(VOCABULARY.decode(walked[begin:-1]))
+    gate.rollback(len(walked))
+    assert gate.min_tokens_to_finish() == ReasoningGate(GrammarMatcher(GRAMMAR), end, VOCABULARY).min_tokens_to_finish()
+    with pytest.raises(ValueError, match="cannot take back"):
+        gate.rollback(1)
+
+
+@SHORT
+@given(st.sampled_from(["</think>", "ab", "cc,"]), st.integers(8, 40), st.integers(0, 99), st.sampled_from([0, 3]))
+def test_the_answer_follows_the_thinking(end, most, seed, drafts):
+    events = list(
+        ENGINE.stream(
+            [0, 1, 2, 0, 1], "abc(,ab)*", reasoning_end=end, max_tokens=most, temperature=1.5, seed=seed, drafts=drafts
+        )
+    )
+    result = events[-1].result
+    assert "".join(e.text for e in events if not e.reasoning) == result.text
+    assert "".join(e.text for e in events if e.reasoning).removesuffix(end) == result.reasoning
+    assert [t for e in events for t in e.tokens] == result.tokens
+    assert GrammarMatcher(GRAMMAR).accept_string(result.text) and result.finish_reason == "stop"
+    assert result.text.startswith("abc")
+    plain = ENGINE.generate(
+        [0, 1, 2, 0, 1], "abc(,ab)*", reasoning_end=end, max_tokens=most, temperature=1.5, seed=seed
+    )
+    assert (plain.tokens, plain.reasoning) == (result.tokens, result.reasoning)
+
+
+def test_what_ends_it():
+    assert find_reasoning_end(VOCABULARY, "</think>") == [CONTROL]
+    assert find_reasoning_end(VOCABULARY, "ab") == [LETTERS.index(b"ab")]
+    with pytest.raises(GuidedError, match="empty"):
+        find_reasoning_end(VOCABULARY, "")
+    with pytest.raises(GuidedError, match="goes with a constraint"):
+        ENGINE.generate([0], reasoning_end="</think>")
+    with pytest.raises(BudgetError):
+        ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=2)
+
+
+def test_without_a_gate_there_is_no_reasoning():
+    assert ENGINE.generate([0], "abc").reasoning is None

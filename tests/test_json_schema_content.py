@@ -1,0 +1,184 @@
+"""What strings hold: base64 and JSON texts in draft 7, whose judges are `base64` and `json`; annotations elsewhere."""
+
+import base64
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.errors import SpecError, UnsupportedError
+from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from tests.json_schema_judge import Judge
+from tests.json_schema_support import QUIET, accepts, compiled, matches, sample, spellings, values
+
+DRAFT7 = "http://json-schema.org/draft-07/schema#"
+JSON = {"contentMediaType": "application/json"}
+BASE64 = {"contentEncoding": "base64"}
+BOTH = {**JSON, **BASE64}
+
+
+def grammar(schema, **options):
+    options = {"draft": "draft7", "property_order": "any", **options}
+    return json_schema_to_grammar(schema, JsonSchemaOptions(**options))
+
+
+def verdicts(schema, *values, **options):
+    native = compiled(grammar(schema, **options))
+    return [matches(native, json.dumps(value)) for value in values]
+
+
+@st.composite
+def _texts(draw):
+    """The text of a JSON value, or one with a character changed."""
+    text = draw(spellings(draw(values), numbers=True))
+    text = draw(st.sampled_from(["", "", " ", "\n\t"])) + text + draw(st.sampled_from(["", "", "\r "]))
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(text)))
+        other = draw(
+            st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", ":", "0", "-", "e", ".", "u", " ", "\n", "\x00"])
+        )
+        text = text[:at] + other * draw(st.integers(0, 1)) + text[at + draw(st.integers(0, 1)) :]
+    return text
+
+
+JUDGE = Judge({"$schema": DRAFT7, **JSON})
+
+
+@QUIET
+@given(_texts(), st.data())
+def test_json_in_a_string(text, data):
+    """In every spelling of the string around it."""
+    native = compiled(grammar(JSON))
+    for written in (json.dumps(text), data.draw(spellings(text))):
+        assert matches(native, written) == JUDGE(written), written
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\ud800"', '"\\u00e9\\/"', "1e999", "[[],{}]", "0" * 2, "-", "", "NaN", '{"a":1,"a":2}']
+)
+def test_which_texts_are_json(text):
+    """Any of RFC 8259's grammar: it does not forbid a surrogate alone, a large number, a name written twice."""
+    written = json.dumps(text)
+    assert verdicts(JSON, text) == [JUDGE(written)]
+
+
+@pytest.mark.parametrize("options", [{}, {"escapes": "minimal", "whitespace": "compact", "numbers": "plain"}])
+def test_samples_hold_json(options):
+    native = compiled(grammar({"type": "object", "additionalProperties": {"type": "string", **JSON}}, **options))
+    for seed in range(20):
+        for text in json.loads(sample(native, random.Random(seed), 80)).values():
+            json.loads(text)
+
+
+@QUIET
+@given(st.text("AQgB=/+-_ 9", max_size=9) | st.binary(max_size=6).map(lambda data: base64.b64encode(data).decode()))
+def test_base64(text):
+    judge = Judge({"$schema": DRAFT7, **BASE64})
+    native, other = (compiled(grammar(schema)) for schema in (BASE64, {"not": BASE64}))
+    assert matches(native, json.dumps(text)) == judge(json.dumps(text)) != matches(other, json.dumps(text))
+
+
+def test_only_strings_are_touched():
+    for schema in (JSON, BASE64):
+        assert verdicts(schema, 1, None, [], {}) == [True] * 4
+    assert verdicts({**JSON, "type": ["string", "null"], "minLength": 1}, None, "1", "x", 1) == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert verdicts({**BASE64, "pattern": "^Y", "maxLength": 4}, "YQ==", "aa==", "YWJjYWJj", "") == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert verdicts({"anyOf": [JSON, {"maxLength": 1}]}, "{", "{}", "{{") == [True, True, False]
+
+
+def test_constants():
+    """Of these each is looked at, so a complement is no problem."""
+    texts = ("[]", "[", "W10=", "WzA=", 1)
+    assert verdicts({**JSON, "enum": list(texts)}, *texts) == [True, False, False, False, True]
+    assert verdicts({"not": JSON, "enum": list(texts)}, *texts) == [False, True, True, True, False]
+    assert verdicts({"oneOf": [JSON, BASE64], "enum": list(texts)}, *texts) == [True, False, True, True, False]
+    assert verdicts({**BASE64, "enum": list(texts)}, *texts) == [False, False, True, True, True]
+    assert verdicts({"propertyNames": {**JSON, "enum": ["1", "x"]}}, {"1": 1}, {"x": 1}) == [True, False]
+
+
+def test_strings_that_differ():
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", **JSON}}
+    native = compiled(grammar(schema))
+    texts = ('["1","1 "]', '["1","\\u0031"]', '["[]","{}"]', '["[]","["]')
+    assert [matches(native, text) for text in texts] == [True, False, True, False]
+    for seed in range(5):
+        assert Judge({"$schema": DRAFT7, **schema})(sample(native, random.Random(seed), 40))
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "reason"),
+    [
+        (BOTH, "/contentMediaType", "a JSON text in base64"),
+        ({**JSON, "pattern": "a"}, "/contentMediaType", "a JSON text next to another constraint"),
+        ({**JSON, "minLength": 2}, "/contentMediaType", "a JSON text next to another constraint"),
+        ({"items": {"allOf": [JSON, BASE64]}}, "/items/allOf/0/contentMediaType", "a JSON text next to another"),
+        ({"not": {"type": "string", **JSON}}, "/not/contentMediaType", "a string that must not hold a JSON text"),
+        ({"if": JSON, "else": {"type": "string"}}, "/if/contentMediaType", "a string that must not hold a JSON text"),
+        ({"propertyNames": JSON}, "/propertyNames/contentMediaType", "JSON texts as names of members"),
+        ({**JSON, "enum": ["[" * 100_000]}, "/contentMediaType", "a string in enum or const nests too deeply"),
+    ],
+)
+def test_what_is_refused(schema, pointer, reason):
+    with pytest.raises(UnsupportedError) as caught:
+        grammar(schema)
+    assert caught.value.pointer == pointer and caught.value.reason.startswith(reason)
+    assert caught.value.hint.endswith("or pass format='annotate'")
+    grammar(schema, format="annotate")
+    for draft in ("draft4", "draft6", "2019-09", "2020-12"):
+        grammar(schema, draft=draft)
+
+
+def test_a_cap_on_strings_is_a_constraint():
+    with pytest.raises(UnsupportedError, match="next to another constraint"):
+        grammar(JSON, max_string=9)
+
+
+@pytest.mark.parametrize(
+    "options", [{"draft": draft} for draft in ("draft4", "draft6", "2019-09", "2020-12")] + [{"format": "annotate"}]
+)
+def test_annotations(options):
+    for schema in (JSON, BASE64, BOTH, {"not": {"type": "null", **BOTH}}):
+        assert verdicts(schema, "%", 1, **options) == [True, True]
+
+
+def test_other_contents_are_annotations():
+    for schema in (
+        {"contentMediaType": "text/html"},
+        {"contentEncoding": "7bit", **JSON},
+        {"contentEncoding": "base32"},
+    ):
+        assert verdicts(schema, "{", "%") == [True, True]
+    assert verdicts({"contentEncoding": "BASE64", "contentMediaType": "image/png"}, "YQ==", "%") == [True, False]
+
+
+def test_a_reference_hides_it():
+    assert verdicts({"$ref": "#/definitions/a", **JSON, "definitions": {"a": {"type": "string"}}}, "{") == [True]
+
+
+def test_bad_values():
+    for name in BOTH:
+        with pytest.raises(SpecError, match=f"{name} must be a string, not 3") as caught:
+            grammar({"items": {name: 3}})
+        assert caught.value.pointer == f"/items/{name}"
+        assert accepts(grammar({name: 3}, draft="2019-09"), b"1")
+
+
+def test_the_report():
+    parts = {"a": JSON, "b": BASE64, "c": {"contentEncoding": "7bit", **JSON}}
+    for options, status in (({}, "enforced"), ({"format": "annotate"}, "annotation")):
+        report = check_json_schema({"$schema": DRAFT7, "properties": parts}, JsonSchemaOptions(**options))
+        found = {entry.pointer.removeprefix("/properties/"): entry.status for entry in report.entries}
+        assert report.ok and found["a/contentMediaType"] == found["b/contentEncoding"] == status
+        assert found["c/contentEncoding"] == found["c/contentMediaType"] == "annotation"

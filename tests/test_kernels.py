@@ -1,0 +1,179 @@
+"""Kernels of a CPU against torch's definitions; quantised matrices against their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.attention.sdpa import causal_mask, sdpa
+from guided.attention.slots import SlotAttention
+from guided.kernels import rms_norm, rotate, swiglu
+from guided.kv.cache import Place
+from guided.models.dequantise import Grouped, read_grouped
+from guided.models.int4 import Int4Matrix
+from guided.models.rotary import rotary_tables
+from guided.vocabulary.gguf import GGML_TYPES
+from tests.json_schema_support import QUIET
+
+DTYPES = {torch.float32: {"rtol": 1e-5, "atol": 2e-6}, torch.bfloat16: {"rtol": 1e-2, "atol": 1e-2}}
+each_dtype = pytest.mark.parametrize("dtype", DTYPES)
+sizes = st.integers(1, 70)
+
+
+def noise(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@each_dtype
+@QUIET
+@given(sizes, sizes, st.integers(0, 99), st.booleans())
+def test_rms_norm(dtype, rows, size, seed, weighted):
+    x = noise(seed, rows, size).to(dtype) * 3
+    weight = noise(seed + 1, size).to(dtype) if weighted else None
+    want = F.rms_norm(x.double(), (size,), None if weight is None else weight.double(), 1e-5)
+    torch.testing.assert_close(rms_norm(x, weight, 1e-5), want.to(dtype), **DTYPES[dtype])
+
+
+@each_dtype
+@QUIET
+@given(sizes, sizes, st.integers(0, 99))
+def test_swiglu(dtype, rows, size, seed):
+    x = noise(seed, rows, 2 * size).to(dtype) * 8
+    gate, up = x.double().chunk(2, dim=-1)
+    torch.testing.assert_close(swiglu(x), (F.silu(gate) * up).to(dtype), **DTYPES[dtype])
+
+
+def test_swiglu_of_what_is_large_or_no_number():
+    x = torch.tensor([[-1e30, 1e30, 0.0, float("nan"), -200.0, 1.0, 1.0, 2.0, 1.0, 1.0]])
+    torch.testing.assert_close(swiglu(x), torch.tensor([[0.0, 1e30, 0.0, float("nan"), 0.0]]), equal_nan=True)
+
+
+@each_dtype
+@QUIET
+@given(sizes, st.integers(1, 5), st.integers(1, 40), st.integers(0, 99), st.booleans())
+def test_rotate(dtype, rows, heads, half, seed, strided):
+    cos, sin = (t[:rows] for t in rotary_tables(1e4, 2 * half, 80, None, dtype, torch.device("cpu")))
+    whole = noise(seed, rows, heads + 2, 2 * half).to(dtype)
+    if strided:  # the heads of a row do not follow one another
+        whole = whole.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    rest, x = whole[:, heads:].clone(), whole[:, :heads]
+    a, b = x.double().chunk(2, dim=-1)
+    c, s = cos.double()[..., :half], sin.double()[..., half:]
+    want = torch.cat((a * c - b * s, b * c + a * s), dim=-1)
+    assert rotate(x, cos, sin).data_ptr() == whole.data_ptr()
+    torch.testing.assert_close(x.double(), want, rtol=1e-2, atol=1e-2 if dtype == torch.bfloat16 else 1e-6)
+    assert torch.equal(whole[:, heads:], rest)
+
+
+@st.composite
+def batches(draw):
+    """(heads, KV heads, head size), and for each sequence (slots or None, positions, new positions)."""
+    kv = draw(st.integers(1, 3))
+    shape = (kv * draw(st.integers(1, 4)), kv, draw(st.sampled_from([1, 2, 20, 64, 80, 128])))
+    rows = []
+    for _ in range(draw(st.integers(1, 4))):
+        total = draw(st.integers(1, 60))
+        slots = draw(st.permutations(range(60)))[:total] if draw(st.booleans()) else None
+        rows.append((slots, total, draw(st.integers(1, min(total, 9)))))
+    return shape, rows
+
+
+@each_dtype
+@QUIET
+@given(batches(), st.integers(0, 99))
+def test_attention_over_slots(dtype, batch, seed):
+    """Is torch's, and of each sequence the same whatever else is in the batch, bit for bit."""
+    (heads, kv, size), rows = batch
+    k, v = noise(seed, 2, 3, 70, kv, size).to(dtype)
+    places = [Place(k, v, slice(5, 5 + total) if slots is None else torch.tensor(slots)) for slots, total, _ in rows]
+    ends = np.cumsum([new for _, _, new in rows]).tolist()
+    spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
+    q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]  # rows are further apart than they are long
+    out = torch.full((ends[-1], heads, size), float("nan"), dtype=dtype)
+    SlotAttention(heads, places, spans)(1, q, out)
+    for place, (first, last) in zip(places, spans, strict=True):
+        keys, values = place.read(1)
+        mask = causal_mask(last - first, len(keys))
+        want = sdpa(*(t.double() for t in (q[first:last], keys, values)), mask)
+        torch.testing.assert_close(out[first:last], want.to(dtype), **DTYPES[dtype])
+        alone = torch.empty(last - first, heads, size, dtype=dtype)
+        SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last], alone)
+        assert torch.equal(alone, out[first:last])
+
+
+def test_attention_tells_what_is_no_number():
+    k = torch.randn(1, 8, 1, 16)
+    k[0, 3, 0, 2] = float("nan")
+    out = torch.zeros(8, 1, 16)
+    SlotAttention(1, [Place(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16), out)
+    assert out.isnan().flatten(1).any(1).tolist() == [False] * 3 + [True] * 5
+
+
+# ---- quantised matrices
+
+
+def grouped(seed: int, rows: int, groups: int, bits: int, offset: bool) -> Grouped:
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.01, 1, (rows, groups)).astype(np.float32)
+    numbers = rng.integers(0, 1 << bits, (rows, 32 * groups), dtype=np.uint8)
+    return Grouped(numbers, scale, rng.normal(size=scale.shape).astype(np.float32) if offset else None, bits)
+
+
+def magnitudes(part: Grouped) -> np.ndarray:
+    """What the terms of a weight add up to without their signs: rounding is a share of it."""
+    most = (part.numbers.reshape(*part.scale.shape, 32) + part.zero + 8) * part.scale[..., None]
+    return (most + np.abs(0 if part.offset is None else part.offset[..., None])).reshape(part.numbers.shape)
+
+
+@QUIET
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.sampled_from([4, 5, 8]), st.booleans(), st.data())
+def test_quantised_matrices(sixteens, bits, offset, data):
+    offset = offset and bits < 8
+    groups, seed = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 99))
+    parts = [grouped(seed + i, 16 * n, groups, bits, offset) for i, n in enumerate(sixteens)]
+    assert Int4Matrix.fits(parts)
+    values = torch.from_numpy(np.concatenate([part.values() for part in parts])).double()
+    parts_of_sums = torch.from_numpy(np.concatenate([magnitudes(part) for part in parts])).double()
+    x = noise(seed, data.draw(st.integers(1, 9)), 32 * groups).bfloat16()
+    matrix = Int4Matrix.of(parts)
+    got = matrix(x)
+    error, size = (got.double() - x.double() @ values.t()).abs(), x.double().abs() @ parts_of_sums.t()
+    assert (error <= 2**-8 * size).all()
+    assert torch.equal(got, torch.cat([matrix(row) for row in x.split(1)]))
+
+
+@pytest.mark.parametrize(("numbers", "want"), [([8, 9, 0, 15], [0, 1, -8, 7])])
+def test_a_quantised_number(numbers, want):
+    """Exact where scales are: the weights themselves, by products with unit vectors."""
+    whole = np.zeros((16, 32), np.uint8)
+    whole[0, :4] = numbers
+    matrix = Int4Matrix.of([Grouped(whole, np.full((16, 1), 0.5, np.float32), None, 4)])
+    assert matrix(torch.eye(32).bfloat16())[:4, 0].tolist() == [0.5 * n for n in want]
+
+
+@pytest.mark.parametrize("bits", [5, 8])
+def test_all_numbers_of_two_planes(bits):
+    """Every number of a plane of four bits and one above it comes out exactly: scales are powers of two."""
+    whole = np.resize(np.arange(1 << bits, dtype=np.uint8), (16, 32))
+    part = Grouped(whole, np.full((16, 1), 0.25, np.float32), None, bits)
+    assert torch.equal(Int4Matrix.of([part])(torch.eye(32).bfloat16()).t().float(), torch.from_numpy(part.values()))
+
+
+def test_what_does_not_fit():
+    four, eight = grouped(0, 16, 1, 4, False), grouped(0, 16, 1, 8, False)
+    assert not Int4Matrix.fits([four, eight])
+    assert not Int4Matrix.fits([four, torch.zeros(16, 32)])
+    assert not Int4Matrix.fits([grouped(0, 17, 1, 4, False)])
+
+
+@pytest.mark.parametrize("kind", [2, 3, 6, 7, 8, 12, 13])
+def test_a_file_is_read_quantised(kind):
+    _, block, size = GGML_TYPES[kind]
+    raw = np.random.default_rng(kind).integers(0, 60, (16 * 2 * size,), dtype=np.uint8)
+    part = read_grouped(raw, kind, (16, 2 * block))
+    assert part is not None and part.numbers.max() < 1 << part.bits
+    assert part.rows(np.array([3, 1])).values().tolist() == part.values()[[3, 1]].tolist()

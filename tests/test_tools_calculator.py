@@ -1,0 +1,212 @@
+"""The calculator against Python's own evaluation, and every call that its grammar can write."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from guided.engine.hub import MODELS
+from guided.errors import ToolError
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.combinators import sequence
+from guided.tools import CALCULATOR
+from guided.tools.calculator import calculate
+from guided.tools.tool import answer_with
+from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
+from tests.tool_support import VOCABULARY
+from tests.walks import RULES, Plan, Walker
+
+GRAMMAR = GrammarCompiler(VOCABULARY).compile(sequence(CALCULATOR.arguments))
+
+
+def python_says(text: str) -> str | None:
+    """What Python's evaluation gives for a text of the whitelist: the value written out, None where there is none."""
+    if text[:1] not in ("'", '"'):
+        text = text.replace(",", "")
+        assert set(text) <= set("0123456789*+-/.() ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            value = eval(text, {"__builtins__": {}}, {})
+        except (SyntaxError, ArithmeticError, TypeError, ValueError, MemoryError, RecursionError):
+            return None
+    return str(value) if type(value) in (int, float) else None
+
+
+def calculator_says(text: str) -> str | None:
+    try:
+        return str(calculate(text))
+    except ToolError:
+        return None
+
+
+@given(st.text("00123+-*/.() ,", max_size=12))
+def test_texts_of_the_whitelist(text):
+    assert calculator_says(text) == (None if "**" in text.replace(",", "") else python_says(text))
+
+
+OPERANDS = st.sampled_from(
+    ["0", "1", "7", "-3", "2.5", ".5", "3.", "1,000", "00", "- 4", "--2", "12345678901234567890"]
+)
+SUMS = st.recursive(
+    OPERANDS,
+    lambda items: st.one_of(
+        st.tuples(items, st.sampled_from(["+", " - ", "*", "/", "//", " // "]), items).map("".join),
+        items.map(lambda item: f"({item})"),
+        items.map(lambda item: f"-( {item} )"),
+    ),
+    max_leaves=12,
+)
+
+
+@given(SUMS)
+def test_sums(text):
+    assert calculator_says(text) == python_says(text)
+
+
+@given(st.text("abcA 0'()._,", max_size=8), st.text("abcA 0'()._,", max_size=3))
+def test_counting(text, part):
+    call = f'"{text}".count("{part}")'
+    assert calculator_says(call) == str(text.count(part)) == python_says(call)
+    swapped = call.replace("'", "~").replace('"', "'").replace("~", '"')
+    assert calculator_says(swapped) == python_says(swapped)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("1/0", "division by zero"),
+        ("1//0.0", "division by zero"),
+        ("2**3", "** is not allowed"),
+        ("2*,*3", "** is not allowed"),
+        ("9" * 400 + ".0", "overflow"),
+        ("9" * 200 + ".0*" + "9" * 200, "overflow"),
+        ("9" * 400 + "/3", "overflow"),
+        ("1" * 501, "longer than 500 characters"),
+        ("(" * 51 + "1" + ")" * 51, "brackets nest deeper than 50"),
+        ("", "a number is missing at the end"),
+        ("()", "a number is missing before )"),
+        ("(1", "a closing bracket is missing"),
+        ("1 2", "an operator is missing before 2"),
+        ("1(2)", "an operator is missing before ("),
+        ("1.2.3", "an operator is missing before .3"),
+        ("007", "a number begins with 0: 007"),
+        ("...", "not understood: ..."),
+        ("1 + .", "not understood: ."),
+        ("__import__('os')", "only arithmetic with"),
+        ('"a".upper()', "only arithmetic with"),
+        ('"a"*9', "only arithmetic with"),
+        ("2 + x", "only arithmetic with"),
+        ("²", "only arithmetic with"),
+        ("1\n+1", "only arithmetic with"),
+        ('"a".count("a", 0)', "only arithmetic with"),
+    ],
+)
+def test_refusals_have_reasons(text, reason):
+    with pytest.raises(ToolError, match="^" + "".join("\\" + c if c in "().*+" else c for c in reason)):
+        calculate(text)
+    assert CALCULATOR.answer(text).startswith(f"error: {reason}")
+
+
+def test_values():
+    for text, value in {
+        "2+2": "4", "7/2": "3.5", "7//2": "3", "-7//2": "-4", "3.14*10": "31.400000000000002", "1,234*2": "2468",
+        "2 - -3": "5", "100/5": "20.0", "0.1+0.2": "0.30000000000000004", "(1+2)*(3+4)": "21", "-0.0": "-0.0",
+        '"strawberry".count("r")': "3", "'a\"b'.count('\"')": "1", '"12,000".count(",")': "1",
+        '"import".count("import")': "1", '"aaa".count("")': "4",
+    }.items():  # fmt: skip
+        assert CALCULATOR.answer(text) == value
+
+
+def test_no_text_takes_long():
+    worst = ["9" * 500, "9*" * 249 + "9", "(" * 250 + ")" * 250, "-" * 499 + "1", "1//" * 166, '"' * 500]
+    worst += [
+        f'"{"a" * 230}".count("{"a" * 230}")',
+        "9" * 250 + "//" + "7" * 200,
+        " " * 499 + "1",
+        "'" + '".count(' * 60,
+    ]
+    for text in worst:
+        begin = time.perf_counter()
+        assert isinstance(CALCULATOR.answer(text[:500]), str)
+        assert time.perf_counter() - begin < 0.1
+
+
+REFUSALS = ("division by zero", "overflow", "longer than 500 characters", "brackets nest deeper than 50")
+
+
+def answers(text: str) -> None:
+    """A call that was generated has a value, Python's own, or a refusal that is a matter of the value or of limits."""
+    said = CALCULATOR.answer(text)
+    if said.startswith("error: "):
+        assert said[7:] in (
+            "division by zero",
+            "overflow",
+            "longer than 500 characters",
+            "brackets nest deeper than 50",
+        )
+        assert len(text) > 100 or python_says(text) is None
+    else:
+        assert said == python_says(text)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_call_that_can_be_generated_is_understood(rule):
+    walker, rng = Walker(VOCABULARY), random.Random(3)
+    for _ in range(60):
+        text = walker.walk(GRAMMAR, Plan(rule, rng.choice([0, 5, 30, 150]), rng.randint(0, 20)), rng)
+        answers((text or b"0").decode())
+
+
+def test_what_models_write_can_be_generated():
+    for text in [
+        "2+2", "12 * (3 + 4.5)", "1,234,567 // 89", "-(2 - -3) / .5", '"strawberry".count("r")', "'it is'.count(\"i\")",
+        "0.5*100", "((1))", "'a'.count('')",
+    ]:  # fmt: skip
+        matcher = GrammarMatcher(GRAMMAR)
+        assert matcher.accept_string(text), text
+        assert matcher.is_accepting()
+        assert not CALCULATOR.answer(text).startswith("error")
+    for text in ["", "2**3", "2+", "(1", "1 2", "007", "()", '"a".upper()', '"a', "1,00", "2 +  + 3", "x", "1//*2"]:
+        matcher = GrammarMatcher(GRAMMAR)
+        assert not (matcher.accept_string(text) and matcher.is_accepting()), text
+
+
+def test_every_call_over_the_vocabulary_of_a_real_model():
+    if not (model := smollm2()):
+        pytest.skip("no SmolLM2 below $GUIDED_ASSETS")
+    known = Vocabulary.from_gguf(model)
+    names = dict(enumerate(CALCULATOR.tokens, known.size))
+    wider = Vocabulary(
+        known.tokens, eos_token_ids=known.eos_token_ids, special_tokens={**known.special_tokens, **names}
+    )
+    assert wider.size == known.size + 4
+    grammar = GrammarCompiler(wider).compile(answer_with([CALCULATOR]))
+    rng, (begin, end, result_begin, result_end) = random.Random(4), sorted(names)
+    for _ in range(60):
+        matcher, left, written = GrammarMatcher(grammar), rng.randint(5, 60), []
+        assert matcher.accept_token(begin)
+        while not written or written[-1] != end:
+            token = rng.choice(mask_of(matcher, left))
+            assert matcher.accept_token(token)
+            written.append(token)
+            left -= 1
+        answers(wider.decode(written).decode())
+        assert mask_of(matcher) == (result_begin,)
+        ids = [result_begin, *wider.encode("12.5", continued=True), result_end]
+        assert all(map(matcher.accept_token, ids))
+        assert matcher.is_accepting()
+        assert begin in mask_of(matcher)
+
+
+def smollm2() -> Path | None:
+    given = os.environ.get("GUIDED_ASSETS")
+    return next(Path(given).rglob(Path(MODELS["smollm2-135m-instruct"].member).name), None) if given else None
