@@ -14,6 +14,7 @@ from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
 from guided.engine.stopping import Stops
 from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -34,6 +35,7 @@ CACHES = {
     "dense": lambda shape, size: DenseCache(shape, 256 * size),
     "paged": lambda shape, size: PagedCache(shape, size * 4, 4),
     "radix": lambda shape, size: RadixCache(shape, size * 16),
+    "offload": lambda shape, size: OffloadCache(shape, size * 4, 4, 4),
 }
 
 
@@ -132,15 +134,16 @@ def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int
     assert cache.available == cache.capacity, "nothing is held any more"
 
 
+@pytest.mark.parametrize("kind", ["paged", "offload"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_batch_equals_its_singles_on_every_architecture(name: str) -> None:
+def test_a_batch_equals_its_singles_on_every_architecture(name: str, kind: str) -> None:
     model, rng = MODELS[name], random.Random(1)
     words = Vocabulary([bytes([97 + i]) for i in range(26)], eos_token_ids=[26], size=27)
     sequences = [
         Sequence(words, [rng.randrange(26) for _ in range(rng.randrange(1, 9))], None, params, max_tokens=15)
         for params in (SamplingParams(t, seed=s) for t, s in ((0.0, 0), (1.0, 1), (1.5, 2), (0.0, 3)))
     ]
-    batch = Scheduler(ModelRunner(model, PagedCache(cache_shape(model), 16, 8)), token_budget=6)
+    batch = Scheduler(ModelRunner(model, CACHES[kind](cache_shape(model), 8)), token_budget=6)
     tasks = [Task(s) for s in sequences]
     for task in tasks:
         batch.add([task])

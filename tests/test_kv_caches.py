@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
 from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 
@@ -20,6 +21,8 @@ CACHES = {
     "dense": lambda: DenseCache(SHAPE, 1 << 20),
     "paged": lambda: PagedCache(SHAPE, blocks=24, block_size=4),
     "radix": lambda: RadixCache(SHAPE, slots=96),
+    "offload": lambda: OffloadCache(SHAPE, blocks=24, ring_slots=4, block_size=4),
+    "hybrid": lambda: OffloadCache(SHAPE, blocks=18, ring_slots=3, block_size=4, device_blocks=6),
 }
 
 
@@ -32,42 +35,83 @@ def past(tokens: list[int], layer: int) -> torch.Tensor:
     return torch.tensor(rows).reshape(-1, 1, 3)
 
 
+def pass_layer(plan: Plan | PiecewisePlan, layer: int, pairs: list[tuple[Lease, list[int]]]) -> None:
+    """Write the new positions, and look at what all of them read."""
+    wants = [past(lease.tokens + new, layer) for lease, new in pairs]
+    news = [want[lease.length :] for want, (lease, _) in zip(wants, pairs, strict=True)]
+    if isinstance(plan, PiecewisePlan):
+        for index, (k, want) in enumerate(zip(news, wants, strict=True)):
+            pass_pieces(plan, layer, index, k, want)
+        return
+    k = torch.cat(news)
+    plan.write(layer, k, -k)
+    for index, want in enumerate(wants):
+        keys, values = plan.places[index].read(layer)
+        assert torch.equal(keys, want) and torch.equal(values, -want)
+
+
+def pass_pieces(plan: PiecewisePlan, layer: int, index: int, k: torch.Tensor, want: torch.Tensor) -> None:
+    """Everything passes by, and each new position reads all before it and itself, once."""
+    rows = [tuple(row) for row in want.flatten(1).tolist()]
+    seen, reads = set(), [[] for _ in k]
+    for piece in plan.pieces(layer, index, k, -k):
+        assert torch.equal(piece.v, -piece.k)
+        keys = [tuple(row) for row in piece.k.flatten(1).tolist()]
+        queries = range(len(k))[piece.queries]
+        for i, query in enumerate(queries, 1):
+            reads[query] += keys[: len(keys) - len(queries) + i] if piece.causal else keys
+        seen |= {*keys}
+    assert seen == {*rows}
+    for i, read in enumerate(reads, 1):
+        assert sorted(read) == sorted(rows[: len(rows) - len(k) + i])
+
+
 def write(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
     """One forward pass over new tokens of some sequences."""
     plan = cache.plan([lease for lease, _ in pairs], [len(new) for _, new in pairs])
     for layer in range(SHAPE.layers):
-        k = torch.cat([past(lease.tokens + new, layer)[lease.length :] for lease, new in pairs])
-        plan.write(layer, k, -k)
-        for index, (lease, new) in enumerate(pairs):
-            keys, values = plan.places[index].read(layer)
-            want = past(lease.tokens + new, layer)
-            assert torch.equal(keys, want) and torch.equal(values, -want)
+        pass_layer(plan, layer, pairs)
     for lease, new in pairs:
         cache.advance(lease, new)
+
+
+def fail(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
+    """A forward pass that breaks off after its first layer, or within it."""
+    plan = cache.plan([lease for lease, _ in pairs], [len(new) for _, new in pairs])
+    if len(pairs) % 2 and isinstance(plan, PiecewisePlan):
+        lease, new = pairs[0]
+        k = past(lease.tokens + new, 0)[lease.length :]
+        next(plan.pieces(0, 0, k, -k))
+    else:
+        pass_layer(plan, 0, pairs)
 
 
 def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
     assert lease.tokens == tokens
     plan = cache.plan([lease], [0])
     for layer in range(SHAPE.layers):
-        assert torch.equal(plan.places[0].read(layer)[0], past(tokens, layer))
+        pass_layer(plan, layer, [(lease, [])])
 
 
 @pytest.mark.parametrize("name", CACHES)
 @settings(deadline=None, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None:
-    cache = CACHES[name]()
+    walk(CACHES[name](), rng)
+
+
+def walk(cache: KVCache, rng: random.Random, steps: int = 40, look: float = 1.0) -> None:
+    """Whatever is done to some sequences, each reads its own past. `look`: how often all are read through."""
     live: list[tuple[Lease, list[int]]] = []
-    for _ in range(40):
-        action = rng.choice(["open", "write", "write", "write", "fork", "truncate", "close"])
+    for _ in range(steps):
+        action = rng.choice(["open", "write", "write", "write", "write", "fail", "fork", "truncate", "close"])
         if action == "open":
             text = [*rng.choice([[], *(tokens for _, tokens in live)])[: rng.randrange(12)], rng.randrange(3)]
             keep = rng.choice([1, 1, 3])
             lease = cache.open(text, keep=keep, salt=rng.choice(["", "", "s"]))
             assert lease.tokens == text[: lease.length] and lease.length <= max(0, len(text) - keep)
             live.append((lease, list(lease.tokens)))
-        elif action == "write" and live:
+        elif action in ("write", "fail") and live:
             some = rng.sample(live, rng.randrange(1, min(4, len(live)) + 1))
             chosen = []
             for lease, tokens in some:
@@ -75,9 +119,13 @@ def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None
                 if cache.reserve(lease, len(new)):
                     chosen.append((lease, tokens, new))
             if chosen:
-                write(cache, [(lease, new) for lease, _, new in chosen])
-            for _, tokens, new in chosen:
-                tokens += new
+                run = write if action == "write" else fail
+                run(cache, [(lease, new) for lease, _, new in chosen])
+            for lease, tokens, new in chosen:
+                if action == "write":
+                    tokens += new
+                else:
+                    assert lease.tokens == tokens
         elif action == "fork" and live:
             lease, tokens = rng.choice(live)
             live.append((cache.fork(lease), list(tokens)))
@@ -91,15 +139,16 @@ def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None
             cache.close(lease)
             cache.close(lease)
             assert lease.closed and lease.length == 0
-        for lease, tokens in live:
-            check(cache, lease, tokens)
+        if rng.random() < look:
+            for lease, tokens in live:
+                check(cache, lease, tokens)
     rng.shuffle(live)
     for lease, _ in live:
         cache.close(lease)
     assert cache.available == cache.capacity, "closed in any order, nothing is used any more"
 
 
-@pytest.mark.parametrize(("name", "found"), [("dense", 0), ("paged", 8), ("radix", 9)])
+@pytest.mark.parametrize(("name", "found"), [("dense", 0), ("paged", 8), ("radix", 9), ("offload", 0)])
 def test_a_known_prefix_is_found(name: str, found: int) -> None:
     cache = CACHES[name]()
     tokens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]

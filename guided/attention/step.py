@@ -1,8 +1,9 @@
 """The attention of one forward pass: some sequences of a cache, each with some new tokens.
 
-In: a cache, the sequences' leases, how many new tokens each has. Out: an `Attend` for the model (models/model.py),
-which stores the keys and values of each layer and lets each query read its own sequence up to itself.
-A few new tokens on a CPU go together through one kernel (slots.py), prompts one by one through torch's (sdpa.py).
+In: the plan of a cache, how many new tokens each of its sequences has. Out: an `Attend` for the model
+(models/model.py), which stores the keys and values of each layer and lets each query read its own sequence up to
+itself. A few new tokens on a CPU go together through one kernel (slots.py), prompts one by one through torch's
+(sdpa.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
 from guided.kernels import takes
-from guided.kv.cache import KVCache, Lease
+from guided.kv.cache import Plan
 
 __all__ = ["StepAttention"]
 
@@ -26,10 +27,10 @@ _FEW = 16  # new tokens of a sequence
 class StepAttention:
     """See the module."""
 
-    def __init__(self, cache: KVCache, leases: Sequence[Lease], counts: Sequence[int]) -> None:
-        self._plan = cache.plan(leases, counts)
+    def __init__(self, plan: Plan, counts: Sequence[int]) -> None:
+        self._plan = plan
         self._spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        places = self._plan.places
+        places = plan.places
         few = [i for i, count in enumerate(counts) if count <= _FEW and takes(places[i].k)]
         self._few = [places[i] for i in few], [self._spans[i] for i in few]
         self._many = sorted(set(range(len(counts))).difference(few))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from guided.attention.step import StepAttention
+from guided.attention.pieces import step_attention
 from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.models.model import Model
 
@@ -54,7 +54,7 @@ class ModelRunner:
             (sum of `keep`, vocab_size); on an accelerator launched, not waited for.
         """
         device = self.model.device
-        attend = StepAttention(self.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
+        attend = step_attention(self.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
         tokens = torch.tensor([t for c in chunks for t in c.tokens], dtype=torch.int64, device=device)
         starts = [(c.lease.length, len(c.tokens)) for c in chunks]
         positions = torch.tensor([p for start, n in starts for p in range(start, start + n)], device=device)

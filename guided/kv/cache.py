@@ -3,21 +3,22 @@
 A cache holds many sequences. `open` gives a sequence a `Lease`; where the cache has seen its first tokens before, these
 need no forward pass. A step asks for room (`reserve`), runs the model with what `plan` says, and moves the lengths on
 (`advance`). What happens in memory is the cache's own business: contiguous tensors (`DenseCache`), blocks
-(`PagedCache`), single slots under a radix tree (`RadixCache`). Outputs are the same with each of them.
+(`PagedCache`), single slots under a radix tree (`RadixCache`), the memory of the CPU (`OffloadCache`). Outputs are the
+same with each of them.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-__all__ = ["CacheShape", "KVCache", "Lease", "Place", "Plan"]
+__all__ = ["CacheShape", "KVCache", "Lease", "Piece", "PiecewisePlan", "Place", "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,34 @@ class Plan(Protocol):
         """Store the new positions of all sequences, one after the other: (n, kv_heads, head_dim) each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Keys and values that some of the new positions read.
+
+    Attributes:
+        queries: which of the sequence's new positions.
+        k, v: (positions, kv_heads, head_dim) each.
+        causal: the queries are the last of these positions, and read up to themselves; else all of them.
+    """
+
+    queries: slice
+    k: Tensor
+    v: Tensor
+    causal: bool = False
+
+
+@runtime_checkable
+class PiecewisePlan(Protocol):
+    """What a forward pass does with a cache whose keys and values are never in one place."""
+
+    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
+        """Store the new positions of sequence `index`, and pass by all that each of them reads, in any order.
+
+        A piece is there until the next one is asked for. All pieces must be asked for, of each layer and sequence in
+        order.
+        """
+
+
 class KVCache(Protocol):
     """Keys and values of many sequences. Not thread-safe: one engine loop owns it."""
 
@@ -116,7 +145,7 @@ class KVCache(Protocol):
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it."""
 
-    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | PiecewisePlan:
         """Where so many new positions of each sequence go, and where all of them are read. Room must be reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:

@@ -105,11 +105,12 @@ class PagedCache:
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """Share all blocks."""
+        """Share all blocks that hold something."""
         assert isinstance(lease, _Table)
-        for block in lease.blocks:
+        blocks = lease.blocks[: -(-lease.length // self.block_size)]
+        for block in blocks:
             self._use(block)
-        return _Table(list(lease.tokens), lease.salt, blocks=list(lease.blocks), pages=list(lease.pages))
+        return _Table(list(lease.tokens), lease.salt, blocks=blocks, pages=list(lease.pages))
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it, and give back the blocks of them."""

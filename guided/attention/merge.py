@@ -1,0 +1,77 @@
+"""Attention over parts of the keys, and how the parts make a whole.
+
+The softmax over all keys is known from the softmax over each part and the logarithm of the sum of its exponentials
+(lse): the parts' outputs are weighed by the shares that they have in the common sum. A part without keys has the lse
+-inf and changes nothing. Outputs are (n, heads, head_dim), lse (n, heads) in float32 at least.
+
+Source: "FlashAttention-2" (arXiv 2307.08691), section 3.1.1, and "Ring Attention" (arXiv 2310.01889).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["attention_with_lse", "merge_attention_outputs"]
+
+# SDPA keeps its lse to itself; the kernel behind it on CPUs does not.
+_FLASH: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
+
+
+def merge_attention_outputs(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention over two parts of the keys, from that over each; outputs are float32 at least. Both empty: zeros."""
+    lse = torch.logaddexp(lse1, lse2)
+    base = lse.masked_fill(lse == -torch.inf, 0.0)
+    out = torch.zeros((), dtype=base.dtype, device=base.device)
+    for o, part in ((o1, lse1), (o2, lse2)):
+        share = (part - base).exp().unsqueeze(-1)
+        out = out + (share * o).masked_fill(share == 0, 0.0)  # whatever stands in an empty part
+    return out, lse
+
+
+def attention_with_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Attention of q (n, heads, head_dim) to k, v (s, kv_heads, head_dim), heads in groups as in `sdpa`.
+
+    Args:
+        q: queries.
+        k: keys, maybe none.
+        v: values.
+        mask: (n, s), true where a query reads a key; None: every query reads every key.
+
+    Returns:
+        The output, zeros where nothing is read, and its lse.
+    """
+    n, heads, _ = q.shape
+    if n == 0 or len(k) == 0:
+        return torch.zeros_like(q), q.new_full((n, heads), -torch.inf, dtype=_exact(q))
+    group = heads // k.shape[1]
+    # Queries that share keys are rows of one head: (kv_heads, group * n, head_dim).
+    rows = q.reshape(n, -1, group, q.shape[2]).permute(1, 2, 0, 3).flatten(1, 2)
+    k, v = k.transpose(0, 1), v.transpose(0, 1)
+    if mask is None and _FLASH is not None and q.device.type == "cpu":
+        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v))))
+    else:
+        out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1))
+    out = out.reshape(-1, group, n, q.shape[2]).permute(2, 0, 1, 3).flatten(1, 2)
+    return out, lse.reshape(-1, group, n).permute(2, 0, 1).flatten(1, 2)
+
+
+def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same by definition, on every device: all scores at once."""
+    q, k, v = (one.to(_exact(one)) for one in (q, k, v))
+    scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    lse = scores.logsumexp(-1)
+    return (scores - lse.masked_fill(lse == -torch.inf, 0.0).unsqueeze(-1)).exp() @ v, lse
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The kernel takes the numbers of a head to stand side by side, and does not look."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _exact(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)

@@ -1,0 +1,239 @@
+"""Keys and values in the memory of the CPU, for contexts that the device that computes has no room for.
+
+Every sequence has blocks of the CPU (manager.py); a forward pass brings them to the device one after the other,
+through a ring of N slots (ring.py), and attends to each while the next ones are on their way. What pieces there are,
+and in which order, is said here (`pieces`); attending to them, and merging what comes out, is up to
+attention/pieces.py.
+
+A step of a part of a block is a step of decoding: the block that grows stays in slot 0 from step to step, and is copied
+to the CPU when it is full. A step that has all of a block, or tokens on both sides of a border, reads a prompt: block i
+of the sequence is written to slot i mod N, and copied to the CPU as soon as it was attended to, layer by layer. Loads
+for the next layer begin before this one has ended.
+
+Device memory: N blocks, whatever the number of sequences and their lengths. Cost of a step: each sequence's past
+crosses the bus once. Sequences share the ring, one after the other within a layer; so where several of them decode side
+by side slot 0 changes hands, and each also stores its new positions and loads its last block, in each layer and step.
+Prefixes are not found again; forks share blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from torch import Tensor
+
+from guided.kv.cache import CacheShape, Lease, Piece, PiecewisePlan
+from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyEngine
+from guided.kv.offload.cuda_copies import CudaCopies
+from guided.kv.offload.manager import HybridKVCacheManager, Table
+from guided.kv.offload.ring import Load, RingBuffer, Turn
+from guided.kv.offload.slots import SlotTable
+
+__all__ = ["OffloadCache"]
+
+
+class OffloadCache:
+    """`blocks` blocks on the CPU, `ring_slots` slots on the device, and `device_blocks` blocks that stay there."""
+
+    def __init__(
+        self,
+        shape: CacheShape,
+        blocks: int,
+        ring_slots: int,
+        block_size: int = 256,
+        *,
+        device_blocks: int = 0,
+        copies: CopyEngine | None = None,
+    ) -> None:
+        self.block_size, self.layers, self.ring = block_size, shape.layers, RingBuffer(ring_slots)
+        if copies is None:
+            engine = CudaCopies if shape.device.type == "cuda" else CheckedCopies
+            copies = engine(shape, ring_slots + device_blocks, blocks, block_size)
+        self.slots = SlotTable(copies, shape.layers)
+        self.manager = HybridKVCacheManager(self.slots, self.ring, block_size, device_blocks, blocks)
+
+    @property
+    def capacity(self) -> int:
+        """Positions that fit in all."""
+        return self.manager.blocks * self.block_size
+
+    @property
+    def available(self) -> int:
+        """Positions of the blocks that nobody uses."""
+        return self.manager.free * self.block_size
+
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
+        """An empty sequence."""
+        return Table(salt=salt)
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """Take the blocks that are missing, and a copy of the block that is written next if others use it."""
+        assert isinstance(lease, Table)
+        if new == 0:
+            return True
+        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        at, stop = divmod(lease.length, self.block_size)
+        shared = at < len(lease.blocks) and lease.blocks[at].users > 1
+        if max(missing, 0) + shared > self.manager.free:
+            return False
+        if shared:
+            lease.blocks[at] = self.manager.own(lease.blocks[at], stop)
+        lease.blocks += (self.manager.allocate() for _ in range(missing))
+        return True
+
+    def fork(self, lease: Lease) -> Lease:
+        """Share all blocks that hold something."""
+        assert isinstance(lease, Table)
+        blocks = lease.blocks[: -(-lease.length // self.block_size)]
+        return Table(list(lease.tokens), lease.salt, blocks=[self.manager.use(block) for block in blocks])
+
+    def truncate(self, lease: Lease, length: int) -> None:
+        """Forget the positions at `length` and after it, and give back the blocks of them."""
+        assert isinstance(lease, Table)
+        lease.forget(length)
+        self._keep(lease, -(-length // self.block_size))
+
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PiecewisePlan:
+        """Sequence by sequence, piece by piece."""
+        return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, Table)], counts)
+
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """The new positions hold these tokens."""
+        assert isinstance(lease, Table)
+        lease.tokens += tokens
+        self.manager.may_offload(lease)
+
+    def close(self, lease: Lease) -> None:
+        """Give the blocks back."""
+        assert isinstance(lease, Table)
+        lease.closed, lease.tokens = True, []
+        self._keep(lease, 0)
+
+    def _keep(self, table: Table, blocks: int) -> None:
+        for block in reversed(table.blocks[blocks:]):
+            self.manager.release(block)
+        del table.blocks[blocks:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """New tokens of a sequence that go into one block: `first` to `last` of them, at `start` in the block."""
+
+    block: Block
+    slot: int
+    start: int
+    first: int
+    last: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.last - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a forward pass does for one sequence, in each layer."""
+
+    count: int
+    decode: bool
+    spans: list[_Span]
+    resident: list[range]  # slots of complete blocks on the device
+    loaded: list[Block]  # complete blocks on the CPU
+    turns: list[Turn]  # how these pass through the ring
+
+    @property
+    def lead(self) -> int:
+        """Loads that are begun before anything is attended to."""
+        return sum(1 for _ in takewhile(lambda turn: isinstance(turn, Load), self.turns))
+
+
+class _OffloadPlan:
+    def __init__(self, cache: OffloadCache, tables: Sequence[Table], counts: Sequence[int]) -> None:
+        self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
+        self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
+        self._begun: tuple[int, int] | None = None  # layer and sequence whose first loads are under way
+        self._slots.settle()
+
+    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
+        """See `PiecewisePlan`."""
+        part, slots, size, everyone = self._parts[index], self._slots, self._size, slice(0, len(k))
+        self._begin(layer, index)
+        for span in part.spans[:1]:
+            self._write(layer, part, span, k, v)
+        for run in part.resident:
+            yield Piece(everyone, *slots.read(run, layer, len(run) * size))
+        for turn in part.turns[part.lead :]:
+            if isinstance(turn, Load):
+                slots.load(turn.slot, layer, part.loaded[turn.item], size)
+            else:
+                yield Piece(everyone, *slots.read(turn.slots, layer, len(turn.slots) * size))
+        if index + 1 == len(self._parts) and layer + 1 < self._layers:
+            self._begin(layer + 1, 0)
+        for number, span in enumerate(part.spans):
+            if number:
+                if not span.block.on_device:
+                    slots.vacate(span.slot, layer)
+                self._write(layer, part, span, k, v)
+            own = slots.read(range(span.slot, span.slot + 1), layer, span.stop)
+            yield Piece(slice(span.first, span.last), *own, causal=True)
+            if span.last < part.count:
+                yield Piece(slice(span.last, part.count), *own)
+            if not (part.decode or span.block.on_device):
+                slots.store(span.slot, layer, span.block, range(span.start, span.stop))
+
+    def _begin(self, layer: int, index: int) -> None:
+        """Make the slot ready that is written first, and begin the first loads."""
+        if self._begun == (layer, index):
+            return
+        self._begun = layer, index
+        part, slots = self._parts[index], self._slots
+        if not part.decode:
+            slots.vacate(RingBuffer.decode_slot, layer)
+        for span in part.spans[:1]:
+            if span.block.on_device:
+                continue
+            if part.decode:
+                slots.hold(layer, span.block, span.start)
+            elif span.start:
+                slots.load(span.slot, layer, span.block, span.start)
+            else:
+                slots.vacate(span.slot, layer)
+        for turn in part.turns[: part.lead]:
+            assert isinstance(turn, Load)
+            slots.load(turn.slot, layer, part.loaded[turn.item], self._size)
+
+    def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
+        if span.first == span.last:  # to be read only; others may know more of the block
+            return
+        new = slice(span.first, span.last)
+        if part.decode and not span.block.on_device:
+            self._slots.write_held(layer, span.start, k[new], v[new])
+        else:
+            self._slots.write(span.slot, layer, span.start, k[new], v[new])
+
+
+def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
+    size, ring, manager = cache.block_size, cache.ring, cache.manager
+    start, end = table.length, table.length + count
+    blocks = range(start // size, -(-end // size))
+    decode = len(blocks) <= 1 and count < size
+    spans = []
+    for at in blocks:
+        block, begin = table.blocks[at], max(start, at * size)
+        slot = block.number if block.on_device else ring.get_write_slot_for_prefill(at)
+        if decode:
+            slot = manager.get_write_slot_for_chunked_offload(table)
+        spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
+    past = manager.get_prefilled_blocks(table)
+    loaded = [block for block in past if not block.on_device]
+    write_slot = ring.get_write_slot_for_prefill(start // size)
+    turns = ring.decode(len(loaded)) if decode else ring.prefill(len(loaded), write_slot)
+    return _Part(count, decode, spans, _runs([b.number for b in past if b.on_device]), loaded, turns)
+
+
+def _runs(numbers: Sequence[int]) -> list[range]:
+    """Numbers in order, those that follow one another together."""
+    ends = [i for i, n in enumerate(numbers, 1) if i == len(numbers) or numbers[i] != n + 1]
+    return [range(numbers[a], numbers[b - 1] + 1) for a, b in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,210 @@
+"""Copies between the blocks of the CPU and the slots of the device, and the order that they must keep.
+
+A copy is begun, goes on by itself, and is waited for, layer by layer. What is asked of the caller:
+
+- what is loaded is read or written only after `wait_slot_layer`;
+- a slot that is copied from is overwritten, and the block that it is copied to is loaded or copied to again, only after
+  `wait_offload_layer`.
+
+Nothing else is: that a slot is overwritten by a load only after what was computed with it is up to the engine.
+`CheckedCopies` holds callers to these rules; `CudaCopies` (cuda_copies.py) is streams and events.
+
+Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so that a layer's part of a block is one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from guided.kv.cache import CacheShape
+
+__all__ = ["Block", "CheckedCopies", "CopyEngine", "CopyOrderError", "SlotStore"]
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A place for a block of positions: a slot of the device that is not of the ring, or a block of the CPU."""
+
+    number: int
+    on_device: bool
+    users: int = 0
+
+
+class CopyEngine(Protocol):
+    """Owns both sides. `rows` are positions in a block."""
+
+    def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
+        """Put new keys and values into a slot."""
+
+    def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Views of slots that follow one another: (positions, kv_heads, head_dim), the first `stop` of them."""
+
+    def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
+        """Begin to copy the first `stop` positions of a block of the CPU."""
+
+    def wait_slot_layer(self, slot: int, layer: int) -> None:
+        """What is computed from now on finds what is loaded."""
+
+    def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
+        """Begin to copy positions to a block of the CPU, in one layer or in all."""
+
+    def wait_offload_layer(self, slot: int, layer: int) -> None:
+        """What is computed or loaded from now on finds the slot copied."""
+
+    def copy_block(self, source: Block, target: Block, stop: int) -> None:
+        """Copy the first positions of a block in all layers; it is done on return."""
+
+
+class SlotStore:
+    """The tensors, and what can be done with them at once."""
+
+    def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
+        size, pinned = (block_size, shape.kv_heads, shape.head_dim), shape.device.type == "cuda"
+        on_device, on_cpu = (shape.layers, slots, *size), (shape.layers, blocks, *size)
+        self.layers = shape.layers
+        self.k_device = torch.empty(on_device, dtype=shape.dtype, device=shape.device)
+        self.v_device = torch.empty_like(self.k_device)
+        self.k_cpu = torch.empty(on_cpu, dtype=shape.dtype, pin_memory=pinned)
+        self.v_cpu = torch.empty(on_cpu, dtype=shape.dtype, pin_memory=pinned)
+
+    def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
+        """See `CopyEngine`."""
+        self.k_device[layer, slot, start : start + len(k)] = k
+        self.v_device[layer, slot, start : start + len(v)] = v
+
+    def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
+        """See `CopyEngine`."""
+        at = slice(slots.start, slots.stop)
+        return self.k_device[layer, at].flatten(0, 1)[:stop], self.v_device[layer, at].flatten(0, 1)[:stop]
+
+    def copy_block(self, source: Block, target: Block, stop: int) -> None:
+        """See `CopyEngine`."""
+        for device, cpu in ((self.k_device, self.k_cpu), (self.v_device, self.v_cpu)):
+            old, new = (device if block.on_device else cpu for block in (source, target))
+            new[:, target.number, :stop].copy_(old[:, source.number, :stop])
+
+    def load_now(self, slot: int, layer: int, block: int, stop: int) -> None:
+        """Copy to the device, or launch that."""
+        self.k_device[layer, slot, :stop].copy_(self.k_cpu[layer, block, :stop], non_blocking=True)
+        self.v_device[layer, slot, :stop].copy_(self.v_cpu[layer, block, :stop], non_blocking=True)
+
+    def offload_now(self, slot: int, layer: int, block: int, rows: range) -> None:
+        """Copy to the CPU, or launch that."""
+        at = slice(rows.start, rows.stop)
+        self.k_cpu[layer, block, at].copy_(self.k_device[layer, slot, at], non_blocking=True)
+        self.v_cpu[layer, block, at].copy_(self.v_device[layer, slot, at], non_blocking=True)
+
+
+_Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # by slot and layer: block, the copy itself
+
+
+class CopyOrderError(RuntimeError):
+    """A wait is missing: what was to be done would race with a copy."""
+
+
+class CheckedCopies(SlotStore):
+    """The copies of a device that is the CPU itself, for tests and for want of another.
+
+    They are made as late as they may be, when they are waited for, and what they will overwrite is spoiled (not a
+    number) as soon as they are begun; what breaks the rules raises `CopyOrderError`. `at_once` says of each copy
+    whether it is made when it is begun, instead: an accelerator may do either.
+    """
+
+    def __init__(
+        self,
+        shape: CacheShape,
+        slots: int,
+        blocks: int,
+        block_size: int,
+        at_once: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(shape, slots, blocks, block_size)
+        for tensor in (self.k_device, self.v_device, self.k_cpu, self.v_cpu):
+            tensor.fill_(torch.nan)
+        self._at_once = at_once
+        self._loads: _Copies = {}
+        self._offloads: _Copies = {}
+
+    def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
+        """See `CopyEngine`."""
+        self._no_copy_of_slot(slot, layer, "written")
+        super().write(slot, layer, start, k, v)
+
+    def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
+        """See `CopyEngine`."""
+        for slot in slots:
+            _refuse((slot, layer) in self._loads, f"slot {slot} is read in layer {layer} while it is loaded")
+        return super().read(slots, layer, stop)
+
+    def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
+        """See `CopyEngine`."""
+        self._no_copy_of_slot(slot, layer, "loaded")
+        self._no_copy_to_block(block, [layer], "loaded")
+        self.k_device[layer, slot] = self.v_device[layer, slot] = torch.nan
+        self._begin(self._loads, slot, layer, block, partial(self.load_now, slot, layer, block, stop))
+
+    def wait_slot_layer(self, slot: int, layer: int) -> None:
+        """See `CopyEngine`."""
+        self._loads.pop((slot, layer), _NOTHING)[1]()
+
+    def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
+        """See `CopyEngine`."""
+        for each in range(self.layers) if layer is None else [layer]:
+            self._no_copy_of_slot(slot, each, "copied")
+            self._no_copy_to_block(block, [each], "copied to")
+            self._no_copy_from_block(block, [each])
+            self.k_cpu[each, block, rows.start : rows.stop] = torch.nan
+            self.v_cpu[each, block, rows.start : rows.stop] = torch.nan
+            self._begin(self._offloads, slot, each, block, partial(self.offload_now, slot, each, block, rows))
+
+    def wait_offload_layer(self, slot: int, layer: int) -> None:
+        """See `CopyEngine`."""
+        self._offloads.pop((slot, layer), _NOTHING)[1]()
+
+    def copy_block(self, source: Block, target: Block, stop: int) -> None:
+        """See `CopyEngine`."""
+        for block in (source, target):
+            if not block.on_device:
+                self._no_copy_to_block(block.number, range(self.layers), "copied")
+        if not target.on_device:
+            self._no_copy_from_block(target.number, range(self.layers))
+        super().copy_block(source, target, stop)
+
+    # ---- the rules
+    def _begin(self, copies: _Copies, slot: int, layer: int, block: int, copy: Callable[[], None]) -> None:
+        if self._at_once():
+            copy()
+            copy = _nothing
+        copies[slot, layer] = block, copy
+
+    def _no_copy_of_slot(self, slot: int, layer: int, what: str) -> None:
+        for copies, how in ((self._loads, "loaded"), (self._offloads, "copied from")):
+            _refuse((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {how}")
+
+    def _no_copy_to_block(self, block: int, layers: Iterable[int], what: str) -> None:
+        busy = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
+        for layer in layers:
+            _refuse((block, layer) in busy, f"block {block} is {what} in layer {layer} while it is copied to")
+
+    def _no_copy_from_block(self, block: int, layers: Iterable[int]) -> None:
+        busy = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
+        for layer in layers:
+            _refuse((block, layer) in busy, f"block {block} is overwritten in layer {layer} while it is loaded")
+
+
+def _nothing() -> None:
+    """A copy that was made already."""
+
+
+_NOTHING = -1, _nothing
+
+
+def _refuse(wrong: bool, why: str) -> None:
+    if wrong:
+        raise CopyOrderError(why)

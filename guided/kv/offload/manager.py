@@ -1,0 +1,94 @@
+"""Which blocks a sequence has, on the device and on the CPU.
+
+A block of the device is not of the ring: what it holds is never copied. There may be none of these; those there are go
+first, so short sequences never leave the device. Which blocks are complete follows from the length of the sequence,
+and nothing else is kept about it: a list of its own, filled while prompts are read, would miss what decoding adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from guided.kv.cache import Lease
+from guided.kv.offload.copy_engine import Block
+from guided.kv.offload.ring import RingBuffer
+from guided.kv.offload.slots import SlotTable
+
+__all__ = ["HybridKVCacheManager", "Table"]
+
+
+@dataclass(eq=False)
+class Table(Lease):
+    """A sequence's blocks, in order; the last one may be shared with its forks until it is written."""
+
+    blocks: list[Block] = field(default_factory=list)
+
+
+class HybridKVCacheManager:
+    """`device_blocks` blocks in slots behind those of the ring, `cpu_blocks` on the CPU."""
+
+    def __init__(
+        self, slots: SlotTable, ring: RingBuffer, block_size: int, device_blocks: int, cpu_blocks: int
+    ) -> None:
+        self._slots, self._ring, self.block_size = slots, ring, block_size
+        self.blocks = device_blocks + cpu_blocks
+        self._device = [Block(ring.slots + i, on_device=True) for i in reversed(range(device_blocks))]
+        self._cpu = [Block(i, on_device=False) for i in reversed(range(cpu_blocks))]
+
+    @property
+    def free(self) -> int:
+        """Blocks that nobody uses."""
+        return len(self._device) + len(self._cpu)
+
+    def allocate(self) -> Block:
+        """A block of the device, or one of the CPU where there is none."""
+        if not self._device:
+            return self.allocate_cpu_only()
+        return self.use(self._device.pop())
+
+    def allocate_cpu_only(self) -> Block:
+        """A block of the CPU."""
+        if not self._cpu:
+            raise MemoryError("no block is free")
+        return self.use(self._cpu.pop())
+
+    def use(self, block: Block) -> Block:
+        """One user more."""
+        block.users += 1
+        return block
+
+    def release(self, block: Block) -> None:
+        """One user less; what nobody uses is forgotten."""
+        block.users -= 1
+        if block.users == 0:
+            self._slots.forget(block)
+            (self._device if block.on_device else self._cpu).append(block)
+
+    def own(self, block: Block, stop: int) -> Block:
+        """A copy of the first positions of a block, for one of its users."""
+        new = self.allocate()
+        self._slots.copy(block, new, stop)
+        self.release(block)
+        return new
+
+    def get_all_cpu_blocks(self, table: Table) -> list[int]:
+        """Numbers of the blocks of a sequence that are on the CPU, in order."""
+        return [block.number for block in table.blocks if not block.on_device]
+
+    def get_prefilled_blocks(self, table: Table) -> list[Block]:
+        """Blocks that are complete, in order: what the positions after them read as a whole."""
+        return table.blocks[: table.length // self.block_size]
+
+    def get_prefilled_cpu_blocks(self, table: Table) -> list[int]:
+        """Numbers of those on the CPU: what must be loaded for whatever comes next."""
+        return [block.number for block in self.get_prefilled_blocks(table) if not block.on_device]
+
+    def get_write_slot_for_chunked_offload(self, table: Table) -> int:
+        """Where single tokens are written: the decode slot, or the block itself if it stays on the device."""
+        block = table.blocks[table.length // self.block_size]
+        return block.number if block.on_device else self._ring.decode_slot
+
+    def may_offload(self, table: Table) -> None:
+        """Begin to store the block that was written last, if it is full."""
+        if table.length and table.length % self.block_size == 0:
+            self._slots.flush(table.blocks[table.length // self.block_size - 1])

@@ -1,0 +1,90 @@
+"""Which slot of the ring does what, and in which order blocks pass through it. Numbers only: nothing is copied here.
+
+A slot holds one block of positions on the device, in all layers; a layer's part of it is used for itself. While a
+prompt is read, slots take turns: chunk i is written to slot i mod N, and what came before it is loaded into the N - 1
+others, each as soon as it was attended to, so that up to N - 1 loads are under way. While single tokens are written,
+slot 0 holds the block that grows and the others load what came before in two halves: one is attended to, by one call
+of the kernel, while the other is loaded. A half is (N - 1) // 2 slots, at least one; with N = 2 both halves are the
+same slot, so blocks are loaded, waited for and attended to one by one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Attend", "Load", "RingBuffer", "Turn"]
+
+
+class Load(NamedTuple):
+    """Begin to copy an item into a slot."""
+
+    slot: int
+    item: int
+
+
+class Attend(NamedTuple):
+    """Wait for what is loaded into these slots, which follow one another, and compute with it."""
+
+    slots: range
+    items: range
+
+
+Turn: TypeAlias = Load | Attend
+
+
+class RingBuffer:
+    """`slots` slots, two at least."""
+
+    decode_slot = 0
+
+    def __init__(self, slots: int) -> None:
+        if slots < 2:
+            raise ValueError(f"a ring of {slots} slots: one to write and one to load are needed")
+        self.slots = slots
+
+    @property
+    def prefill_depth(self) -> int:
+        """Loads under way at once while a prompt is read."""
+        return self.slots - 1
+
+    @property
+    def decode_depth(self) -> int:
+        """Slots of a half."""
+        return max(1, (self.slots - 1) // 2)
+
+    def get_write_slot_for_prefill(self, chunk: int) -> int:
+        """Where the chunk of that number is written."""
+        return chunk % self.slots
+
+    def get_load_slots_for_prefill(self, write_slot: int) -> list[int]:
+        """All but the one that is written."""
+        return [slot for slot in range(self.slots) if slot != write_slot]
+
+    def get_load_slots_for_decode(self) -> list[int]:
+        """All but the one of the block that grows."""
+        return list(range(1, self.slots))
+
+    def prefill(self, items: int, write_slot: int) -> list[Turn]:
+        """How so many items pass through the ring while another slot is written."""
+        slots = self.get_load_slots_for_prefill(write_slot)
+        depth = len(slots)
+        turns: list[Turn] = [Load(slot, item) for item, slot in zip(range(items), slots, strict=False)]
+        for item in range(items):
+            slot = slots[item % depth]
+            turns.append(Attend(range(slot, slot + 1), range(item, item + 1)))
+            if item + depth < items:
+                turns.append(Load(slot, item + depth))
+        return turns
+
+    def decode(self, items: int) -> list[Turn]:
+        """How so many items pass through the two halves."""
+        half = self.decode_depth
+        halves = [range(1, 1 + half), range(1 + half, 1 + 2 * half)] if self.slots > 2 else [range(1, 2)] * 2
+        turns, waiting = list[Turn](), list[Turn]()
+        for number, first in enumerate(range(0, items, half)):
+            group = range(first, min(first + half, items))
+            slots = halves[number % 2][: len(group)]
+            loads = [Load(slot, item) for slot, item in zip(slots, group, strict=True)]
+            turns += [*loads, *waiting] if halves[0] != halves[1] else [*waiting, *loads]
+            waiting = [Attend(slots, group)]
+        return turns + waiting

@@ -1,0 +1,141 @@
+"""What each slot of the ring holds in each layer, and which copies are under way; says every wait, and no other.
+
+In: what is to be loaded, written, read or stored. Out: calls of a `CopyEngine`, with the waits that its rules ask for
+put between them, as late as they can be. Cost: O(1) for a call, and at most one wait for each copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from guided.kv.offload.copy_engine import Block, CopyEngine
+from guided.kv.offload.ring import RingBuffer
+
+__all__ = ["SlotTable"]
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """The block of which the decode slot holds the first `stop` positions in a layer; the CPU has not got `news`."""
+
+    block: Block
+    stop: int
+    news: range = range(0)
+
+
+class SlotTable:
+    """Slots of `RingBuffer` first, then those of blocks that stay on the device, of which nothing need be known."""
+
+    def __init__(self, copies: CopyEngine, layers: int) -> None:
+        self.copies = copies
+        self._held: list[_Held | None] = [None] * layers
+        self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
+        self._leaving: dict[tuple[int, int], int] = {}  # (slot, layer): the block that it is copied to
+        self._landing: dict[tuple[int, int], int] = {}  # (block, layer): the slot that it is copied from
+
+    # ---- slots
+    def load(self, slot: int, layer: int, block: Block, stop: int) -> None:
+        """Begin to load the first positions of a block, in place of what the slot holds."""
+        self.vacate(slot, layer)
+        self._landed(block.number, layer)
+        self.copies.load_to_slot_layer(slot, layer, block.number, stop)
+        self._loading.add((slot, layer))
+
+    def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
+        """What the slots hold, once it is loaded."""
+        for slot in slots:
+            self._loaded(slot, layer)
+        return self.copies.read(slots, layer, stop)
+
+    def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
+        """Put new positions into a slot, once it may be changed."""
+        self._loaded(slot, layer)
+        self._left(slot, layer)
+        self.copies.write(slot, layer, start, k, v)
+
+    def vacate(self, slot: int, layer: int) -> None:
+        """Make a slot ready for something else; what only it holds is stored."""
+        if slot == RingBuffer.decode_slot:
+            self._store_held(layer)
+            self._held[layer] = None
+        self._loaded(slot, layer)
+        self._left(slot, layer)
+
+    def store(self, slot: int, layer: int, block: Block, rows: range) -> None:
+        """Begin to copy positions of a slot to their block."""
+        self._loaded(slot, layer)
+        self._left(slot, layer)
+        self._landed(block.number, layer)
+        self.copies.offload_slot_to_cpu(slot, block.number, rows, layer)
+        self._leaving[slot, layer] = block.number
+        self._landing[block.number, layer] = slot
+
+    # ---- the decode slot
+    def hold(self, layer: int, block: Block, stop: int) -> None:
+        """See that the decode slot holds a block, of which so many positions are stored."""
+        held = self._held[layer]
+        if held is not None and held.block is block and held.stop >= stop:  # a fork may know less of it
+            return
+        if stop:
+            self.load(RingBuffer.decode_slot, layer, block, stop)
+        else:
+            self.vacate(RingBuffer.decode_slot, layer)
+        self._held[layer] = _Held(block, stop)
+
+    def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
+        """Put new positions into the decode slot; they stay there until it is full or asked for by others."""
+        held = self._held[layer]
+        assert held is not None
+        self.write(RingBuffer.decode_slot, layer, start, k, v)
+        first = min(start, held.news.start) if held.news else start
+        held.news = range(first, start + len(k))
+        held.stop = start + len(k)
+
+    def flush(self, block: Block) -> None:
+        """Begin to store what the decode slot alone has of a block, in all layers."""
+        for layer, held in enumerate(self._held):
+            if held is not None and held.block is block:
+                self._store_held(layer)
+
+    def forget(self, block: Block) -> None:
+        """Nobody wants the block any more."""
+        self._held = [None if held is not None and held.block is block else held for held in self._held]
+
+    # ---- whole blocks
+    def copy(self, source: Block, target: Block, stop: int) -> None:
+        """Copy the first positions of a block."""
+        self.settle()
+        self.flush(source)
+        for block in (source, target):
+            if not block.on_device:
+                for layer in range(len(self._held)):
+                    self._landed(block.number, layer)
+        self.copies.copy_block(source, target, stop)
+
+    def settle(self) -> None:
+        """Wait for loads that a forward pass began and, because it failed, did not use."""
+        for slot, layer in list(self._loading):
+            self._loaded(slot, layer)
+
+    # ---- waits
+    def _loaded(self, slot: int, layer: int) -> None:
+        if (slot, layer) in self._loading:
+            self._loading.discard((slot, layer))
+            self.copies.wait_slot_layer(slot, layer)
+
+    def _left(self, slot: int, layer: int) -> None:
+        if (block := self._leaving.pop((slot, layer), None)) is not None:
+            del self._landing[block, layer]
+            self.copies.wait_offload_layer(slot, layer)
+
+    def _landed(self, block: int, layer: int) -> None:
+        if (slot := self._landing.get((block, layer))) is not None:
+            self._left(slot, layer)
+
+    def _store_held(self, layer: int) -> None:
+        held = self._held[layer]
+        if held is not None and held.news:
+            self.store(RingBuffer.decode_slot, layer, held.block, held.news)
+            held.news = range(0)
