@@ -313,8 +313,8 @@ def _engine(data: Results) -> list[str]:
     share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
     text = (
         f"SmolLM2-135M-Instruct, the same GGUF file, {data['threads']} threads, greedy. Decoding: {data['tokens']} "
-        "tokens after a prompt of 60, the prompt's pass left out; x: guided's speed over the other's (llama.cpp's server "
-        "would batch, its Python call does not). Extraction: ten schemas (`benchmarks/extraction.py`), prompts "
+        "tokens after a prompt of 60, the prompt's pass left out; x: guided's speed over the other's (llama.cpp's "
+        "server would batch, its Python call does not). Extraction: ten schemas (`benchmarks/extraction.py`), prompts "
         "included, at most 200 tokens each; x: the other's time over guided's; transformers with xgrammar's processor, "
         "llama.cpp with its own grammar. Ratios are taken within a round."
     )
