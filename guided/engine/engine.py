@@ -140,14 +140,15 @@ class Engine:
         Args:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
             device: "auto" is CUDA where there is one, else the CPU.
-            dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, else float32.
+            dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
+                quantised (models/int4.py), else float32.
 
         Raises:
             GuidedError: the model cannot be found or fetched.
             VocabularyError, UnsupportedError: its files cannot be used.
         """
         chosen = _device(device)
-        found = load_pretrained(find_model(name), dtype=_dtype(dtype, chosen), device=chosen)
+        found = load_pretrained(find_model(name), dtype=_dtype(dtype), device=chosen)
         return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
 
     @cached_property
@@ -367,19 +368,11 @@ def _device(device: str | torch.device) -> torch.device:
     return torch.device(device)
 
 
-def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
-    """bfloat16 where the hardware multiplies it (elsewhere it is slower than float32, and less exact)."""
-    if isinstance(dtype, str):
-        if dtype == "auto":
-            dtype = "bfloat16" if _has_bfloat16(device) else "float32"
-        if dtype not in ("float32", "bfloat16"):
-            raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
-        dtype = torch.float32 if dtype == "float32" else torch.bfloat16
-    return dtype
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return device.type == "cpu" and probe is not None and bool(probe())
+def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
+    """None: what is fastest for the file."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in known:
+        raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
+    return known[dtype]
