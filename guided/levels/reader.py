@@ -14,7 +14,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from guided.attention.step import StepAttention
+from guided.attention.pieces import step_attention
 from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.kv.dense import DenseCache
 from guided.models.model import Model
@@ -63,7 +63,7 @@ class Reader:
         count, start, device = len(pieces[0]), self._leases[0].length, self.model.device
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
             raise MemoryError(f"no room for {len(pieces)} x {count} more tokens in the cache")
-        attend = StepAttention(self.cache, self._leases, [count] * len(pieces))
+        attend = step_attention(self.cache, self._leases, [count] * len(pieces))
         tokens = torch.tensor(pieces, device=device).flatten()
         positions = torch.arange(start, start + count, device=device).repeat(len(pieces))
         hidden = self.model.forward(tokens, positions, attend)
