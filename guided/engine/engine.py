@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cached_property
 from typing import Any, Literal, Unpack, cast, overload
@@ -48,6 +49,7 @@ __all__ = ["Engine", "Options", "Prompt", "Request"]
 
 _MOST_DRAFTS = 64
 _POSITIONS = 4096  # that fit into the default cache at least
+_COMPILERS = 2  # threads
 _AHEAD = 512  # outputs that are begun or queued at once
 
 
@@ -109,6 +111,11 @@ class Engine:
         """Compiles specifications for this vocabulary; remembers them."""
         return GrammarCompiler(self.vocabulary)
 
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Compiles for requests that come together."""
+        return ThreadPoolExecutor(_COMPILERS, "guided compiler")
+
     @overload
     def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: Literal[1] = 1, **options: Unpack[Options]
@@ -164,7 +171,7 @@ class Engine:
         each = [constraint] * len(prompts) if constraints is None else list(constraints)
         if len(each) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-        groups = [self._tasks(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
+        groups = [self._later(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
         with Meter(len(groups), progress) as meter:
             return self._run(groups, meter)
 
@@ -230,7 +237,16 @@ class Engine:
             )
         return ids
 
-    def _tasks(
+    def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
+        """Samples of one request. Everything that can be refused is refused here, before the first event."""
+        return list(map(Task, self._outputs(prompt, constraint, n, **options)))
+
+    def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
+        """The same, made on another thread: others run while its grammar is compiled; a refusal is its outcome."""
+        coming = self._pool.submit(self._outputs, prompt, constraint, n, **options)
+        return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
+
+    def _outputs(
         self,
         prompt: Prompt,
         constraint: Constraint,
@@ -251,8 +267,8 @@ class Engine:
         reasoning_end: str | None = None,
         tools: Sequence[Tool] = (),
         **numbers: Any,
-    ) -> list[Task]:
-        """Samples of one request. Everything that can be refused is refused here, before the first event."""
+    ) -> list[Output]:
+        """Samples of one request, or why there are none."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ValueError(f"n is {n!r}, at least one output is needed")
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
@@ -291,10 +307,10 @@ class Engine:
                 parse=value_parser(grammar),
             )
 
-        return [Task(output(index)) for index in range(n)]
+        return list(map(output, range(n)))
 
     def _tasks_of(self, request: Request) -> list[Task]:
-        return self._tasks(request.prompt, request.constraint, request.n, **request.options)
+        return self._later(request.prompt, request.constraint, request.n, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""
