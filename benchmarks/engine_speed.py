@@ -19,7 +19,7 @@ from benchmarks.runners import Process
 __all__ = ["measure_engine"]
 
 _ENGINES = (("guided", "auto"), ("transformers", "bfloat16"), ("llama.cpp", ""))
-VARIANTS = ("no forced tokens, no prefix cache", "no prefix cache", "all")
+VARIANTS = ("no forced tokens, no prefix cache", "no prefix cache", "all and drafts", "all")
 
 
 def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int = 64) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks.engine_speed import summary
+
 __all__ = ["markdown"]
 
 Results = dict[str, Any]
@@ -20,6 +22,7 @@ def markdown(results: Results) -> str:
         "budgets": _budgets,
         "slack": _slack,
         "end_to_end": _end_to_end,
+        "engine": _engine,
     }
     lines = [_HEAD, *_goals(results)]
     for name, write in sections.items():
@@ -294,3 +297,34 @@ def _end_to_end(data: Results) -> list[str]:
     dtype = data["dtype"].removeprefix("torch.")
     text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy; the prompt's pass is left out."
     return ["## A model end to end", "", text, "", *table(header, rows)]
+
+
+def _engine(data: Results) -> list[str]:
+    speeds, extractions = [], []
+    for name, row in summary(data).items():
+        each = (row["decode_1"], row["decode_8"])
+        speeds.append((name, *(cell for speed, ratio in each for cell in (number(speed), f"{ratio:.2f}x"))))
+        for variant, found in row["extract"].items():
+            title = name if len(row["extract"]) == 1 else f"{name}: {variant}"
+            cells = (found["seconds"], found["ratio"], found["tokens"], found["passes"], found["valid"])
+            extractions.append((title, number(cells[0]), f"{cells[1]:.2f}x", *(f"{cell:.0f}" for cell in cells[2:])))
+    first = next(iter(data["rounds"][0]))
+    whole = [found[first]["extract"]["all"] for found in data["rounds"]]
+    share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
+    text = (
+        f"SmolLM2-135M-Instruct, the same GGUF file, {data['threads']} threads, greedy. Decoding: {data['tokens']} "
+        "tokens after a prompt of 60, the prompt's pass left out; x: guided's speed over the other's (llama.cpp's "
+        "server would batch, its Python call does not). Extraction: ten schemas (`benchmarks/extraction.py`), prompts "
+        "included, at most 200 tokens each; x: the other's time over guided's; transformers with xgrammar's processor, "
+        "llama.cpp with its own grammar. Ratios are taken within a round."
+    )
+    lines = ["## The engine", "", text, ""]
+    lines += table(("", "batch 1, tokens / s", "x", "batch 8, tokens / s", "x"), speeds)
+    lines += ["", *table(("ten extractions", "s", "x", "tokens", "passes", "whole JSON"), extractions)]
+    lines += ["", f"Masks took {100 * share:.2f} % of the time of guided's extractions."]
+    for one in data["cached"]:
+        lines.append(
+            f"{one['length']} tokens with the cache {number(one['cached'])} s, without it {number(one['naive'])} s "
+            f"({one['naive'] / one['cached']:.1f}x; five of the passes were measured)."
+        )
+    return lines

@@ -46,10 +46,11 @@ class Guided:
 
     def extract(self, prompts: Sequence[list[int]], schemas: Sequence[Any], variant: str) -> dict[str, Any]:
         """Seconds, tokens and texts of one answer after the other; a variant leaves something out."""
+        from guided.engine.constraint import compile_constraint
         from guided.matching.matcher import GrammarMatcher
 
         self._forget()
-        grammars = [self.engine.compiler.compile_json_schema(s, whitespace="single_space") for s in schemas]
+        grammars = [compile_constraint(self.engine.compiler, schema) for schema in schemas]
         forced = GrammarMatcher.forced_tokens
         if variant == "no forced tokens, no prefix cache":
             GrammarMatcher.forced_tokens = lambda self: []  # type: ignore[method-assign]
@@ -57,9 +58,10 @@ class Guided:
         begin = time.perf_counter()
         try:
             for prompt, grammar in zip(prompts, grammars, strict=True):
-                if variant != "all":
+                if "no prefix cache" in variant:
                     self._forget()
-                results.append(self.engine.generate(prompt, grammar, max_tokens=_MOST))
+                drafts = 3 if "drafts" in variant else 0
+                results.append(self.engine.generate(prompt, grammar, max_tokens=_MOST, drafts=drafts))
         finally:
             GrammarMatcher.forced_tokens = forced  # type: ignore[method-assign]
         seconds = time.perf_counter() - begin

@@ -198,11 +198,10 @@ def test_threads_do_not_disturb_each_other():
 
 
 def test_dtypes():
-    cpu = torch.device("cpu")
-    assert _dtype("auto", cpu) in (torch.float32, torch.bfloat16)
-    assert (_dtype("float32", cpu), _dtype(torch.bfloat16, cpu)) == (torch.float32, torch.bfloat16)
+    given = ("auto", "float32", "bfloat16", torch.bfloat16)
+    assert [_dtype(dtype) for dtype in given] == [None, torch.float32, torch.bfloat16, torch.bfloat16]
     with pytest.raises(ValueError, match="dtype is 'float16'"):
-        _dtype("float16", cpu)
+        _dtype("float16")
 
 
 def test_a_batch_is_its_singles_whatever_their_constraints():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import Future
 
 import pytest
 import torch
@@ -189,6 +190,43 @@ def test_what_fails_in_a_sequence_is_its_own() -> None:
             outcomes[task] = outcome
     assert "the mask and the matcher disagree" in str(outcomes[broken])
     assert len(outcomes[good].result.text) == 4
+
+
+def test_some_wait_for_their_grammar_while_others_run() -> None:
+    """Futures that are done late, in any order; one fails, one is cancelled; the rest end as they would alone."""
+    rng = random.Random(5)
+    batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 64, 4)))
+    made = [sequence(rng, [1, 2, 3]) for _ in range(6)]
+    futures = [Future() for _ in made]
+    groups = [[Task.later(future, number) for number in range(2)] for future in futures]
+    for group in groups:
+        batch.add(group)
+    now = Task(twin(made[0]))
+    batch.add([now])
+    assert (batch.compiling, batch.waiting) == (12, 1)
+    cancelled = groups[1][0]
+    batch.cancel(cancelled)
+    late, ended, errors = [3, 0, 5, 1, 4, 2], {}, {}
+    for step in range(3000):
+        if late and step % 5 == 4:
+            number = late.pop()
+            if number == 4:
+                futures[number].set_exception(ValueError("it does not compile"))
+            else:
+                futures[number].set_result([twin(made[number]) for _ in range(2)])
+        for task, outcome in batch.step():
+            if isinstance(outcome, Exception):
+                errors[task] = outcome
+            elif outcome.result is not None:
+                ended[task] = outcome.result
+        if not batch:
+            break
+    assert not batch
+    assert set(errors) == set(groups[4])
+    assert set(ended) == {now, *(task for group in groups for task in group)} - set(groups[4]) - {cancelled}
+    for task, result in ended.items():
+        assert_same(result, alone(task.sequence))
+    assert batch.runner.cache.available == batch.runner.cache.capacity
 
 
 def test_priorities_and_order() -> None:

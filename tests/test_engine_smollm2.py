@@ -11,6 +11,11 @@ import torch
 
 from guided.engine.engine import Engine
 from guided.engine.hub import MODELS, cache_directory
+from guided.engine.runner import cache_shape
+from guided.kv.dense import DenseCache
+from guided.kv.offload.cache import OffloadCache
+from guided.kv.paged import PagedCache
+from guided.kv.radix import RadixCache
 from guided.vocabulary.gguf import GgufFile
 from tests.engine_support import Reader
 
@@ -80,8 +85,8 @@ def test_cached_is_full_recompute(engine):
     if engine.model.dtype != torch.float32:
         pytest.skip("bfloat16 rounds differently for one row and for many")
     ids = engine.encode_prompt(MESSAGES)
-    result = engine.generate(ids, max_tokens=16)
-    whole = Reader(engine.model, 200).forward([*ids, *result.tokens], len(result.tokens) + 1)
+    result = engine.generate(ids, max_tokens=64, ignore_eos=True)
+    whole = Reader(engine.model, 400).forward([*ids, *result.tokens], len(result.tokens) + 1)
     assert [int(row.argmax()) for row in whole[:-1]] == result.tokens
 
 
@@ -90,3 +95,29 @@ def test_samples_and_a_stream(engine):
     assert all(r.text.istitle() for r in results)
     events = list(engine.stream(MESSAGES, ["é", "ü", "日本"], temperature=2.0, seed=1))
     assert "".join(e.text for e in events) in ("é", "ü", "日本")
+
+
+PLACES = ["Lisbon, where Ana lives", "Oslo, 12 degrees, rain", "Rome: Rome, Rome", "a farm near Turin"]
+PROMPTS = [[{"role": "user", "content": f"Extract as JSON (name, age, tags): {place}."}] for place in PLACES]
+CONSTRAINTS = [SCHEMA, None, r"[A-Z][a-z]+( [a-z]+){2,8}\.", ["yes", "no", "maybe not"]]
+
+
+def tokens(engine, cache=None, budget=512, **options):
+    """What the four prompts give together over a cache of their own: mixed constraints, greedy."""
+    runs = Engine(engine.model, engine.vocabulary, chat=engine.chat, bos=engine.bos, cache=cache, token_budget=budget)
+    return [r.tokens for r in runs.generate_batch(PROMPTS, constraints=CONSTRAINTS, max_tokens=40, **options)]
+
+
+def test_neither_company_nor_caches_chunks_and_drafts_change_anything(engine):
+    """Batch = singles, constrained rows never change others; paged = dense = radix = offloaded; chunked = whole."""
+    if engine.model.dtype != torch.float32:
+        pytest.skip("bfloat16 rounds differently for one row and for many")
+    shape = cache_shape(engine.model)
+    want = tokens(engine)
+    for prompt, constraint, together in zip(PROMPTS, CONSTRAINTS, want, strict=True):
+        assert engine.generate(prompt, constraint, max_tokens=40).tokens == together
+    offloaded = OffloadCache(shape, blocks=64, ring_slots=4, block_size=16)
+    for cache in (DenseCache(shape, 4096), RadixCache(shape, 4096), PagedCache(shape, 16), offloaded):
+        assert tokens(engine, cache) == want
+    assert tokens(engine, budget=9) == want
+    assert tokens(engine, drafts=4) == want

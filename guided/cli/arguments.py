@@ -1,4 +1,4 @@
-"""Types of numbers on the command line, with errors that say what is wanted."""
+"""Types of values on the command line, with errors that say what is wanted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import math
 from collections.abc import Callable
 
-__all__ = ["at_least", "real"]
+__all__ = ["at_least", "bias", "ids", "real"]
 
 
 def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -39,3 +39,16 @@ def real(least: float, most: float = math.inf) -> Callable[[str], float]:
         return number
 
     return read
+
+
+def ids(text: str) -> list[int]:
+    """Token ids with commas between them."""
+    return [at_least(0)(part.strip()) for part in text.split(",")]
+
+
+def bias(text: str) -> tuple[int, float]:
+    """ID=BIAS."""
+    id, sign, number = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form ID=BIAS, as 17=-5")
+    return at_least(0)(id), real(-100, 100)(number)

@@ -1,24 +1,28 @@
 """`guided generate`: a model answers a prompt, and what it writes satisfies the specification.
 
-In: a prompt, a model, a specification (or none), numbers of sampling. Out: the text, as it comes on a terminal. The
-answer is complete within --max-tokens, or refused before the first token. Needs guided[engine].
+In: a prompt, a model, a specification (or none), options (options.py); or a file of such requests (batch.py). Out: the
+text, as it comes on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
+guided[engine].
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from typing import TYPE_CHECKING, Any
 
-from guided.cli.arguments import at_least, real
+from guided.cli.arguments import at_least
+from guided.cli.batch import Batch, add_batch, prompt_of
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
+from guided.cli.options import add_options, options_given, tools_named
+from guided.cli.results import fields, figures
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
+from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
 
 if TYPE_CHECKING:
-    from guided.engine.engine import Engine, Options, Prompt
+    from guided.engine.engine import Engine, Prompt
     from guided.engine.result import Result
     from guided.matching import CompiledGrammar
 
@@ -33,15 +37,24 @@ EXAMPLES = r"""examples:
   guided generate "When did the Berlin Wall fall?" --regex '\d{1,2} (October|November|December) \d{4}'
   guided generate - --schema order.schema.json --max-tokens 200 --json < email.txt
   guided generate "Once upon a time" --raw --temperature 0.8 --seed 7 --model model.gguf
+  guided generate "A haiku." --temperature 1 --min-p 0.1 --repetition-penalty 1.1 --stop END --n 3
+  guided generate --batch questions.jsonl -o answers.jsonl --schema answer.schema.json --max-tokens 200
+
+A line of --batch is one request; what it does not say, the command line says:
+  {"id": "a", "prompt": "Three rivers?", "regex": "[a-z]+(, [a-z]+){2}", "max_tokens": 40}
+  {"messages": [{"role": "user", "content": "Who?"}], "schema": {"type": "string", "maxLength": 20}, "seed": 7}
+  {"prompt": "Yes or no?", "choice": ["yes", "no"], "temperature": 0.5, "n": 3}
+Options have the names of the flags with _ for - (include_stop_str_in_output, tools: ["calculator"]). Answers come as
+JSON lines in the order of the input, a line that fails as {"id": ..., "line": 3, "error": {...}}.
 
 Small models loop in strings and arrays without an end: give caps (maxLength, maxItems; --max-string, --max-items).
-exit codes: 0 done, 2 bad input
+exit codes: 0 done, 1 some requests of a batch failed, 2 bad input
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("prompt", help="the message to answer; - for standard input")
+    parser.add_argument("prompt", nargs="?", help="the message to answer; - for standard input")
     add_specification(parser, required=False, generating=True)
     model = parser.add_argument_group("model")
     model.add_argument(
@@ -55,17 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
     model.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch (its own choice)")
-    sampling = parser.add_argument_group("sampling")
-    sampling.add_argument(
-        "--max-tokens", type=at_least(1), default=256, metavar="N", help="budget, end token included (256)"
-    )
-    sampling.add_argument("--temperature", type=real(0), default=0.0, metavar="T", help="0: the most likely token (0)")
-    sampling.add_argument("--top-k", type=at_least(1), metavar="K", help="only the K most likely")
-    sampling.add_argument("--top-p", type=real(1e-9, 1), metavar="P", help="only the likeliest with this probability")
-    sampling.add_argument(
-        "--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same answer again (none: a fresh one)"
-    )
-    sampling.add_argument("--n", type=at_least(1), default=1, metavar="N", help="how many answers (1)")
+    add_options(parser)
+    add_batch(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--stream",
@@ -77,38 +81,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Generate and print."""
-    specification = specification_of(arguments)
-    if arguments.raw and arguments.system is not None:
-        raise InputError("--system is a message, and --raw sends none")
-    if arguments.stream and arguments.n > 1:
-        raise InputError("--stream shows one answer; leave it out, or --n")
-    text = read_text("-") if arguments.prompt == "-" else arguments.prompt
+    batch = arguments.batch is not None
+    specification = specification_of(arguments, mixed=batch)
+    options = options_given(arguments)
+    n: int = options.pop("n", 1)
+    _check(arguments, n, specification is not None)
     if specification is not None:  # what is wrong with it is said before a model is fetched and loaded
         specification.compile(GrammarCompiler(byte_vocabulary()), **GENERATION)
+    if batch:
+        return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
+    text = read_text("-") if arguments.prompt == "-" else arguments.prompt
+    if "tools" in options:
+        options["tools"] = tools_named(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, **GENERATION) if specification is not None else None
-    prompt = _prompt(text, arguments)
-    options: Options = {
-        "max_tokens": arguments.max_tokens,
-        "temperature": arguments.temperature,
-        "top_k": arguments.top_k,
-        "top_p": arguments.top_p,
-        "seed": arguments.seed,
-    }
+    prompt = prompt_of(text, arguments)
     streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
-    if streaming and arguments.n == 1:
-        results = [_stream(engine, prompt, grammar, options, arguments.json)]
-    else:
-        with Progress("generating"):
-            made = engine.generate(prompt, grammar, n=arguments.n, **options)
-        results = made if isinstance(made, list) else [made]
-        _print(results, arguments.json)
+    try:
+        if streaming and n == 1:
+            results = [_stream(engine, prompt, grammar, options, arguments.json)]
+        else:
+            with Progress("generating"):
+                made = engine.generate(prompt, grammar, n=n, **options)
+            results = made if isinstance(made, list) else [made]
+            _print(results, arguments.json)
+    except ValueError as error:  # options that contradict each other, or name what this vocabulary does not have
+        raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
     for result in results:
         if result.finish_reason == "length":
             note(f"cut off after {len(result.tokens)} tokens: --max-tokens allows more")
         if not arguments.quiet and not arguments.json and sys.stderr.isatty():
-            note(_figures(result))
+            note(figures(result))
     return DONE
+
+
+def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
+    """What does not go together."""
+    if (arguments.prompt is None) == (arguments.batch is None):
+        raise InputError("one prompt, or --batch FILE, is needed" + (", not both" if arguments.batch else ""))
+    if arguments.batch is None and (arguments.output is not None or arguments.resume):
+        raise InputError("--output and --resume belong to --batch, which is not given")
+    if arguments.raw and arguments.system is not None:
+        raise InputError("--system is a message, and --raw sends none")
+    if arguments.stream and (n > 1 or arguments.batch is not None):
+        raise InputError(f"--stream shows one answer; leave it out, or {'--n' if n > 1 else '--batch'}")
+    if arguments.tools and constrained:
+        raise InputError("--tool goes with free text: a specification has no place for a call")
 
 
 def _engine(arguments: argparse.Namespace) -> Engine:
@@ -130,23 +148,19 @@ def _engine(arguments: argparse.Namespace) -> Engine:
     return Engine.from_pretrained(arguments.model, device=arguments.device, dtype=arguments.dtype)
 
 
-def _prompt(text: str, arguments: argparse.Namespace) -> Prompt:
-    if arguments.raw:
-        return text
-    messages = [{"role": "user", "content": text}]
-    return [{"role": "system", "content": arguments.system}, *messages] if arguments.system is not None else messages
-
-
-def _stream(engine: Engine, prompt: Prompt, grammar: CompiledGrammar | None, options: Options, as_json: bool) -> Result:
+def _stream(
+    engine: Engine, prompt: Prompt, grammar: CompiledGrammar | None, options: dict[str, Any], as_json: bool
+) -> Result:
     result = None
     for event in engine.stream(prompt, grammar, **options):
         result = event.result
-        if not as_json:
-            print(event.text, end="", flush=True)
+        if not as_json:  # the thinking is no part of the answer
+            print(event.text, end="", flush=True, file=sys.stderr if event.reasoning else sys.stdout)
         elif result is None:
-            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced})
+            thinking = {"reasoning": True} if event.reasoning else {}
+            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **thinking})
         else:
-            print_json({"text": event.text, "result": _fields(result)})
+            print_json({"text": event.text, "result": fields(result)})
     assert result is not None
     if not as_json:
         print(flush=True)
@@ -155,41 +169,8 @@ def _stream(engine: Engine, prompt: Prompt, grammar: CompiledGrammar | None, opt
 
 def _print(results: list[Result], as_json: bool) -> None:
     if as_json:
-        fields = [_fields(result) for result in results]
-        print_json(fields[0] if len(fields) == 1 else fields)
+        made = [fields(result) for result in results]
+        print_json(made[0] if len(made) == 1 else made)
         return
     for result in results:
         print(result.text)
-
-
-def _fields(result: Result) -> dict[str, Any]:
-    try:
-        value, value_error = result.value, None
-    except (ValueError, RecursionError) as error:
-        value, value_error = None, str(error)
-    timings = result.timings
-    return {
-        "text": result.text,
-        "value": value,
-        **({"value_error": value_error} if value_error is not None else {}),
-        "tokens": result.tokens,
-        "token_masks": result.token_masks,
-        "finish_reason": result.finish_reason,
-        "prompt_tokens": result.prompt_tokens,
-        "seed": result.seed,
-        "removed_log_mass": result.removed_log_mass,
-        "seconds": timings.total,
-        "tokens_per_second": result.tokens_per_second,
-        "mask_us": {"median": statistics.median(timings.mask_us), "max": max(timings.mask_us)}
-        if timings.mask
-        else None,
-    }
-
-
-def _figures(result: Result) -> str:
-    forced = len(result.tokens) - sum(result.token_masks)
-    parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
-    parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
-    if result.timings.mask:
-        parts.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
-    return "; ".join(parts)

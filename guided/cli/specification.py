@@ -15,7 +15,7 @@ from guided.matching import CompiledGrammar, GrammarCompiler
 from guided.spec.json_schema.options import DRAFTS
 from guided.spec.pattern import CLASS_NAMES
 
-__all__ = ["GENERATION", "Specification", "add_specification", "specification_of"]
+__all__ = ["GENERATION", "Specification", "add_specification", "specification_of", "specification_options"]
 
 # What small models write best; see guided.engine.constraint.
 GENERATION: Final = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
@@ -44,15 +44,19 @@ class Specification:
     def compile(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
         """The grammar; `defaults` hold for a schema where the command line does not say otherwise."""
         with Progress("compiling"):
-            match self.kind:
-                case "schema":
-                    return compiler.compile_json_schema(self.value, **self.schema_options(**defaults))
-                case "regex":
-                    return compiler.compile_regex(self.value, **self.options)
-                case "choice":
-                    return compiler.compile_choice(self.value)
-                case _:
-                    return compiler.compile_pattern(self.value)
+            return self.compile_quietly(compiler, **defaults)
+
+    def compile_quietly(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
+        """As `compile`, without a word of how long it takes."""
+        match self.kind:
+            case "schema":
+                return compiler.compile_json_schema(self.value, **self.schema_options(**defaults))
+            case "regex":
+                return compiler.compile_regex(self.value, **self.options)
+            case "choice":
+                return compiler.compile_choice(self.value)
+            case _:
+                return compiler.compile_pattern(self.value)
 
     def schema_options(self, **defaults: Any) -> dict[str, Any]:
         """The fields of `JsonSchemaOptions`; separators and indent take the place of a default of whitespace."""
@@ -104,17 +108,22 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--draft", choices=DRAFTS, help="of a schema without $schema (2020-12)")
 
 
-def specification_of(arguments: argparse.Namespace) -> Specification | None:
-    """The specification that was named; None where none was.
+def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
+    """The options that were given for specifications of a kind."""
+    own = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}.get(kind, ())
+    return {name: value for name in own if (value := getattr(arguments, name)) is not None}
+
+
+def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> Specification | None:
+    """The specification that was named; None where none was. `mixed`: there may be others, of other kinds.
 
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
     """
     kind = next((name for name in ("schema", "regex", "choice", "pattern") if getattr(arguments, name) is not None), "")
-    own = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}.get(kind, ())
-    given = {n: v for n in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS) if (v := getattr(arguments, n)) is not None}
-    for name in given:
-        if name not in own:
+    own = specification_options(arguments, kind)
+    for name in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS):
+        if getattr(arguments, name) is not None and name not in own and not mixed:
             flag = "--closed" if name == "additional_properties" else f"--{name.replace('_', '-')}"
             needs = "--schema" if name in _SCHEMA_OPTIONS else "--regex"
             raise InputError(f"{flag} belongs to {needs}" + (f", not to --{kind}" if kind else ", which is not given"))
@@ -128,7 +137,7 @@ def specification_of(arguments: argparse.Namespace) -> Specification | None:
         value = _choices(text)
     elif kind == "pattern":
         value = _pairs(text)
-    return Specification(kind, value, given)
+    return Specification(kind, value, own)
 
 
 def _choices(text: str) -> list[str]:

@@ -1,8 +1,8 @@
 """`Engine`: a model, its vocabulary, and `generate`, `generate_batch` and `stream` under constraints.
 
-In: prompts (text, messages, or token ids), a constraint for each (or none), numbers of sampling. Out: `Result`,
-`StreamEvent`. All requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever
-waits for an output drives the batch a step further. Outputs do not depend on what runs beside them.
+In: prompts, a constraint for each (or none), numbers of sampling (request.py). Out: `Result`, `StreamEvent`. All
+requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever waits for an output
+drives the batch a step further. Outputs do not depend on what runs beside them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ import os
 import secrets
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, Unpack, cast, overload
 
 import torch
 
+from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl, Message
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
 from guided.engine.hub import find_model
 from guided.engine.pretrained import load_pretrained
+from guided.engine.progress import Meter, ShowProgress
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
+from guided.engine.request import Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Outcome, Scheduler, Task
@@ -40,62 +45,12 @@ from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Engine", "Options", "Prompt"]
-
-Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+__all__ = ["Engine", "Options", "Prompt", "Request"]
 
 _MOST_DRAFTS = 64
 _POSITIONS = 4096  # that fit into the default cache at least
-
-
-class Options(TypedDict, total=False):
-    """Numbers of a request.
-
-    Attributes:
-        max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
-        temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
-            logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
-        stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
-        stop_token_ids, stop_regex, ignore_eos: as there.
-        include_stop_str_in_output: the text is cut after the stop, not before it.
-        seed: None (the default) takes a fresh one; the result tells it. Output i of n has the seed + i.
-        score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
-            forward pass for an output.
-        logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
-        drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
-            in prompt or output (0). The output is the same; it comes sooner where answers repeat.
-        reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
-            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
-        tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
-            without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
-            they say counts as output.
-    """
-
-    max_tokens: int
-    temperature: float
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    repetition_penalty: float
-    presence_penalty: float
-    frequency_penalty: float
-    logit_bias: Mapping[int, float]
-    allowed_token_ids: Collection[int] | None
-    bad_words: Sequence[Sequence[int]]
-    min_tokens: int
-    stop: str | Sequence[str] | None
-    stop_token_ids: Sequence[int] | None
-    stop_regex: str | Sequence[str] | None
-    include_stop_str_in_output: bool
-    ignore_eos: bool
-    seed: int | None
-    score_forced: bool
-    logprobs: int | None
-    prompt_logprobs: int | None
-    logprobs_mode: LogprobsMode
-    drafts: int
-    reasoning_end: str | None
-    tools: Sequence[Tool]
+_COMPILERS = 2  # threads
+_AHEAD = 512  # outputs that are begun or queued at once
 
 
 class Engine:
@@ -140,20 +95,26 @@ class Engine:
         Args:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
             device: "auto" is CUDA where there is one, else the CPU.
-            dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, else float32.
+            dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
+                quantised (models/int4.py), else float32.
 
         Raises:
             GuidedError: the model cannot be found or fetched.
             VocabularyError, UnsupportedError: its files cannot be used.
         """
         chosen = _device(device)
-        found = load_pretrained(find_model(name), dtype=_dtype(dtype, chosen), device=chosen)
+        found = load_pretrained(find_model(name), dtype=_dtype(dtype), device=chosen)
         return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
 
     @cached_property
     def compiler(self) -> GrammarCompiler:
         """Compiles specifications for this vocabulary; remembers them."""
         return GrammarCompiler(self.vocabulary)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Compiles for requests that come together."""
+        return ThreadPoolExecutor(_COMPILERS, "guided compiler")
 
     @overload
     def generate(
@@ -182,8 +143,6 @@ class Engine:
             SpecError, UnsupportedError: the constraint. BudgetError: no output of it fits the budget. GuidedError: the
             prompt. ValueError: a number of the options.
         """
-        if n < 1:
-            raise ValueError(f"n is {n!r}, at least one output is needed")
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
 
@@ -193,6 +152,7 @@ class Engine:
         constraint: Constraint = None,
         *,
         constraints: Sequence[Constraint] | None = None,
+        progress: ShowProgress | bool = False,
         **options: Unpack[Options],
     ) -> list[Result]:
         """Outputs for many prompts, in their order, run together.
@@ -201,6 +161,8 @@ class Engine:
             prompts: see `generate`.
             constraint: of all of them, see `generate`.
             constraints: instead of it one for each prompt.
+            progress: called with `BatchProgress` whenever an output has gone on; True: a line on standard error, if it
+                takes more than two seconds.
             **options: of all of them.
 
         Raises:
@@ -209,8 +171,25 @@ class Engine:
         each = [constraint] * len(prompts) if constraints is None else list(constraints)
         if len(each) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-        groups = [self._tasks(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
-        return self._run(groups)
+        groups = [self._later(prompt, one, 1, **options) for prompt, one in zip(prompts, each, strict=True)]
+        with Meter(len(groups), progress) as meter:
+            return self._run(groups, meter)
+
+    def generate_each(
+        self, requests: Iterable[Request | Exception], *, total: int = 0, progress: ShowProgress | bool = False
+    ) -> Generator[Answer, None, None]:
+        """Answer many requests, run together, each on its own terms: what fails stops no other.
+
+        Args:
+            requests: taken as there is room for them. An exception is an answer, too: its own.
+            total: how many there are, for `progress`.
+            progress: see `generate_batch`.
+
+        Returns:
+            The answers as they come, each with the number of its request: its n results, or why it failed (see the
+            errors of `generate`). Closing it stops what is running.
+        """
+        return answer_each(requests, self._tasks_of, self._drive, Meter(total, progress))
 
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
@@ -222,11 +201,9 @@ class Engine:
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Iterator[tuple[int, StreamEvent]]:
         """As `stream`, n outputs at once: events as they come, each with the number of its output."""
-        if n < 1:
-            raise ValueError(f"n is {n!r}, at least one output is needed")
         tasks = self._tasks(prompt, constraint, n, **options)
         number = {task: at for at, task in enumerate(tasks)}
-        return ((number[task], event) for task, event in self._drive([tasks]))
+        return ((number[task], event) for task, event in self._events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
@@ -260,7 +237,16 @@ class Engine:
             )
         return ids
 
-    def _tasks(
+    def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
+        """Samples of one request. Everything that can be refused is refused here, before the first event."""
+        return list(map(Task, self._outputs(prompt, constraint, n, **options)))
+
+    def _later(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
+        """The same, made on another thread: others run while its grammar is compiled; a refusal is its outcome."""
+        coming = self._pool.submit(self._outputs, prompt, constraint, n, **options)
+        return [Task.later(coming, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
+
+    def _outputs(
         self,
         prompt: Prompt,
         constraint: Constraint,
@@ -281,8 +267,10 @@ class Engine:
         reasoning_end: str | None = None,
         tools: Sequence[Tool] = (),
         **numbers: Any,
-    ) -> list[Task]:
-        """Samples of one request. Everything that can be refused is refused here, before the first event."""
+    ) -> list[Output]:
+        """Samples of one request, or why there are none."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ValueError(f"n is {n!r}, at least one output is needed")
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
@@ -319,42 +307,65 @@ class Engine:
                 parse=value_parser(grammar),
             )
 
-        return [Task(output(index)) for index in range(n)]
+        return list(map(output, range(n)))
 
-    def _run(self, groups: Sequence[list[Task]]) -> list[Result]:
+    def _tasks_of(self, request: Request) -> list[Task]:
+        return self._later(request.prompt, request.constraint, request.n, **request.options)
+
+    def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""
-        results = {task: event.result for task, event in self._drive(groups) if event.result is not None}
+        results = dict[Task, Result]()
+        for task, event in self._events(groups):
+            if meter is not None:
+                meter.count(event)
+            if event.result is not None:
+                results[task] = event.result
+                if meter is not None:
+                    meter.finish()
         return [results[task] for tasks in groups for task in tasks]
 
-    def _drive(self, groups: Sequence[list[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
-        """Add the tasks to the batch, and run it until all of them are done. Closed early, those left are cancelled."""
-        tasks = [task for group in groups for task in group]
-        mine = {task: deque[Outcome]() for task in tasks}
-        with self._lock:
-            self._outcomes.update(mine)
-            for group in groups:
-                self.scheduler.add(group)
+    def _events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
+        """As `_drive`; the first error is raised, and those left are cancelled."""
+        with closing(self._drive(groups)) as outcomes:
+            for task, outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield task, outcome
+
+    def _drive(self, groups: Iterable[Sequence[Task]]) -> Generator[tuple[Task, Outcome], None, None]:
+        """Add the tasks to the batch as there is room, and run it until all of them are done. Closed early, those left
+        are cancelled."""
+        coming, mine = iter(groups), dict[Task, deque[Outcome]]()
         try:
-            left = set(tasks)
-            while left:
+            while True:
+                while len(mine) < _AHEAD and (group := next(coming, None)) is not None:
+                    fresh = {task: deque[Outcome]() for task in group}
+                    mine |= fresh
+                    with self._lock:
+                        self._outcomes |= fresh
+                        self.scheduler.add(group)
+                if not mine:
+                    return
                 with self._lock:
                     if not any(mine.values()):
                         for task, outcome in self.scheduler.step():
                             if task in self._outcomes:  # else nobody waits for it any more
                                 self._outcomes[task].append(outcome)
-                for task, outcomes in mine.items():
+                for task, outcomes in list(mine.items()):
                     while outcomes:
                         outcome = outcomes.popleft()
-                        if isinstance(outcome, Exception):
-                            raise outcome
-                        if outcome.result is not None:
-                            left.discard(task)
+                        if isinstance(outcome, Exception) or outcome.result is not None:
+                            self._forget([task])
+                            del mine[task]
                         yield task, outcome
         finally:
-            with self._lock:
-                for task in tasks:
-                    self.scheduler.cancel(task)
-                    del self._outcomes[task]
+            self._forget(mine)
+
+    def _forget(self, tasks: Iterable[Task]) -> None:
+        with self._lock:
+            for task in tasks:
+                self.scheduler.cancel(task)
+                del self._outcomes[task]
 
 
 def _strings(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -367,19 +378,11 @@ def _device(device: str | torch.device) -> torch.device:
     return torch.device(device)
 
 
-def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
-    """bfloat16 where the hardware multiplies it (elsewhere it is slower than float32, and less exact)."""
-    if isinstance(dtype, str):
-        if dtype == "auto":
-            dtype = "bfloat16" if _has_bfloat16(device) else "float32"
-        if dtype not in ("float32", "bfloat16"):
-            raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
-        dtype = torch.float32 if dtype == "float32" else torch.bfloat16
-    return dtype
-
-
-def _has_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return device.type == "cpu" and probe is not None and bool(probe())
+def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
+    """None: what is fastest for the file."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in known:
+        raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
+    return known[dtype]

@@ -15,8 +15,10 @@ import torch
 
 from guided.engine.chat import ChatMl
 from guided.errors import GuidedError, VocabularyError
+from guided.models.dequantise import GROUPED
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
+from guided.models.int4 import Int4Matrix
 from guided.models.model import Model
 from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.source import read_json
@@ -35,8 +37,8 @@ class Pretrained:
     bos: list[int]
 
 
-def load_pretrained(path: Path, *, dtype: torch.dtype, device: torch.device) -> Pretrained:
-    """The model in a GGUF file or a directory.
+def load_pretrained(path: Path, *, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
+    """The model in a GGUF file or a directory; no dtype: the one that is fastest.
 
     Raises:
         GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
@@ -44,8 +46,11 @@ def load_pretrained(path: Path, *, dtype: torch.dtype, device: torch.device) -> 
     return _directory(path, dtype, device) if path.is_dir() else _gguf(path, dtype, device)
 
 
-def _gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrained:
+def _gguf(path: Path, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
     with GgufFile(path) as file:
+        if dtype is None:
+            quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
+            dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
         model = load_gguf(file, dtype=dtype, device=device)
         vocabulary = Vocabulary.from_gguf(path)
         chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
@@ -55,7 +60,8 @@ def _gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrained:
     return Pretrained(model, vocabulary, chat, [bos] if add_bos and bos is not None else [])
 
 
-def _directory(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrained:
+def _directory(path: Path, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
+    dtype = _native_dtype(device) if dtype is None else dtype
     if not (path / "tokenizer.json").is_file():
         raise GuidedError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
     vocabulary = Vocabulary.from_huggingface(path)
@@ -65,6 +71,16 @@ def _directory(path: Path, dtype: torch.dtype, device: torch.device) -> Pretrain
     bos = _bos(vocabulary, settings, read_json(path / "tokenizer.json"))
     model = load_huggingface(path, dtype=dtype, device=device)
     return Pretrained(model, vocabulary, ChatMl.from_template(vocabulary, text), bos)
+
+
+def _native_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the hardware multiplies it (elsewhere it is slower than float32, and less exact)."""
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+        native = device.type == "cpu" and probe is not None and bool(probe())
+    return torch.bfloat16 if native else torch.float32
 
 
 def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:

@@ -5,6 +5,9 @@ a piece of each running sequence: one token for most, a forced run for some, a p
 no more than `token_budget` tokens. Sequences that write come first, so long prompts pass in pieces while they go on.
 The pass is launched, the masks of all sequences are filled, and only then are logits looked at.
 
+A task may be added before its grammar is compiled: it waits for the future that makes its sequence, others go on
+meanwhile, and an error in it is its own.
+
 Order: priority, then first come, first served. Where the cache has no room, the last sequence in that order gives way:
 its keys and values are dropped, and computed again when there is room; its output is not touched. One that has no room
 even alone fails with MemoryError. Samples of one prompt wait until the first of them has read it, then they go on from
@@ -16,11 +19,12 @@ Outputs do not hang on any of this: a choice is a function of seed, position and
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from time import perf_counter
-from typing import TypeAlias
+from typing import Final, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -32,6 +36,7 @@ from guided.kv.cache import Lease
 
 __all__ = ["Outcome", "Scheduler", "Task"]
 
+_PATIENCE: Final = 0.005  # seconds
 Outcome: TypeAlias = StreamEvent | Exception  # an error is the last that comes of a task
 
 
@@ -44,12 +49,16 @@ class Task:
         priority: lower ones run first.
         salt: only tasks of equal salt share what they have read.
         done: it has ended, has failed, or was cancelled.
+        coming: makes the sequences of its group; until then it has none.
+        number: of its sequence among them.
     """
 
     sequence: Sequence
     priority: int = 0
     salt: str = ""
     done: bool = False
+    coming: Future[list[Sequence]] | None = None
+    number: int = 0
     arrival: int = 0
     steps: Steps | None = None
     read: list[int] = field(default_factory=list)  # all that the model has read, or must read next
@@ -57,6 +66,11 @@ class Task:
     lease: Lease | None = None  # None: it waits
     rows: list[Tensor] = field(default_factory=list)  # logits of some of these positions
     followers: list[Task] = field(default_factory=list)  # that wait until this one has read their common prompt
+
+    @classmethod
+    def later(cls, coming: Future[list[Sequence]], number: int) -> Task:
+        """A task whose sequence is being made."""
+        return cls(cast("Sequence", None), coming=coming, number=number)  # set before anybody looks
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)
@@ -74,6 +88,7 @@ class Scheduler:
         self.runner, self._cache = runner, runner.cache
         self.token_budget, self.max_running = token_budget, max_running
         self._arrivals = count()
+        self._compiling: list[list[Task]] = []  # groups
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
@@ -81,7 +96,12 @@ class Scheduler:
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self._waiting or self._running or self._outcomes)
+        return bool(self._compiling or self._waiting or self._running or self._outcomes)
+
+    @property
+    def compiling(self) -> int:
+        """Tasks that wait for their grammar."""
+        return sum(map(len, self._compiling))
 
     @property
     def waiting(self) -> int:
@@ -94,9 +114,17 @@ class Scheduler:
         return len(self._running)
 
     def add(self, group: Items[Task]) -> None:
-        """Queue tasks that have the same prompt; one alone is a group, too."""
+        """Queue tasks that have the same prompt; one alone is a group, too. All of them have a future, or none has."""
         for task in group:
             task.arrival = next(self._arrivals)
+        if group and group[0].coming is not None:
+            self._compiling.append(list(group))
+        else:
+            self._begin(group)
+
+    def _begin(self, group: Items[Task]) -> None:
+        """Run tasks up to the first tokens that they want read, and queue them."""
+        for task in group:
             task.steps = task.sequence.steps()
             self._go_on(task, None)
         alive = [task for task in group if not task.done]
@@ -114,6 +142,7 @@ class Scheduler:
     def step(self) -> list[tuple[Task, Outcome]]:
         """One round: admit, run, hand out. Outcomes of a task come in order."""
         begin = perf_counter()
+        self._take_compiled()
         self._admit()
         planned = self._plan()
         if planned:
@@ -124,6 +153,21 @@ class Scheduler:
         return out
 
     # ---- what runs
+    def _take_compiled(self) -> None:
+        """Begin what is compiled; if there is nothing else to do, wait for it a little."""
+        if self._compiling and not (self._waiting or self._running or self._outcomes):
+            wait([group[0].coming for group in self._compiling if group[0].coming], _PATIENCE, FIRST_COMPLETED)
+        for group in [group for group in self._compiling if group[0].coming is not None and group[0].coming.done()]:
+            self._compiling.remove(group)
+            alive = [task for task in group if not task.done]
+            for task in alive:
+                assert task.coming is not None
+                try:
+                    task.sequence = task.coming.result()[task.number]
+                except Exception as error:
+                    self._finish(task, error)
+            self._begin([task for task in alive if not task.done])
+
     def _admit(self) -> None:
         """Let waiting tasks in, in order, while there is room for all that they must read."""
         while self._waiting and len(self._running) < self.max_running:

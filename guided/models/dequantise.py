@@ -21,7 +21,7 @@ import numpy.typing as npt
 from guided.errors import UnsupportedError, VocabularyError
 from guided.vocabulary.gguf import GGML_TYPES
 
-__all__ = ["Grouped", "dequantise", "read_grouped"]
+__all__ = ["GROUPED", "Grouped", "dequantise", "read_grouped"]
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
@@ -89,7 +89,7 @@ def read_grouped(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str =
     Raises:
         VocabularyError: the bytes are not as many as the shape asks for.
     """
-    if ggml_type not in _GROUPED:
+    if ggml_type not in GROUPED:
         return None
     rows, block = _blocks(raw, ggml_type, shape, name)
     step = _VALUES // block
@@ -235,3 +235,4 @@ _READERS: Final[Mapping[int, Callable[[Bytes], Floats | Grouped]]] = MappingProx
         14: _q6_k,
     }
 )
+GROUPED: Final = frozenset(_GROUPED)  # the formats that `read_grouped` reads

@@ -149,7 +149,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def read_json(text: str, limits: Limits) -> Json:
+def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
     """The value of a JSON text; SpecError with its span where the text is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
@@ -158,7 +158,7 @@ def read_json(text: str, limits: Limits) -> Json:
         value: Json = json.loads(text) if marked else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
-            f"the schema is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
             text=text,
             span=(error.pos, min(error.pos + 1, len(text))),
         ) from None

@@ -1,0 +1,164 @@
+"""`guided generate --batch`: many requests from a file, run together, answered line by line.
+
+In: JSON lines (lines.py), and what the command line says for all of them. Out: JSON lines in the order of the input,
+each with the id of its request and with its answer or its error. A line that fails stops no other.
+
+On standard output an answer waits for those before it. With --output FILE each is written as soon as it is there, so
+that nothing is lost, however the run ends; at the end they are put in order. --resume takes over what FILE holds: the
+answers to the same requests, by id and by a digest of all that was asked. Errors are tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
+from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text
+from guided.cli.lines import Line, read_lines
+from guided.cli.options import tools_named
+from guided.cli.results import fields
+from guided.cli.specification import GENERATION, Specification, specification_options
+from guided.cli.vocabularies import byte_vocabulary
+from guided.errors import GuidedError
+from guided.matching import GrammarCompiler
+
+if TYPE_CHECKING:
+    from guided.engine.engine import Engine, Prompt
+    from guided.engine.request import Options, Request
+    from guided.engine.result import Result
+
+__all__ = ["Batch", "add_batch", "prompt_of"]
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """--batch and what belongs to it."""
+    group = parser.add_argument_group("many requests")
+    group.add_argument("--batch", metavar="FILE", help="a request a line, see below; - for standard input")
+    group.add_argument("-o", "--output", metavar="FILE", help="answers go here as they come (standard output)")
+    group.add_argument("--resume", action="store_true", help="go on with an --output that is there, after a break")
+
+
+class Batch:
+    """Args: the command line, its specification, its options with n.
+
+    Raises:
+        InputError: the file cannot be read. SpecError: options of schemas that contradict each other.
+    """
+
+    def __init__(
+        self, arguments: argparse.Namespace, specification: Specification | None, options: dict[str, Any]
+    ) -> None:
+        self._arguments, self._specification, self._options = arguments, specification, options
+        if arguments.output is None and arguments.resume:
+            raise InputError("--resume goes on with an --output, which is not given")
+        self._writing = {kind: specification_options(arguments, kind) for kind in ("schema", "regex", "choice")}
+        if self._writing["schema"]:
+            trial = Specification("schema", "{}", self._writing["schema"])
+            trial.compile(GrammarCompiler(byte_vocabulary()), **GENERATION)
+        self._source = "standard input" if arguments.batch == "-" else arguments.batch
+        self._lines = read_lines(read_text(arguments.batch))
+        self._failed = 0
+
+    def run(self, load: Callable[[], Engine]) -> int:
+        """Answer what is not answered yet; the exit code. The engine is loaded where a request needs it."""
+        answers = self._open()
+        todo = [number for number in range(len(self._lines)) if number not in answers.kept]
+        try:
+            for number in todo:
+                if (error := self._lines[number].error) is not None:
+                    self._fail(answers, number, error, note)
+            if good := [number for number in todo if self._lines[number].error is None]:
+                self._generate(load(), good, answers)
+        except KeyboardInterrupt:
+            note("interrupted; what was done is kept" + (", --resume goes on" if self._arguments.output else ""))
+            raise
+        finally:
+            answers.close()
+        return NO if self._failed else DONE
+
+    def _open(self) -> Answers:
+        if self._arguments.output in (None, "-"):
+            return AnswersInOrder()
+        keys = [(line.id, self._digest(line)) for line in self._lines]
+        file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
+        if self._arguments.resume:
+            note(f"{len(file.kept)} of {len(self._lines)} requests are answered already")
+        if file.others:
+            note(f"{file.others} answers were to other requests of the same id (or other options): made again")
+        return file
+
+    def _generate(self, engine: Engine, numbers: list[int], answers: Answers) -> None:
+        from guided.engine.progress import ProgressLine
+
+        line = ProgressLine()
+        show = False if self._arguments.quiet else line
+        requests = (self._request(engine, self._lines[number]) for number in numbers)
+        try:
+            with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
+                for at, outcome in outcomes:
+                    if isinstance(outcome, Exception):
+                        self._fail(answers, numbers[at], outcome, line.say)
+                    else:
+                        answers.write(numbers[at], self._answer(numbers[at], outcome))
+        finally:
+            line.close()
+
+    def _request(self, engine: Engine, line: Line) -> Request | Exception:
+        """A line as the engine wants it, or why it cannot be one."""
+        from guided.engine.request import Request
+
+        options = {**self._options, **line.options}
+        n: int = options.pop("n")
+        own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
+        try:
+            grammar = own.compile_quietly(engine.compiler, **GENERATION) if own is not None else None
+        except GuidedError as error:
+            return line.placed(error)
+        if names := options.pop("tools", None):
+            if grammar is not None:
+                return InputError("tools go with free text: a specification has no place for a call")
+            options["tools"] = tools_named(names, self._arguments.tool_tokens)
+        assert line.prompt is not None
+        return Request(prompt_of(line.prompt, self._arguments), grammar, n, cast("Options", options))
+
+    def _answer(self, number: int, results: list[Result]) -> str:
+        made = [fields(result) for result in results]
+        return self._record(number, made[0] if len(made) == 1 else {"results": made})
+
+    def _fail(self, answers: Answers, number: int, error: Exception, say: Callable[[str], None]) -> None:
+        """An answer that is an error; it is told beside it, too."""
+        self._failed += 1
+        answers.write(number, self._record(number, {"error": error_fields(error)}))
+        say(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}")
+
+    def _record(self, number: int, content: dict[str, Any]) -> str:
+        line = self._lines[number]
+        head = {"id": line.id, "line": line.number, "request": self._digest(line)}
+        return json.dumps({**head, **content}, ensure_ascii=False)
+
+    def _digest(self, line: Line) -> str:
+        """Of all that decides what is asked for."""
+        a, own = self._arguments, self._specification
+        common = [a.model, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
+        asked = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
+    """Messages as they are; a text as it is (--raw), or as the user's message after --system."""
+    if arguments.raw or not isinstance(given, str):
+        return given
+    messages = [{"role": "user", "content": given}]
+    return [{"role": "system", "content": arguments.system}, *messages] if arguments.system is not None else messages
+
+
+def _located(error: Exception, line: Line) -> str:
+    """The error's text; a place in the line is one in the line of the file."""
+    text = str(error)
+    return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

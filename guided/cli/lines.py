@@ -1,0 +1,153 @@
+"""The lines of --batch: JSON objects, one request each, checked before a model is loaded.
+
+In: a file of JSON lines. Out: `Line`s, each with its members or with what is wrong with it, and where. Empty lines are
+passed over. What a specification means is the compiler's to say, and the values of options the engine's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+from guided.cli.options import LINE_OPTIONS, options_of_line
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.limits import Limits
+from guided.spec.json_schema.values import locate, read_json
+
+__all__ = ["Line", "read_lines"]
+
+_PROMPTS: Final = ("prompt", "messages")
+_SPECIFICATIONS: Final = ("schema", "regex", "choice")
+_MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what each is, and whether a value is that
+    "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
+    "prompt": ("a text", lambda v: isinstance(v, str)),
+    "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
+    "schema": ("a JSON Schema, an object or a boolean", lambda v: isinstance(v, dict | bool)),
+    "regex": ("a regular expression", lambda v: isinstance(v, str)),
+    "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
+}
+_KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A request as it is written.
+
+    Attributes:
+        number: of the line in the file, from 1.
+        text: the line.
+        id: what the answer is known by: the line's own, else its number.
+        prompt: a text, or messages; None where there is an error.
+        kind: of the line's own specification: "schema", "regex", "choice"; "" where it has none.
+        value: of the specification; a schema is the text of it, so that no digit of a number is lost.
+        value_at: where that text begins in the line.
+        options: those of the line, n among them.
+        error: what is wrong with it; its span is one of `text`.
+    """
+
+    number: int
+    text: str
+    id: str | int
+    prompt: str | list[dict[str, str]] | None = None
+    kind: str = ""
+    value: Any = None
+    value_at: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    error: GuidedError | None = None
+
+    def placed(self, error: Exception) -> Exception:
+        """An error about the line's schema, with its place in the line."""
+        if self.kind != "schema" or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
+            return error
+        span = (error.span[0] + self.value_at, error.span[1] + self.value_at)
+        pointer = f"/schema{error.pointer}"
+        if isinstance(error, SpecError):
+            return SpecError(error.message, text=self.text, span=span, pointer=pointer, hint=error.hint)
+        return UnsupportedError(error.reason, text=self.text, span=span, pointer=pointer, hint=error.hint)
+
+
+def read_lines(text: str) -> list[Line]:
+    """All requests of a file."""
+    taken = dict[str | int, int]()
+    return [_unique(line, taken) for line in _lines(text)]
+
+
+def _lines(text: str) -> Iterator[Line]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip(" \t\r"):
+            yield _line(number, line.rstrip("\r"))
+
+
+def _unique(line: Line, taken: dict[str | int, int]) -> Line:
+    first = taken.setdefault(line.id, line.number)
+    if first == line.number or line.error is not None:
+        return line
+    return replace(line, error=_wrong(line.text, "id", f"the id {line.id!r} is that of line {first}"))
+
+
+def _line(number: int, text: str) -> Line:
+    id: str | int = number
+    try:
+        try:
+            read_json(text, Limits(), "the line")
+        except LimitExceeded as error:
+            raise SpecError(str(error)) from None
+        members = json.loads(text)
+        if not isinstance(members, dict):
+            raise SpecError("a request is a JSON object", text=text, hint='such as {"prompt": "..."}')
+        members = {name: value for name, value in members.items() if value is not None}
+        _check(text, members)
+        id = members.get("id", number)
+        return _request(number, text, id, members)
+    except ValueError as error:  # an integer of more digits than Python reads
+        return Line(number, text, id, error=SpecError(str(error)))
+    except SpecError as error:
+        return Line(number, text, id, error=error)
+
+
+def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> Line:
+    try:
+        options = options_of_line({name: value for name, value in members.items() if name in LINE_OPTIONS})
+    except TypeError as error:
+        name, wanted = error.args
+        raise _wrong(text, name, f"{name} is {wanted}, not {_shown(members[name])}") from None
+    kind = next((name for name in _SPECIFICATIONS if name in members), "")
+    value, at = members.get(kind), 0
+    if kind == "schema":
+        start, end = locate(text, "/schema")
+        key = _KEY.match(text, start)
+        at = key.end() if key is not None else start
+        value = text[at:end]
+    prompt = members.get("prompt", members.get("messages"))
+    return Line(number, text, id, prompt, kind, value, at, options)
+
+
+def _check(text: str, members: dict[str, Any]) -> None:
+    """Names and types; one prompt, at most one specification."""
+    for name, value in members.items():
+        if name not in _MEMBERS and name not in LINE_OPTIONS:
+            close = get_close_matches(name, [*_MEMBERS, *LINE_OPTIONS], n=1)
+            raise _wrong(
+                text, name, f"there is no {name!r} in a request", f"did you mean {close[0]!r}?" if close else ""
+            )
+        if name in _MEMBERS and not _MEMBERS[name][1](value):
+            raise _wrong(text, name, f"{name} is {_MEMBERS[name][0]}, not {_shown(value)}")
+    if not any(name in members for name in _PROMPTS):
+        raise SpecError("there is neither a prompt nor messages", text=text)
+    for names in (_PROMPTS, _SPECIFICATIONS):
+        if len(given := [name for name in names if name in members]) > 1:
+            raise _wrong(text, given[1], f"{given[0]} and {given[1]} are both given, only one can be")
+
+
+def _wrong(text: str, name: str, message: str, hint: str = "") -> SpecError:
+    pointer = f"/{name.replace('~', '~0').replace('/', '~1')}"
+    return SpecError(message, text=text, span=locate(text, pointer), pointer=pointer, hint=hint)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -1,0 +1,157 @@
+"""The options of a request, on the command line and in a line of --batch; both mean `guided.engine.request.Options`.
+
+In: parsed arguments, or members of a JSON object. Out: the options that were given, by the names of the Python
+interface. What has a wrong type is told here, what has a wrong value by the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from guided.cli.arguments import at_least, bias, ids, real
+from guided.cli.console import InputError
+
+if TYPE_CHECKING:
+    from guided.tools import Tool
+
+__all__ = ["LINE_OPTIONS", "add_options", "options_given", "options_of_line", "tools_named"]
+
+_TOOLS: Final = ("calculator",)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All of them, by what they are for. Nothing has a default here: what is not given, the engine decides."""
+    _add_choice(parser.add_argument_group("which token is chosen (from what the specification allows, in this order)"))
+    _add_length(parser.add_argument_group("when it ends (stops: of free text; a specification says itself where)"))
+    group = parser.add_argument_group("thinking, tools, speed")
+    add = group.add_argument
+    add("--reasoning-end", metavar="TEXT", help="what ends a model's thinking, such as '</think>': the specification "
+        "holds after it")  # fmt: skip
+    add("--tool", dest="tools", action="append", choices=_TOOLS, help="what free text may call; its result is forced")
+    add("--tool-tokens", nargs=4, metavar=("BEGIN", "END", "RESULT", "RESULT_END"),
+        help="the control tokens of a call, if they are not nanochat's")  # fmt: skip
+    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens drafted for a pass, from what was said before: the "
+        "same output, sooner where it repeats (0)")  # fmt: skip
+    group = parser.add_argument_group("what is told of it (--json)")
+    add = group.add_argument
+    add("--logprobs", type=at_least(0), metavar="K", help="log probability of each token, and of the K likeliest")
+    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same of the prompt's tokens")
+    add("--logprobs-mode", choices=("raw", "masked"), help="the model's own, or after mask, bias and penalties (raw)")
+    add("--score-forced", action="store_true", default=None, help="of forced tokens, too; one more forward pass")
+
+
+def _add_choice(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--allowed-token-ids", type=ids, metavar="ID,ID", help="no other tokens, end tokens neither")
+    add("--bad-words", type=ids, action="append", metavar="ID,ID", help="not these tokens in a row; may be repeated")
+    add("--logit-bias", type=bias, action="append", metavar="ID=B", help="add B (-100 to 100) to a token's logit")
+    add("--repetition-penalty", type=real(1e-9), metavar="R", help="above 1: less of what stands in prompt or output")
+    add("--presence-penalty", type=real(-2, 2), metavar="P", help="less of what is in the output (-2 to 2)")
+    add("--frequency-penalty", type=real(-2, 2), metavar="F", help="the same, as often as it is there (-2 to 2)")
+    add("--temperature", type=real(0), metavar="T", help="0: the most likely token (0)")
+    add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the likeliest")
+    add("--top-k", type=at_least(1), metavar="K", help="only the K most likely")
+    add("--top-p", type=real(1e-9, 1), metavar="P", help="only the likeliest with this probability")
+    add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same answer again (none: a fresh one)")
+    add("--n", type=at_least(1), metavar="N", help="how many answers, of seeds N, N + 1, ... (1)")
+
+
+def _add_length(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--max-tokens", type=at_least(1), metavar="N", help="budget, end token included (256)")
+    add("--min-tokens", type=at_least(0), metavar="N", help="no end before so many, where something else may come")
+    add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
+    add("--stop-regex", action="append", metavar="PATTERN", help="end before what matches; may be repeated")
+    add("--stop-token-ids", type=ids, metavar="ID,ID", help="these tokens end it, too")
+    add("--include-stop", dest="include_stop_str_in_output", action="store_true", default=None,
+        help="the text ends after the stop, not before it")  # fmt: skip
+    add("--ignore-eos", action="store_true", default=None, help="the model's end tokens end nothing")
+
+
+def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those of the command line, n among them; tools by name still."""
+    given = {name: value for name in LINE_OPTIONS if (value := getattr(arguments, name)) is not None}
+    if "logit_bias" in given:
+        given["logit_bias"] = dict(given["logit_bias"])
+    if arguments.tool_tokens is not None and "tools" not in given:
+        raise InputError("--tool-tokens belongs to --tool, which is not given")
+    return given
+
+
+def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a line.
+
+    Raises:
+        TypeError: (name, what is wanted).
+    """
+    for name, value in members.items():
+        wanted, fits = LINE_OPTIONS[name]
+        if not fits(value):
+            raise TypeError(name, wanted)
+    options = dict(members)
+    if isinstance(options.get("logit_bias"), dict):
+        options["logit_bias"] = {int(id): value for id, value in options["logit_bias"].items()}
+    return options
+
+
+def tools_named(names: list[str], tokens: list[str] | None) -> list[Tool]:
+    """The tools of these names."""
+    from dataclasses import replace
+
+    from guided.tools import CALCULATOR, ToolTokens
+
+    known = {"calculator": CALCULATOR}
+    tools = [known[name] for name in dict.fromkeys(names)]
+    return tools if tokens is None else [replace(tool, tokens=ToolTokens(*tokens)) for tool in tools]
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _biases(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(key.isascii() and key.isdigit() for key in value)
+        and all(map(_number, value.values()))
+    )
+
+
+_INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
+_IDS = ("a list of token ids", _list_of(_integer))
+_TEXTS = ("a text, or a list of texts", lambda value: _text(value) or _list_of(_text)(value))
+
+# name -> (what it is in a line, whether a value is that)
+LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "allowed_token_ids": _IDS,
+    "bad_words": ("a list of lists of token ids", _list_of(_list_of(_integer))),
+    "logit_bias": ('an object such as {"17": -5}', _biases),
+    **dict.fromkeys(("repetition_penalty", "presence_penalty", "frequency_penalty"), _NUMBER),
+    **dict.fromkeys(("temperature", "min_p", "top_p"), _NUMBER),
+    **dict.fromkeys(("top_k", "seed", "n", "max_tokens", "min_tokens"), _INTEGER),
+    **dict.fromkeys(("stop", "stop_regex"), _TEXTS),
+    "stop_token_ids": _IDS,
+    **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
+    "reasoning_end": ("a text", _text),
+    "tools": (f"a list of {', '.join(_TOOLS)}", _list_of(lambda value: value in _TOOLS)),
+    **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
+    "logprobs_mode": ("raw or masked", _text),
+}

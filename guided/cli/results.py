@@ -1,0 +1,60 @@
+"""A result of the engine as JSON, and its figures in one line."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from guided.engine.result import Result
+    from guided.sampling.logprobs import TokenLogprobs
+
+__all__ = ["fields", "figures"]
+
+
+def fields(result: Result) -> dict[str, Any]:
+    """A result as JSON; what was not asked for is left out."""
+    try:
+        value, value_error = result.value, None
+    except (ValueError, RecursionError) as error:
+        value, value_error = None, str(error)
+    timings = result.timings
+    return {
+        "text": result.text,
+        "value": value,
+        **({"value_error": value_error} if value_error is not None else {}),
+        "tokens": result.tokens,
+        "token_masks": result.token_masks,
+        "finish_reason": result.finish_reason,
+        **({"stop": result.stop} if result.stop is not None else {}),
+        **({"reasoning": result.reasoning} if result.reasoning is not None else {}),
+        **({"tool_calls": list(map(asdict, result.tool_calls))} if result.tool_calls else {}),
+        **({"logprobs": _scores(result.logprobs)} if result.logprobs is not None else {}),
+        **({"prompt_logprobs": _scores(result.prompt_logprobs)} if result.prompt_logprobs is not None else {}),
+        "prompt_tokens": result.prompt_tokens,
+        "seed": result.seed,
+        "removed_log_mass": result.removed_log_mass,
+        "seconds": timings.total,
+        "tokens_per_second": result.tokens_per_second,
+        "mask_us": {"median": statistics.median(timings.mask_us), "max": max(timings.mask_us)}
+        if timings.mask
+        else None,
+    }
+
+
+def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | None]:
+    return [None if score is None else asdict(score) for score in scores]
+
+
+def figures(result: Result) -> str:
+    """How much was written, and how fast, for people."""
+    forced = len(result.tokens) - sum(result.token_masks)
+    parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
+    parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
+    if result.timings.drafted:
+        parts.append(f"{result.timings.held} of {result.timings.drafted} drafted tokens held")
+    if result.timings.mask:
+        parts.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
+    return "; ".join(parts)

@@ -1,0 +1,80 @@
+"""Many requests at once, each on its own terms: what fails is an answer, and stops no other.
+
+In: requests, as they are taken from an iterator. Out: answers as they come, each with the number of its request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from guided.engine.progress import Meter
+from guided.engine.request import Request
+from guided.engine.result import Result, StreamEvent
+from guided.engine.scheduler import Outcome, Task
+
+__all__ = ["Answer", "answer_each"]
+
+Answer: TypeAlias = tuple[int, list[Result] | Exception]
+
+
+@dataclass(slots=True)
+class _Group:
+    """The tasks of a request, and what has become of those that are done."""
+
+    number: int
+    tasks: list[Task]
+    ends: dict[Task, Result | Exception] = field(default_factory=dict)
+
+    def answer(self) -> Answer:
+        """Its results in order, or the first of its errors."""
+        results = list[Result]()
+        for task in self.tasks:
+            end = self.ends[task]
+            if isinstance(end, Exception):
+                return self.number, end
+            results.append(end)
+        return self.number, results
+
+
+def answer_each(
+    requests: Iterable[Request | Exception],
+    tasks_of: Callable[[Request], list[Task]],
+    drive: Callable[[Iterable[Sequence[Task]]], Generator[tuple[Task, Outcome], None, None]],
+    meter: Meter,
+) -> Generator[Answer, None, None]:
+    """See `Engine.generate_each`; `tasks_of` makes the samples of a request, `drive` runs groups of them."""
+    ready, groups = deque[Answer](), dict[Task, _Group]()
+
+    def begin() -> Iterator[list[Task]]:
+        for number, request in enumerate(requests):
+            try:
+                if isinstance(request, Exception):
+                    raise request
+                tasks = tasks_of(request)
+            except Exception as error:
+                ready.append((number, error))
+            else:
+                groups.update(dict.fromkeys(tasks, _Group(number, tasks)))
+                yield tasks
+
+    def hand_out() -> Iterator[Answer]:
+        while ready:
+            meter.finish()
+            yield ready.popleft()
+
+    with meter, closing(drive(begin())) as outcomes:
+        for task, outcome in outcomes:
+            if isinstance(outcome, StreamEvent):
+                meter.count(outcome)
+            end = outcome.result if isinstance(outcome, StreamEvent) else outcome
+            if end is not None:
+                group = groups.pop(task)
+                group.ends[task] = end
+                if len(group.ends) == len(group.tasks):
+                    ready.append(group.answer())
+            yield from hand_out()
+        yield from hand_out()

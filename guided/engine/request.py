@@ -1,0 +1,76 @@
+"""What is asked of the engine: a prompt, what its output must be, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypedDict
+
+from guided.engine.chat import Message
+from guided.engine.constraint import Constraint
+from guided.sampling.logprobs import LogprobsMode
+from guided.tools.tool import Tool
+
+__all__ = ["Options", "Prompt", "Request"]
+
+Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+
+
+class Options(TypedDict, total=False):
+    """Numbers of a request.
+
+    Attributes:
+        max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
+        temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
+            logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
+        stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
+        stop_token_ids, stop_regex, ignore_eos: as there.
+        include_stop_str_in_output: the text is cut after the stop, not before it.
+        seed: None (the default) takes a fresh one; the result tells it. Output i of n has the seed + i.
+        score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
+            forward pass for an output.
+        logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
+        drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
+            in prompt or output (0). The output is the same; it comes sooner where answers repeat.
+        reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
+            constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
+        tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
+            without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What
+            they say counts as output.
+    """
+
+    max_tokens: int
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    allowed_token_ids: Collection[int] | None
+    bad_words: Sequence[Sequence[int]]
+    min_tokens: int
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    stop_regex: str | Sequence[str] | None
+    include_stop_str_in_output: bool
+    ignore_eos: bool
+    seed: int | None
+    score_forced: bool
+    logprobs: int | None
+    prompt_logprobs: int | None
+    logprobs_mode: LogprobsMode
+    drafts: int
+    reasoning_end: str | None
+    tools: Sequence[Tool]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One of many, see `Engine.generate_each`; the fields mean what the arguments of `Engine.generate` do."""
+
+    prompt: Prompt
+    constraint: Constraint = None
+    n: int = 1
+    options: Options = field(default_factory=Options)

@@ -1,0 +1,98 @@
+"""The one step that makes decoding guided, and level 1: a mask for each position, fixed before the first token.
+
+Ordinary decoding is: logits, softmax, sample. Guided decoding puts one step between the first two. The logit of each
+token that the output may not go on with becomes -inf, and softmax makes a probability of 0 of it:
+
+    logits = model(idx)                          # (B, V): the model knows of no constraint
+    logits = apply_token_mask(logits, allowed)   # the only new line
+    idx = torch.cat((idx, sample(logits)), dim=1)
+
+The odds among the tokens that are left stay as they were: if 'e' was three times as likely as 't', it still is. What is
+gone is the probability of the others, all of it. Forward pass, cache and attention are not touched, so it does not
+matter where the logits come from (reader.py).
+
+`idx` is (B, T), int64: the ids read so far, a row for each sequence. A model is anything that makes of it the logits of
+the next token, (B, V).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "Choose",
+    "NextLogits",
+    "apply_token_mask",
+    "build_char_classes",
+    "generate_guided_static",
+    "greedy",
+    "sample",
+]
+
+NextLogits: TypeAlias = Callable[[Tensor], Tensor]
+"""idx (B, T) -> logits (B, V)."""
+Choose: TypeAlias = Callable[[Tensor], Tensor]
+"""logits (B, V) -> ids (B, 1)."""
+
+
+def build_char_classes(stoi: Mapping[str, int]) -> dict[str, set[int]]:
+    """The ids of each class of characters, for a vocabulary {character: id}.
+
+    A newline ends a line and a space parts two words, so each is a class of its own, not white space, nor PUNCT. For
+    the 65 characters of Tiny Shakespeare: UPPER 26, LOWER 26, DIGIT 1 (the 3), NEWLINE 1, SPACE 1, PUNCT 10, LETTER 52,
+    ANY 65. A class without characters is empty.
+    """
+    classes: dict[str, set[int]] = {name: set() for name in ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT")}
+    for char, token in stoi.items():
+        classes[_class_of(char)].add(token)
+    return classes | {"LETTER": classes["UPPER"] | classes["LOWER"], "ANY": set(stoi.values())}
+
+
+def _class_of(char: str) -> str:
+    tests = {"UPPER": char.isupper(), "LOWER": char.islower(), "DIGIT": char.isdigit()}
+    tests |= {"NEWLINE": char == "\n", "SPACE": char == " "}
+    return next((name for name, holds in tests.items() if holds), "PUNCT")
+
+
+def apply_token_mask(logits: Tensor, allowed: Collection[int]) -> Tensor:
+    """The logits (..., V) with -inf at each id that is not allowed.
+
+    Raises:
+        ValueError: nothing is allowed (softmax would make NaN of it), or an id is none of the logits.
+    """
+    if not allowed:
+        raise ValueError("no token is allowed: the constraint has no way on from here")
+    size = logits.shape[-1]
+    if wrong := [token for token in allowed if not 0 <= token < size]:
+        raise ValueError(f"the id {wrong[0]} is allowed, but there are {size} logits")
+    mask = torch.zeros(size, dtype=torch.bool, device=logits.device)
+    mask[list(allowed)] = True
+    return logits.masked_fill(~mask, -torch.inf)
+
+
+def sample(logits: Tensor) -> Tensor:
+    """A token for each row, drawn by its probability: (B, V) -> (B, 1). `torch.manual_seed` makes it repeatable."""
+    return torch.multinomial(torch.softmax(logits, dim=-1), num_samples=1)
+
+
+def greedy(logits: Tensor) -> Tensor:
+    """The most likely token for each row: (B, V) -> (B, 1)."""
+    return logits.argmax(dim=-1, keepdim=True)
+
+
+def generate_guided_static(
+    model: NextLogits, idx: Tensor, masks: Sequence[Collection[int]], *, choose: Choose = sample
+) -> Tensor:
+    """Level 1: token i of the output is one of masks[i]. (B, T) -> (B, T + len(masks)).
+
+    Five lower-case letters and a newline are `[classes["LOWER"]] * 5 + [classes["NEWLINE"]]`. What this cannot say is
+    "one or more letters": which mask comes next would depend on what was written. That takes a state (fsm.py).
+    """
+    for allowed in masks:
+        logits = apply_token_mask(model(idx), allowed)
+        idx = torch.cat((idx, choose(logits)), dim=1)
+    return idx

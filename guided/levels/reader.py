@@ -1,0 +1,73 @@
+"""Where the logits come from: a model of the toolkit, its cache, and how much it reads at once.
+
+Guided decoding does not look behind the logits. A `Reader` makes them in any of these ways, and none of the other
+files here would notice: all is computed anew for each token (`remember=False`), or keys and values are kept and only
+what is new is read (the default); they are kept in contiguous tensors or in blocks (`cache`); a long prompt passes in
+one piece or in several (`chunk`); the weights are floats or integers of 4 bits (`model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import torch
+from torch import Tensor
+
+from guided.attention.pieces import step_attention
+from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.kv.dense import DenseCache
+from guided.models.model import Model
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """idx (B, T) -> logits of the next token (B, V)."""
+
+    def __init__(
+        self, model: Model, *, cache: KVCache | None = None, chunk: int | None = None, remember: bool = True
+    ) -> None:
+        c = model.config
+        self.model, self.chunk, self.remember = model, chunk or c.context, remember
+        shape = CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
+        self.cache = DenseCache(shape, 1 << 20) if cache is None else cache  # it grows as it is used
+        self.read = 0  # tokens in all, for measurements
+        self._leases: list[Lease] = []
+
+    @torch.inference_mode()
+    def __call__(self, idx: Tensor) -> Tensor:
+        """Read what is new of each row, and score what may come next."""
+        rows: list[list[int]] = idx.tolist()
+        if idx.shape[1] > self.model.config.context:
+            raise ValueError(f"{idx.shape[1]} tokens, but the model reads {self.model.config.context}")
+        while len(self._leases) > len(rows):
+            self.cache.close(self._leases.pop())
+        while len(self._leases) < len(rows):
+            self._leases.append(self.cache.open([]))
+        known = min(self._known(lease, row) for lease, row in zip(self._leases, rows, strict=True))
+        for lease in self._leases:
+            self.cache.truncate(lease, known)
+        hidden = idx.new_empty(0)
+        for start in range(known, idx.shape[1], self.chunk):
+            hidden = self._step([row[start : start + self.chunk] for row in rows])
+        return self.model.logits(hidden)
+
+    def _known(self, lease: Lease, row: Sequence[int]) -> int:
+        """How many of the first tokens need not be read again; the last one always is."""
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
+        return sum(1 for _ in same) if self.remember else 0
+
+    def _step(self, pieces: list[list[int]]) -> Tensor:
+        """One forward pass over the next piece of each row, all as long: hidden states at their ends, (B, dim)."""
+        count, start, device = len(pieces[0]), self._leases[0].length, self.model.device
+        if not all(self.cache.reserve(lease, count) for lease in self._leases):
+            raise MemoryError(f"no room for {len(pieces)} x {count} more tokens in the cache")
+        attend = step_attention(self.cache, self._leases, [count] * len(pieces))
+        tokens = torch.tensor(pieces, device=device).flatten()
+        positions = torch.arange(start, start + count, device=device).repeat(len(pieces))
+        hidden = self.model.forward(tokens, positions, attend)
+        for lease, piece in zip(self._leases, pieces, strict=True):
+            self.cache.advance(lease, piece)
+        self.read += len(tokens)
+        return hidden[count - 1 :: count]

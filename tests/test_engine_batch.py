@@ -1,0 +1,165 @@
+"""Many requests at once: answers are those of single runs, errors stop no other, and progress counts what is there."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.engine import engine as engine_module
+from guided.engine import progress as progress_module
+from guided.engine.engine import Engine, Request
+from guided.engine.progress import BatchProgress, ProgressLine
+from guided.errors import BudgetError, GuidedError, SpecError
+from guided.models.llama import Llama, LlamaConfig
+from guided.vocabulary.vocabulary import Vocabulary
+
+torch.set_num_threads(1)
+VOCABULARY = Vocabulary([bytes([b]) for b in range(128)], eos_token_ids=[128])
+CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=129, context=80)
+ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY)
+
+GOOD = st.builds(
+    lambda prompt, constraint, n, seed, most: Request(
+        prompt, constraint, n, {"seed": seed, "max_tokens": most, "temperature": 1.0}
+    ),
+    st.sampled_from(["a", "ab", "abc" * 9]),
+    st.sampled_from([None, "[a-c]{2,5}", ["yes", "no"], {"type": "boolean"}]),
+    st.integers(1, 3),
+    st.integers(0, 99),
+    st.integers(7, 20),
+)
+BAD = st.sampled_from(
+    [
+        Request("a", "(a"),
+        Request("a", "a{9}", options={"max_tokens": 9}),
+        Request("a", options={"min_tokens": 9, "max_tokens": 3}),
+        Request(""),
+        Request("a", n=0),
+        GuidedError("its own"),
+    ]
+)
+
+
+def error_of(request):
+    if isinstance(request, Exception):
+        return request
+    with pytest.raises((GuidedError, ValueError)) as caught:
+        ENGINE.generate(request.prompt, request.constraint, n=request.n, **request.options)
+    return caught.value
+
+
+@settings(max_examples=30)
+@given(st.lists(GOOD | BAD, max_size=12), st.sampled_from([1, 3, 512]))
+def test_answers_are_those_of_single_runs(requests, ahead):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "_AHEAD", ahead)
+        seen = list[BatchProgress]()
+        answers = dict(ENGINE.generate_each(iter(requests), total=len(requests), progress=seen.append))
+    assert sorted(answers) == list(range(len(requests)))
+    tokens = 0
+    for number, request in enumerate(requests):
+        answer = answers[number]
+        if isinstance(answer, Exception):
+            alone = error_of(request)
+            assert (type(answer), str(answer)) == (type(alone), str(alone))
+        else:
+            alone = ENGINE.generate(request.prompt, request.constraint, n=request.n, **request.options)
+            alone = alone if isinstance(alone, list) else [alone]
+            assert [r.tokens for r in answer] == [r.tokens for r in alone]
+            tokens += sum(len(r.tokens) for r in answer)
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    if requests:
+        assert (seen[-1].done, seen[-1].total, seen[-1].tokens) == (len(requests), len(requests), tokens)
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._outcomes) == (0, 0, {})
+
+
+def test_what_fails_on_its_way_fails_alone():
+    """A stop pattern that follows too many places is only known once the text is there."""
+    requests = [
+        Request("a", options={"max_tokens": 9}),
+        Request("b", options={"max_tokens": 9, "stop_regex": "(?s:.{1,60})z"}),
+        Request("c", n=3, options={"max_tokens": 9}),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("guided.engine.stopping._CANDIDATES", 3)
+        answers = dict(ENGINE.generate_each(requests))
+    assert isinstance(answers[1], GuidedError)
+    assert "more than 3 places" in str(answers[1])
+    assert [len(answers[0]), len(answers[2])] == [1, 3]
+    assert answers[0][0].tokens == ENGINE.generate("a", max_tokens=9).tokens
+
+
+def test_requests_are_taken_as_there_is_room(monkeypatch):
+    monkeypatch.setattr(engine_module, "_AHEAD", 4)
+    taken = []
+
+    def requests():
+        for number in range(40):
+            taken.append(number)
+            yield Request("a", "[a-c]{3}", options={"max_tokens": 9})
+
+    answers = ENGINE.generate_each(requests())
+    next(answers)
+    assert len(taken) <= 9
+    answers.close()
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._outcomes) == (0, 0, {})
+    assert len(taken) <= 9
+
+
+def test_a_batch_tells_how_far_it_is():
+    seen = list[BatchProgress]()
+    results = ENGINE.generate_batch(["a"] * 5, "[a-c]{4,9}", max_tokens=12, progress=seen.append)
+    assert {p.total for p in seen} == {5}
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    assert (seen[-1].done, seen[-1].tokens) == (5, sum(len(r.tokens) for r in results))
+    assert all(a.seconds <= b.seconds and a.tokens <= b.tokens for a, b in pairwise(seen))
+    with pytest.raises(SpecError):
+        ENGINE.generate_batch(["a", "b"], constraints=[None, "("], progress=True)
+    with pytest.raises(BudgetError):
+        ENGINE.generate_batch(["a", "b"], constraints=[None, "a{9}"], max_tokens=5, progress=seen.append)
+
+
+def test_figures_of_progress():
+    half = BatchProgress(done=3, total=12, tokens=600, seconds=10.0)
+    assert (half.tokens_per_second, half.seconds_left) == (60.0, 30.0)
+    assert str(half) == "[######..................] 3 of 12 requests, 60 tokens/s, 0:30 left"
+    assert str(BatchProgress(1, 1000, 12, 10.0)).endswith("1 tokens/s, 2:46:30 left")
+    assert BatchProgress(0, 3, 0, 0.0).seconds_left is None
+    assert str(BatchProgress(0, 3, 0, 0.0)) == f"[{'.' * 24}] 0 of 3 requests, 0 tokens/s"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_line_speaks_after_two_seconds(monkeypatch, terminal):
+    clock = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+    err = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    line = ProgressLine()
+    for tenths in range(200):
+        clock[0] = tenths / 10
+        line(BatchProgress(tenths, 400, 10 * tenths, clock[0]))
+        if clock[0] < 2:
+            assert err.getvalue() == ""
+    line.say("a remark")
+    line(BatchProgress(200, 400, 1, 20.0))
+    line.close()
+    said = err.getvalue()
+    if terminal:
+        assert 80 <= said.count("\r[") <= 91
+        assert re.search(r"\r +\ra remark\n$", said)
+    else:
+        assert said.count("] ") == 2
+        assert said.endswith("\na remark\n")
+        assert "\r" not in said
