@@ -1,7 +1,7 @@
 """The attention of a forward pass over a cache whose keys and values pass by in pieces.
 
 Each piece is attended to by the queries that read it, and merged into what they have read so far (merge.py). Which of
-the two attentions a step has is decided here, by the plan that the cache makes. Memory: one piece's, and the outputs in
+the attentions a step has is decided here, by the plan that the cache makes. Memory: one piece's, and the outputs in
 float32. Cost: beside the kernel's some ten small calls for each piece.
 """
 
@@ -13,9 +13,11 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from guided.attention.flash import FlashAttention, FlashStep, reads
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
 from guided.attention.step import StepAttention
 from guided.kv.cache import KVCache, Lease, PiecewisePlan
+from guided.kv.paged import PagedPlan
 from guided.models.model import Attend
 
 __all__ = ["PieceAttention", "step_attention"]
@@ -24,7 +26,11 @@ __all__ = ["PieceAttention", "step_attention"]
 def step_attention(cache: KVCache, leases: Sequence[Lease], counts: Sequence[int]) -> Attend:
     """The attention of a forward pass over so many new tokens of each sequence."""
     plan = cache.plan(leases, counts)
-    return PieceAttention(plan, counts) if isinstance(plan, PiecewisePlan) else StepAttention(plan, counts)
+    if isinstance(plan, PiecewisePlan):
+        return PieceAttention(plan, counts)
+    if isinstance(plan, PagedPlan) and reads(plan.k):
+        return FlashAttention(plan.k, plan.v, FlashStep.of(plan))
+    return StepAttention(plan, counts)
 
 
 class PieceAttention:

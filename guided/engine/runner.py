@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from guided.attention.flash import FlashAttention
 from guided.attention.pieces import step_attention
+from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
+from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease
-from guided.models.model import Model
+from guided.models.model import Attend, Model
 
 __all__ = ["Chunk", "ModelRunner", "cache_shape"]
 
@@ -43,8 +46,11 @@ def cache_shape(model: Model) -> CacheShape:
 class ModelRunner:
     """A model and its cache."""
 
-    def __init__(self, model: Model, cache: KVCache) -> None:
+    def __init__(self, model: Model, cache: KVCache, *, capture: Capture | None = None) -> None:
+        """`capture`: makes the graphs for decoding (graphs.py), where flash-attn reads the cache; CUDA's by default."""
         self.model, self.cache = model, cache
+        self._capture = capture or CudaCapture(model.device)
+        self._graphs: DecodeGraphs | None = None
 
     @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk]) -> Tensor:
@@ -55,10 +61,10 @@ class ModelRunner:
         """
         device = self.model.device
         attend = step_attention(self.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
-        tokens = torch.tensor([t for c in chunks for t in c.tokens], dtype=torch.int64, device=device)
+        tokens = send([t for c in chunks for t in c.tokens], torch.int64, device)
         starts = [(c.lease.length, len(c.tokens)) for c in chunks]
-        positions = torch.tensor([p for start, n in starts for p in range(start, start + n)], device=device)
-        hidden = self.model.forward(tokens, positions, attend)
+        positions = send([p for start, n in starts for p in range(start, start + n)], torch.int64, device)
+        hidden = self._forward(tokens, positions, attend)
         kept, first = list[int](), 0
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
@@ -66,4 +72,15 @@ class ModelRunner:
             kept += range(first - chunk.keep, first)
         if not kept:
             return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
-        return self.model.logits(hidden if len(kept) == len(hidden) else hidden[kept])
+        if len(kept) < len(hidden):
+            hidden = hidden[send(kept, torch.int64, device)]
+        return self.model.logits(hidden)
+
+    def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Hidden states, by a graph where there can be one."""
+        if isinstance(attend, FlashAttention):
+            if self._graphs is None:
+                self._graphs = DecodeGraphs(self.model, attend.k, attend.v, self._capture)
+            if self._graphs.fits(attend.step):
+                return self._graphs.run(tokens, positions, attend.step)
+        return self.model.forward(tokens, positions, attend)

@@ -3,6 +3,7 @@
 In: `Task`s, alone or in groups that share a prompt. Out: events, as `step` makes them. A step is one forward pass over
 a piece of each running sequence: one token for most, a forced run for some, a piece of the prompt for others, together
 no more than `token_budget` tokens. Sequences that write come first, so long prompts pass in pieces while they go on.
+The pass is launched, the masks of all sequences are filled, and only then are logits looked at.
 
 A task may be added before its grammar is compiled: it waits for the future that makes its sequence, others go on
 meanwhile, and an error in it is its own.
@@ -235,6 +236,8 @@ class Scheduler:
                 self._finish(task, error)
             return
         seconds = perf_counter() - begin
+        for task, _ in planned:  # an accelerator computes; whoever looks at a number of the logits waits for it
+            self._fill_mask(task)
         first = 0
         for (task, _), chunk in zip(planned, chunks, strict=True):
             task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
@@ -246,6 +249,13 @@ class Scheduler:
                 task.rows = []
                 self._let_follow(task, rows)
                 self._go_on(task, rows)
+
+    def _fill_mask(self, task: Task) -> None:
+        """What a sequence can do before it sees its logits."""
+        try:
+            task.sequence.meanwhile()
+        except Exception as error:
+            self._finish(task, error)
 
     def _let_follow(self, leader: Task, rows: Tensor) -> None:
         """Samples of the same prompt go on from here."""

@@ -5,11 +5,11 @@ and it yields `StreamEvent`s. So the rounds of an output stand here as plain cod
 drives it (scheduler.py) runs one sequence or a hundred.
 
 One round: what the grammar forces is taken from it and joins the last token in **one** forward pass, and so do drafts,
-as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (on an accelerator it
-runs meanwhile; on a CPU filling takes microseconds); it is laid on the raw logits, so that all else (penalties.py,
-sampler.py) is about what is allowed, and nothing can allow a token again; a token is chosen, and the matcher must
-accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were drafted, the
-next one is chosen from the same pass; what was drafted after them is forgotten.
+as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (`meanwhile`: on an
+accelerator it runs then; on a CPU filling takes microseconds); it is laid on the raw logits, so that all else
+(penalties.py, sampler.py) is about what is allowed, and nothing can allow a token again; a token is chosen, and the
+matcher must accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were
+drafted, the next one is chosen from the same pass; what was drafted after them is forgotten.
 
 The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
 forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
@@ -125,6 +125,7 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
         self.chosen_logprobs: TokenLogprobs | None = None  # of the last choice
+        self.choosing = False  # a token is chosen from the pass under way, and nothing was drafted for it
 
     @property
     def left(self) -> int:
@@ -153,8 +154,10 @@ class Sequence:
                 fresh, wrong = self.out.tokens[-1 - len(forced) :][:1], 1
             drafts, choosing = self.draft() if self.finish_reason is None else ([], True)
             before = len(forced) if self.score_forced else 0
+            self.choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*fresh, *forced, *drafts], before + 1 + len(drafts), wrong)
             assert logits is not None
+            self.choosing = False
             self.prompt_is_read = True
             if self.score_forced:
                 self.score(logits[: before + 1], forced)
@@ -177,6 +180,12 @@ class Sequence:
             yield event
             event = self.out.event()
         yield replace(event, result=self.result())
+
+    def meanwhile(self) -> None:
+        """While the model runs: fill the mask of the choice that follows. Drafts have theirs already, but for the one
+        after the last, which may not be needed."""
+        if self.masks is not None and self.choosing:
+            self.masks.fill(self.budget(0))
 
     def score_prompt(self, scores: list[TokenLogprobs | None]) -> Steps:
         """Read the prompt but for its last token, and note the log probability of what comes after each."""

@@ -19,15 +19,17 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 import xxhash
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, Lease, Plan
-from guided.kv.pool import PoolPlan, SlotPool, run_of
+from guided.kernels.transfer import send
+from guided.kv.cache import CacheShape, Lease, Place
+from guided.kv.pool import SlotPool, run_of
 
-__all__ = ["PagedCache"]
+__all__ = ["PagedCache", "PagedPlan"]
 
 
 @dataclass(eq=False, slots=True)
@@ -54,12 +56,62 @@ class _Table(Lease):
     pages: list[_Page] = field(default_factory=list)  # of the full blocks; an equal block may be the one that is found
 
 
+class PagedPlan:
+    """A plan for a paged cache: block tables for kernels that read such, places and `write` for all others.
+
+    Attributes:
+        k: keys, (layers, blocks, block_size, kv_heads, head_dim).
+        v: values, the same shape.
+        counts: new positions of each sequence.
+        slots: of the new positions, those of the first sequence first.
+        tables: the numbers of each sequence's blocks, as far as there are positions.
+        lengths: positions of each sequence, new ones included.
+    """
+
+    def __init__(
+        self,
+        pool: SlotPool,
+        blocks: tuple[Tensor, Tensor],
+        counts: Sequence[int],
+        slots: list[int],
+        tables: list[list[int]],
+        lengths: list[int],
+    ) -> None:
+        self._pool, (self.k, self.v) = pool, blocks
+        self.counts, self.slots, self.tables, self.lengths = counts, slots, tables, lengths
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """See `Plan`."""
+        each = zip(self.tables, self.lengths, strict=True)
+        return [Place(self._pool.k, self._pool.v, self._all(table, length)) for table, length in each]
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        """See `Plan`."""
+        self._pool.k[layer, self._new] = k
+        self._pool.v[layer, self._new] = v
+
+    @cached_property
+    def _new(self) -> slice | Tensor:
+        return self._pool.index(self.slots)
+
+    def _all(self, table: list[int], length: int) -> slice | Tensor:
+        """The slots of the first positions: block by block, so that long sequences cost little in each step."""
+        size = self.k.shape[2]
+        if (run := run_of(table)) is not None:
+            return slice(run.start * size, run.start * size + length)
+        starts = send(table, torch.int64, self._pool.k.device) * size
+        return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
+
+
 class PagedCache:
     """`blocks` times `block_size` positions."""
 
     def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256) -> None:
         self.block_size = block_size
         self._pool = SlotPool(shape, blocks * block_size)
+        size = (shape.layers, blocks, block_size, shape.kv_heads, shape.head_dim)
+        self._memory = self._pool.k.view(size), self._pool.v.view(size)
         self._blocks = [_Block(number) for number in range(blocks)]
         self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next to be taken first
         self._pages: dict[int, _Page] = {}
@@ -122,15 +174,16 @@ class PagedCache:
         del lease.blocks[kept:]
         del lease.pages[length // self.block_size :]
 
-    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PagedPlan:
         """Slots of blocks."""
-        new, each = list[int](), []
+        slots, tables, lengths = list[int](), [], []
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Table)
             end = lease.length + count
-            new += (self._slot(lease, at) for at in range(lease.length, end))
-            each.append(self._all(lease, end))
-        return PoolPlan(self._pool, self._pool.index(new), each)
+            slots += (self._slot(lease, at) for at in range(lease.length, end))
+            tables.append([block.number for block in lease.blocks[: -(-end // self.block_size)]])
+            lengths.append(end)
+        return PagedPlan(self._pool, self._memory, counts, slots, tables, lengths)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """The new positions hold these tokens; blocks that are full now can be found."""
@@ -151,15 +204,6 @@ class PagedCache:
     # ---- blocks
     def _slot(self, table: _Table, position: int) -> int:
         return table.blocks[position // self.block_size].number * self.block_size + position % self.block_size
-
-    def _all(self, table: _Table, length: int) -> slice | Tensor:
-        """The slots of the first positions: block by block, so that long sequences cost little in each step."""
-        size = self.block_size
-        numbers = [block.number for block in table.blocks[: -(-length // size)]]
-        if (run := run_of(numbers)) is not None:
-            return slice(run.start * size, run.start * size + length)
-        starts = torch.tensor(numbers, device=self._pool.k.device).mul_(size)
-        return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
 
     def _take(self) -> _Block:
         _, block = self._unused.popitem(last=False)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, Place
 
 __all__ = ["PoolPlan", "SlotPool", "run_of"]
@@ -28,7 +29,7 @@ class SlotPool:
     def index(self, slots: Sequence[int]) -> slice | Tensor:
         """How these slots are addressed, in order: a slice where they follow one another."""
         run = run_of(slots)
-        return run if run is not None else torch.tensor(slots, dtype=torch.int64, device=self.k.device)
+        return run if run is not None else send(slots, torch.int64, self.k.device)
 
     def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
         """Copy all layers of some slots to others."""

@@ -36,8 +36,11 @@ def uniform(seed: int, position: int) -> float:
 def log_mass(logits: Tensor) -> float:
     """The logarithm of the sum of exponentials: of two such numbers the difference is a log probability.
 
-    By softmax: on a CPU `logsumexp` and `exp` take ten times as long where many values are -inf.
+    By softmax on a CPU, where `logsumexp` and `exp` take ten times as long if many values are -inf; elsewhere it is
+    one number to wait for, not three.
     """
+    if logits.device.type != "cpu":
+        return float(logits.logsumexp(-1))
     best = argmax(logits)
     return float(logits[best]) - math.log(float(torch.softmax(logits, -1)[best]))
 

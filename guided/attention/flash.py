@@ -1,0 +1,135 @@
+"""Attention over the blocks of a paged cache by flash-attn, on CUDA.
+
+In: the plan of a `PagedCache`. Out: an `Attend` (models/model.py). Prompts, forced runs and single tokens of all
+sequences of a layer are one call: `flash_attn_with_kvcache` where each sequence has one new token, for it splits a long
+past over the GPU; else `flash_attn_varlen_func`. Nothing is gathered: the kernels read the cache by its block tables.
+Keys and values are stored before (kernels/store_kv.py). Used where the package is there and reads such a cache
+(`reads`); elsewhere attention is torch's (step.py), to which this is tested to be equal.
+
+Source: "FlashAttention-2", arXiv 2307.08691; the functions as of flash-attn 2.6 to 2.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from guided.kernels.store_kv import store_kv
+from guided.kernels.transfer import send
+from guided.kv.paged import PagedPlan
+
+__all__ = ["FlashAttention", "FlashStep", "Spans", "reads"]
+
+
+def reads(k: Tensor) -> bool:
+    """Whether flash-attn is installed and reads blocks (layers, blocks, block_size, kv_heads, head_dim) like these."""
+    size, head_dim = k.shape[2], k.shape[4]
+    return (
+        k.device.type == "cuda"
+        and k.dtype in (torch.float16, torch.bfloat16)
+        and size % 256 == 0
+        and head_dim % 8 == 0
+        and head_dim <= 256
+        and torch.cuda.get_device_capability(k.device) >= (8, 0)
+        and _flash_attn() is not None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Where sequences have more than one new token.
+
+    Attributes:
+        queries: int32 (sequences + 1,): where the new tokens of each begin, and the end of all.
+        keys: the same of all positions.
+        most_queries: new tokens of a sequence.
+        most_keys: positions of a sequence.
+        fresh: all positions are new.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    most_queries: int
+    most_keys: int
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlashStep:
+    """What the kernels are told of a forward pass.
+
+    Attributes:
+        slots: int64 (n,): where new positions are stored; -1: not at all.
+        tables: int32 (sequences, blocks): numbers of blocks.
+        lengths: int32 (sequences,): positions, new ones included.
+        spans: None: each sequence has one new token.
+    """
+
+    slots: Tensor
+    tables: Tensor
+    lengths: Tensor
+    spans: Spans | None = None
+
+    @classmethod
+    def of(cls, plan: PagedPlan) -> FlashStep:
+        """Sent to the device, and not waited for."""
+        device, width = plan.k.device, max(map(len, plan.tables))
+        spans = None
+        if any(count != 1 for count in plan.counts):
+            queries, keys = (
+                send([0, *accumulate(numbers)], torch.int32, device) for numbers in (plan.counts, plan.lengths)
+            )
+            fresh = list(plan.counts) == list(plan.lengths)
+            spans = Spans(queries, keys, max(plan.counts), max(plan.lengths), fresh)
+        return cls(
+            send(plan.slots, torch.int64, device),
+            send([[*table, *[0] * (width - len(table))] for table in plan.tables], torch.int32, device),
+            send(plan.lengths, torch.int32, device),
+            spans,
+        )
+
+
+class FlashAttention:
+    """See the module; k, v: (layers, blocks, block_size, kv_heads, head_dim)."""
+
+    def __init__(self, k: Tensor, v: Tensor, step: FlashStep) -> None:
+        self.k, self.v, self.step = k, v, step
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See `Attend`."""
+        flash_attn, step, keys, values = _flash_attn(), self.step, self.k[layer], self.v[layer]
+        store_kv(k, v, keys.flatten(0, 1), values.flatten(0, 1), step.slots)
+        out: Tensor
+        if step.spans is None:
+            out = flash_attn.flash_attn_with_kvcache(
+                q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, causal=True
+            )
+            return out.squeeze(1)
+        spans = step.spans
+        out = flash_attn.flash_attn_varlen_func(
+            q,
+            k if spans.fresh else keys,
+            v if spans.fresh else values,
+            cu_seqlens_q=spans.queries,
+            cu_seqlens_k=spans.keys,
+            max_seqlen_q=spans.most_queries,
+            max_seqlen_k=spans.most_keys,
+            causal=True,
+            block_table=None if spans.fresh else step.tables,
+        )
+        return out
+
+
+@cache
+def _flash_attn() -> Any:
+    """The package; None where it is not installed, or was built for another torch."""
+    try:
+        import flash_attn
+    except ImportError:
+        return None
+    return flash_attn

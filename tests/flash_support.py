@@ -1,0 +1,120 @@
+"""What stands in for CUDA on a CPU: flash-attn's functions in plain torch, and graphs that record and replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+READS_BACK = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "unique")  # the CPU waits for the device
+
+
+def flash_attn_with_kvcache(
+    q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None, cache_batch_idx=None,
+    cache_leftpad=None, block_table=None, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
+    rotary_interleaved=True, alibi_slopes=None, num_splits=0, return_softmax_lse=False,
+):  # fmt: skip
+    """The signature of 2.8; q: (sequences, new, heads, head_dim). No number of a tensor is read."""
+    assert k is None and v is None and causal and block_table is not None
+    for numbers in (cache_seqlens, block_table):
+        assert numbers.dtype == torch.int32 and numbers.is_contiguous()
+    assert k_cache.stride(-1) == v_cache.stride(-1) == q.stride(-1) == 1
+    assert block_table.shape[0] == len(cache_seqlens) == len(q)
+    keys, values = (x[block_table.long()].flatten(1, 2) for x in (k_cache, v_cache))
+    return attend(q, keys, values, cache_seqlens)
+
+
+def attend(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+    """Causal, aligned to the last of each row's `lengths` keys; where there is nothing to read, zero."""
+    new, total = q.shape[1], keys.shape[1]
+    groups = q.shape[2] // keys.shape[2]
+    keys, values = (x.repeat_interleave(groups, 2).transpose(1, 2).double() for x in (keys, values))
+    scores = q.transpose(1, 2).double() @ keys.transpose(2, 3) / q.shape[-1] ** 0.5
+    last = lengths.unsqueeze(1) - new + torch.arange(new)
+    seen = (torch.arange(total) <= last.unsqueeze(2)).unsqueeze(1)
+    weights = torch.softmax(scores.masked_fill(~seen, -1e300), -1) * seen
+    values = torch.where((torch.arange(total) < lengths.unsqueeze(1))[:, None, :, None], values, 0.0)
+    return (weights @ values).transpose(1, 2).to(q.dtype)
+
+
+def flash_attn_varlen_func(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False,
+    window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,
+    block_table=None,
+):  # fmt: skip
+    """The signature of 2.8; q: (new positions of all sequences, heads, head_dim)."""
+    assert causal and cu_seqlens_q.dtype == cu_seqlens_k.dtype == torch.int32
+    assert k.dim() == (3 if block_table is None else 4) and k.stride(-1) == v.stride(-1) == q.stride(-1) == 1
+    counts, lengths = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
+    assert (max_seqlen_q, max_seqlen_k) == (max(counts), max(lengths)) and sum(counts) == len(q)
+    out, first, start = [], 0, 0
+    for row, (count, length) in enumerate(zip(counts, lengths, strict=True)):
+        if block_table is None:
+            keys, values = k[start : start + length], v[start : start + length]
+        else:
+            assert block_table.dtype == torch.int32
+            blocks = block_table[row, : -(-length // k.shape[1])].long()
+            keys, values = (x[blocks].flatten(0, 1)[:length] for x in (k, v))
+        new = q[first : first + count]
+        out.append(attend(new[None], keys[None], values[None], torch.tensor([length]))[0])
+        first, start = first + count, start + length
+    return torch.cat(out)
+
+
+FLASH_ATTN = SimpleNamespace(
+    flash_attn_with_kvcache=flash_attn_with_kvcache, flash_attn_varlen_func=flash_attn_varlen_func
+)
+
+
+def use_flash(monkeypatch) -> None:
+    """Attention over paged caches as on CUDA, in torch's operations only, which a graph can see."""
+    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN)
+    monkeypatch.setattr("guided.attention.pieces.reads", lambda k: True)
+    monkeypatch.setattr("guided.kernels.takes", lambda x: False)
+
+
+class Recorder(TorchDispatchMode):
+    """Notes each operation, and refuses those that make the CPU wait for a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        assert name not in READS_BACK, f"{func} reads numbers back"
+        if name.startswith(("index", "_index")):
+            assert all(x.dtype != torch.bool for x in tree_leaves(args[1:]) if isinstance(x, Tensor)), (
+                "counts what is set"
+            )
+        out = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, out))
+        return out
+
+
+class FakeCapture:
+    """As CUDA's graphs: Python runs once; what is replayed are its operations, on the memory that they had then."""
+
+    def __init__(self) -> None:
+        self.captured: list[int] = []  # batch sizes
+        self.replays = 0
+
+    def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        run()
+        with Recorder() as recorder:
+            out = run()
+        self.captured.append(len(out))
+
+        def replay() -> Tensor:
+            self.replays += 1
+            for func, args, kwargs, old in recorder.calls:
+                for into, new in zip(tree_leaves(old), tree_leaves(func(*args, **kwargs)), strict=True):
+                    if isinstance(into, Tensor) and into.data_ptr() != new.data_ptr():  # neither a view nor in place
+                        into.copy_(new)
+            return out
+
+        return replay

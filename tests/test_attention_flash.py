@@ -1,0 +1,165 @@
+"""The calls of flash-attn against the attention of the CPU, over the same paged caches."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.attention import flash
+from guided.attention.flash import FlashAttention, FlashStep
+from guided.attention.pieces import step_attention
+from guided.attention.step import StepAttention
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.kv.cache import CacheShape
+from guided.kv.paged import PagedCache
+from tests import flash_support
+from tests.flash_support import FLASH_ATTN, FakeCapture, Recorder, use_flash
+from tests.test_models_forward import MODELS, each_model
+
+torch.set_num_threads(1)
+HEADS, BLOCK = 6, 4
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+@settings(deadline=None, max_examples=40)
+@given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]))
+def test_outputs_are_those_of_the_cpu(kv_heads: int, rng: random.Random, longest: int) -> None:
+    """Prompts, forced runs and single tokens side by side, over blocks in any order, shared or not."""
+    shape = CacheShape(layers=2, kv_heads=kv_heads, head_dim=8)
+    caches = PagedCache(shape, 40, BLOCK), PagedCache(shape, 40, BLOCK)
+    make = torch.Generator().manual_seed(rng.randrange(1 << 30))
+    leases: list[tuple] = []
+    monkeypatch = pytest.MonkeyPatch()
+    with monkeypatch.context() as patch:
+        patch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN)
+        for _ in range(8):
+            if len(leases) < 4 and rng.random() < 0.6:
+                old = rng.choice(leases) if leases and rng.random() < 0.3 else None
+                leases.append(tuple(c.fork(old[i]) if old else c.open([0]) for i, c in enumerate(caches)))
+            some = rng.sample(leases, rng.randrange(1, len(leases) + 1)) if leases else []
+            counts = [rng.randrange(1, longest + 1) for _ in some]
+            if not some or not all(
+                c.reserve(pair[i], n) for i, c in enumerate(caches) for pair, n in zip(some, counts, strict=True)
+            ):
+                continue
+            ours, theirs = (c.plan([pair[i] for pair in some], counts) for i, c in enumerate(caches))
+            attend = FlashAttention(ours.k, ours.v, FlashStep.of(ours))
+            expected = StepAttention(theirs, counts)
+            for layer in range(shape.layers):
+                turned = torch.randn(sum(counts), HEADS + 2 * kv_heads, 8, generator=make)  # as models have it: strided
+                q, k, v = turned.split([HEADS, kv_heads, kv_heads], 1)
+                torch.testing.assert_close(attend(layer, q, k, v), expected(layer, q, k, v), atol=1e-5, rtol=1e-5)
+            for i, c in enumerate(caches):
+                for pair, n in zip(some, counts, strict=True):
+                    c.advance(pair[i], [rng.randrange(9) for _ in range(n)])
+            if rng.random() < 0.2:
+                for i, c in enumerate(caches):
+                    c.close(leases[0][i])
+                leases.pop(0)
+
+
+def test_which_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, bool]] = []
+
+    def noting(name):
+        def call(*args, **kwargs):
+            calls.append((name, kwargs["block_table"] is not None))
+            return getattr(FLASH_ATTN, name)(*args, **kwargs)
+
+        return call
+
+    names = "flash_attn_with_kvcache", "flash_attn_varlen_func"
+    use_flash(monkeypatch)
+    monkeypatch.setattr(flash, "_flash_attn", lambda: SimpleNamespace(**{name: noting(name) for name in names}))
+    model = MODELS["llama"]
+    runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)  # each call is seen
+    one, two = runner.cache.open([0]), runner.cache.open([0])
+
+    def step(*pieces):
+        calls.clear()
+        for lease, tokens in pieces:
+            assert runner.cache.reserve(lease, len(tokens))
+        runner.step([Chunk(lease, tokens) for lease, tokens in pieces])
+        assert len(calls) == model.config.layers and len(set(calls)) == 1, "one call for each layer"
+        return calls[0]
+
+    assert step((one, [1, 2, 3, 4, 5])) == ("flash_attn_varlen_func", False), "a prompt reads what was just made"
+    assert step((one, [6]), (two, [1, 2])) == ("flash_attn_varlen_func", True), "what is stored is read by tables"
+    assert step((one, [7]), (two, [3])) == ("flash_attn_with_kvcache", True)
+
+
+@each_model
+def test_models_compute_the_same(model, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    runners = [ModelRunner(model, PagedCache(cache_shape(model), 40, BLOCK), capture=FakeCapture()) for _ in range(2)]
+    leases = [[runner.cache.open([0]) for _ in range(3)] for runner in runners]
+    for at in range(6):
+        pieces = [[rng.randrange(50) for _ in range(rng.choice([1, 1, 5]) if at else 3)] for _ in range(3)]
+        rows = []
+        for runner, mine in zip(runners, leases, strict=True):
+            for lease, tokens in zip(mine, pieces, strict=True):
+                assert runner.cache.reserve(lease, len(tokens))
+            chunks = [Chunk(lease, tokens) for lease, tokens in zip(mine, pieces, strict=True)]
+            with monkeypatch.context() as patch:
+                if runner is runners[1]:
+                    use_flash(patch)
+                rows.append(runner.step(chunks))
+        torch.testing.assert_close(rows[1], rows[0], atol=2e-5, rtol=1e-5)
+
+
+def test_nothing_is_read_back_before_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step only launches. (The stand-in for prompts looks at its lengths; here it does not run.)"""
+    use_flash(monkeypatch)
+    blind = SimpleNamespace(
+        flash_attn_with_kvcache=flash_support.flash_attn_with_kvcache,
+        flash_attn_varlen_func=lambda q, k, v, **_: torch.empty_like(q),
+    )
+    monkeypatch.setattr(flash, "_flash_attn", lambda: blind)
+    model = MODELS["qwen3"]
+    runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=FakeCapture())
+    lease, other = runner.cache.open([0]), runner.cache.open([0])
+    for pieces in ([(lease, [1, 2, 3]), (other, [4])], [(lease, [1]), (other, [2])], [(lease, [3]), (other, [4, 5])]):
+        for one, tokens in pieces:
+            assert runner.cache.reserve(one, len(tokens))
+        with Recorder() as recorder:
+            runner.step([Chunk(one, tokens) for one, tokens in pieces])
+        assert recorder.calls
+
+
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [
+        ({}, True), ({"dtype": torch.float16}, True), ({"dtype": torch.float32}, False), ({"device": "cpu"}, False),
+        ({"block": 16}, False), ({"block": 512}, True), ({"head_dim": 20}, False), ({"head_dim": 264}, False),
+        ({"installed": False}, False), ({"capability": (7, 5)}, False),
+    ],
+)  # fmt: skip
+def test_where_it_is_used(change: dict, read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = {"dtype": torch.bfloat16, "device": "cuda", "block": 256, "head_dim": 64, "installed": True} | change
+    device = SimpleNamespace(type=case["device"])
+    k = SimpleNamespace(shape=(2, 9, case["block"], 2, case["head_dim"]), dtype=case["dtype"], device=device)
+    monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if case["installed"] else None)
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: case.get("capability", (9, 0)))
+    assert flash.reads(k) is read
+
+
+def test_the_cpu_has_its_own_attention() -> None:
+    cache = PagedCache(CacheShape(2, 2, 8), 4, 256)
+    lease = cache.open([0])
+    assert cache.reserve(lease, 3)
+    assert isinstance(step_attention(cache, [lease], [3]), StepAttention)
+
+
+def test_the_stand_in_has_the_signatures() -> None:
+    """Where flash-attn is installed, of that version."""
+    real = pytest.importorskip("flash_attn", reason="flash-attn needs CUDA to be built", exc_type=ImportError)
+    for name in ("flash_attn_with_kvcache", "flash_attn_varlen_func"):
+        assert list(inspect.signature(getattr(real, name)).parameters) == list(
+            inspect.signature(getattr(flash_support, name)).parameters
+        )

@@ -1,0 +1,134 @@
+"""Graphs for decoding: outputs are those without graphs, whatever batch sizes follow one another."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.attention.flash import FlashStep
+from guided.engine import graphs
+from guided.engine.graphs import DecodeGraphs
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.engine.scheduler import Scheduler, Task
+from guided.kv.paged import PagedCache
+from tests.flash_support import FakeCapture, use_flash
+from tests.test_engine_scheduler import MODEL, alone, assert_same, sequence, twin
+from tests.test_models_forward import MODELS, each_model
+
+torch.set_num_threads(1)
+BLOCK = 4
+
+
+class Decoder:
+    """Some sequences of a model over a paged cache, with flash-attn's stand-in."""
+
+    def __init__(self, model, capture) -> None:
+        self.runner = ModelRunner(model, PagedCache(cache_shape(model), 120, BLOCK), capture=capture)
+        self.leases: list = []
+
+    def start(self, prompts: list[list[int]]) -> None:
+        self.leases = [self.runner.cache.open([0]) for _ in prompts]
+        self.step(list(enumerate(prompts)))
+
+    def step(self, pieces: list[tuple[int, list[int]]]) -> torch.Tensor:
+        for at, tokens in pieces:
+            assert self.runner.cache.reserve(self.leases[at], len(tokens))
+        return self.runner.step([Chunk(self.leases[at], tokens) for at, tokens in pieces])
+
+
+@each_model
+def test_any_batches_in_any_order(model, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_flash(monkeypatch)
+    rng, capture = random.Random(3), FakeCapture()
+    ours, plain = Decoder(model, capture), Decoder(model, None)
+    plain.runner._forward = model.forward
+    prompts = [[rng.randrange(50) for _ in range(rng.randrange(1, 12))] for _ in range(11)]
+    ours.start(prompts)
+    plain.start(prompts)
+    assert not capture.captured
+    sizes = [3, 1, 11, 2, 5, 4, 9, 3, 1, 11]
+    for n in sizes:
+        pieces = [(at, [rng.randrange(50)]) for at in rng.sample(range(11), n)]
+        torch.testing.assert_close(ours.step(pieces), plain.step(pieces), atol=2e-5, rtol=1e-5)
+        mixed = [(at, [1, 2][: rng.randrange(1, 3)]) for at in (0, 1)] + [(2, [3, 4])]
+        torch.testing.assert_close(ours.step(mixed), plain.step(mixed), atol=2e-5, rtol=1e-5)
+    assert capture.captured == [4, 1, 16, 2, 8], "each size once, when it is first met"
+    assert capture.replays == len(sizes), "other steps run without"
+    for mine, theirs in zip(ours.leases, plain.leases, strict=True):
+        assert mine.tokens == theirs.tokens
+
+
+def test_padding_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the graph's first runs either: all slots but the new ones stay as they were."""
+    use_flash(monkeypatch)
+    decoder = Decoder(MODELS["llama"], FakeCapture())
+    decoder.start([[1, 2, 3]] * 4)
+    decoder.step([(at, [5]) for at in range(4)])
+    fourth = decoder.leases.pop()
+    pool = decoder.runner.cache._pool
+    for _ in range(3):
+        for lease in decoder.leases:
+            assert decoder.runner.cache.reserve(lease, 1)
+        new = decoder.runner.cache.plan(decoder.leases, [1, 1, 1]).slots
+        before = pool.k.clone(), pool.v.clone()
+        decoder.step([(at, [7]) for at in range(3)])
+        others = [slot for slot in range(pool.slots) if slot not in new]
+        for old, now in zip(before, (pool.k, pool.v), strict=True):
+            assert torch.equal(old[:, others].nan_to_num(), now[:, others].nan_to_num())
+            assert (old[:, new] != now[:, new]).flatten(2).any(2).all()
+        assert decoder.runner._graphs._lengths[:4].tolist() == [*(lease.length for lease in decoder.leases), 0]
+    assert fourth.length == 4
+
+
+def test_what_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_flash(monkeypatch)
+    monkeypatch.setattr(graphs, "_SIZES", (1, 2))
+    model = MODELS["llama"]
+    cache = PagedCache(cache_shape(model), 40, BLOCK)
+    leases = [cache.open([0]) for _ in range(3)]
+    for lease in leases:
+        assert cache.reserve(lease, 2)
+    k, v = cache.plan([], []).k, cache.plan([], []).v
+    some = DecodeGraphs(model, k, v, FakeCapture())
+    assert some.fits(FlashStep.of(cache.plan(leases[:2], [1, 1])))
+    assert not some.fits(FlashStep.of(cache.plan(leases[:2], [1, 2])))
+    assert not some.fits(FlashStep.of(cache.plan(leases, [1, 1, 1])))
+    too_long = FlashStep(torch.zeros(1), torch.zeros(1, model.config.context // BLOCK + 1), torch.zeros(1))
+    assert not some.fits(too_long)
+
+
+def test_a_capture_sees_the_tensors_that_are_filled_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in is no simpler than the device: what Python knew at capture does not come back."""
+    use_flash(monkeypatch)
+    buffer, number = torch.zeros(2), [1.0]
+    replay = FakeCapture()(lambda: buffer * 2 + number[0])
+    buffer.fill_(3)
+    number[0] = 100.0
+    out = replay()
+    assert out.tolist() == [7.0, 7.0] and replay() is out
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.randoms(use_true_random=False))
+def test_outputs_of_the_engine_are_those_without(rng: random.Random) -> None:
+    start = [rng.randrange(12) for _ in range(10)]
+    requests = [sequence(rng, start) for _ in range(rng.randrange(1, 7))]
+    want = [alone(one) for one in requests]
+    capture = FakeCapture()
+    with pytest.MonkeyPatch.context() as patch:
+        use_flash(patch)
+        batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 60, 16), capture=capture), token_budget=20)
+        tasks, got = [Task(twin(one)) for one in requests], {}
+        for task in tasks:
+            batch.add([task])
+        while batch:
+            for task, outcome in batch.step():
+                assert not isinstance(outcome, Exception), outcome
+                got[task] = outcome.result
+    for task, result in zip(tasks, want, strict=True):
+        assert_same(got[task], result)
+    assert capture.replays >= len(capture.captured) > 0
