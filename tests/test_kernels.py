@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
-from guided.kernels import rms_norm, rotate, swiglu
+from guided.kernels import lay_mask, rms_norm, rotate, swiglu
 from guided.kv.cache import Place
 from guided.models.dequantise import Grouped, read_grouped
 from guided.models.int4 import Int4Matrix
@@ -111,6 +113,37 @@ def test_attention_tells_what_is_no_number():
     out = torch.zeros(8, 1, 16)
     SlotAttention(1, [Place(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16), out)
     assert out.isnan().flatten(1).any(1).tolist() == [False] * 3 + [True] * 5
+
+
+@QUIET
+@given(
+    st.integers(1, 200), st.integers(1, 8), st.integers(0, 99), st.sampled_from([0.0, 0.05, 0.5, 1.0]), st.booleans()
+)
+def test_masks_on_logits(size, words, seed, share, far):
+    """Bits may be fewer or more than logits; what is left may be far below all that is taken."""
+    rng = np.random.default_rng(seed)
+    flags = rng.random(32 * words) < share
+    bits = np.packbits(flags, bitorder="little").view(np.int32)
+    logits = noise(seed, size) * 9
+    kept = torch.from_numpy(np.resize(np.append(flags, np.zeros(max(0, size - 32 * words), bool)), size))
+    if far:
+        logits[~kept] += 500
+    want = logits.masked_fill(~kept, -float("inf"))
+    masses = lay_mask(got := logits.clone(), bits)
+    assert torch.equal(got, want)
+    torch.testing.assert_close(torch.tensor(masses), torch.stack((logits.logsumexp(0), want.logsumexp(0))))
+    if words <= -(-size // 32) and kept.any():  # the form for all other tensors
+        strided = torch.stack((logits, logits), dim=1)[:, 0]
+        others = lay_mask(strided, bits)
+        assert torch.equal(strided, want)
+        torch.testing.assert_close(torch.tensor(masses), torch.tensor(others))
+
+
+def test_logits_that_are_no_numbers():
+    bits = np.array([-1], np.int32)
+    before, after = lay_mask(torch.tensor([0.0, float("nan"), 1.0]), bits)
+    assert math.isnan(before) and math.isnan(after)
+    assert lay_mask(torch.full((20,), -float("inf")), bits) == (-math.inf, -math.inf)
 
 
 # ---- quantised matrices

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from guided.errors import GuidedError
-from guided.logits.apply import apply_token_bitmask_inplace
-from guided.sampling.sampler import log_mass
+from guided.kernels import lay_mask
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Masks", "Matcher"]
@@ -112,9 +111,8 @@ class Masks:
 
     def lay(self, logits: Tensor, row: int = 0) -> float:
         """Take from the logits (vocab_size,) what is not allowed; -log of the probability of what is left."""
-        before = log_mass(logits)
-        apply_token_bitmask_inplace(logits, self._bits[row : row + 1])
-        return max(0.0, before - log_mass(logits))
+        before, after = lay_mask(logits, self._bits[row])
+        return max(0.0, before - after)
 
 
 def _bits(size: int, ids: list[int] | slice) -> npt.NDArray[np.int32]:

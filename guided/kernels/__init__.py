@@ -5,13 +5,17 @@ Each has a form in torch that runs everywhere; `takes` says where the kernel is 
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from guided.kernels import _kernels
+from guided.logits.apply import apply_token_bitmask_inplace
+from guided.sampling.sampler import log_mass
 
-__all__ = ["rms_norm", "rotate", "swiglu", "takes"]
+__all__ = ["lay_mask", "rms_norm", "rotate", "swiglu", "takes"]
 
 
 def takes(x: Tensor) -> bool:
@@ -52,6 +56,19 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return x.copy_(torch.addcmul(x * cos, x.roll(size // 2, -1), sin))
     _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), cos.data_ptr(), sin.data_ptr(), rows, heads, size)
     return x
+
+
+def lay_mask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]:
+    """Take from logits (vocab_size,) in place what the bitmask (words,) has not: they become -inf.
+
+    Returns:
+        The log of the sum of exponentials of all logits, and of those that are left.
+    """
+    if logits.device.type != "cpu" or logits.dtype != torch.float32 or not logits.is_contiguous():
+        before = log_mass(logits)
+        apply_token_bitmask_inplace(logits, bits[None])
+        return before, log_mass(logits)
+    return _kernels.lay_mask(logits.data_ptr(), len(logits), bits.ctypes.data, len(bits))
 
 
 def _half(x: Tensor) -> bool:

@@ -74,6 +74,11 @@ void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_
     rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size);
 }
 
+std::tuple<float, float> lay_mask_row(uintptr_t logits, int64_t size, uintptr_t bits, int64_t words) {
+  const LogMasses masses = lay_mask(at<float>(logits), size, at<const uint32_t>(bits), words);
+  return {masses.all, masses.kept};
+}
+
 }  // namespace
 }  // namespace guided
 
@@ -85,6 +90,8 @@ NB_MODULE(_kernels, m) {
         nb::arg("size"), released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
         nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), released);
+  m.def("lay_mask", &guided::lay_mask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"), nb::arg("words"),
+        released);
   nb::class_<guided::Batch>(m, "Batch")
       .def(nb::init<int64_t, int64_t, int64_t, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("rows"))

@@ -23,4 +23,12 @@ void swiglu(const Number* x, Number* out, int64_t rows, int64_t size);
 template <typename Number>
 void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows, int64_t heads, int64_t size);
 
+struct LogMasses {
+  float all;   // log of the sum of exponentials of all logits
+  float kept;  // and of those that are left
+};
+
+// Logits whose bit is not set, or that have none, become minus infinity.
+LogMasses lay_mask(float* logits, int64_t size, const uint32_t* bits, int64_t words);
+
 }  // namespace guided
