@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The core's tests under the compiler's sanitizers.
+# The tests of the native modules under the compiler's sanitizers.
 #
-#   scripts/sanitize.sh address|thread [pytest arguments; default: the tests named test_core_*]
+#   scripts/sanitize.sh address|thread [pytest arguments; default: test_core_*, and test_kernels for addresses]
 #
-# Builds the module with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
-# copy of the package with that module beside it, and runs the tests there: the developer's own module stays as it is.
+# Builds the modules with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
+# copy of the package with them beside it, and runs the tests there: the developer's own stay as they are.
 # Exit code 0: the tests pass and no sanitizer has reported anything. Needs cmake, ninja, gcc; PYTHON names the
 # interpreter (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
 set -euo pipefail
@@ -34,8 +34,9 @@ ninja -C "$build/cmake" -j "${JOBS:-2}"
 rm -rf "$shadow"
 mkdir -p "$shadow"
 cp -R "$root/guided" "$root/tests" "$root/pyproject.toml" "$shadow/"
-find "$shadow" \( -name '_core*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
+cp "$build"/cmake/_kernels*.so "$shadow/guided/kernels/"
 
 # The interpreter is not instrumented: the runtimes are loaded before it, with libstdc++, whose exceptions they watch.
 preload=""
@@ -44,7 +45,10 @@ reports="$build/report"
 rm -f "$reports".*
 printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # numpy's own threads are not ours to check
 
-[ $# -gt 0 ] || set -- tests/test_core_*.py
+if [ $# -eq 0 ]; then
+  set -- tests/test_core_*.py
+  [ "$kind" = thread ] || set -- "$@" tests/test_kernels.py
+fi
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are
 # randomised widely: setarch -R turns that off.
