@@ -72,6 +72,7 @@ def test_memory_comes_with_the_first_insert_in_its_type():
     keys, values = cache.insert_kv(1, torch.ones(1, 2, 3, 4).bfloat16(), torch.zeros(1, 2, 3, 4).bfloat16())
     assert (keys.dtype, tuple(keys.shape), cache.k_cache.shape[2]) == (torch.bfloat16, (1, 2, 3, 4), 1024)
     assert keys.data_ptr() == cache.k_cache[1].data_ptr()  # views
+    assert not cache.k_cache[1, :, 2:].any() and not cache.v_cache.any()  # weights of 0 do not cancel NaN
     assert cache.get_pos() == 0  # until `advance`
     cache.advance(2)
     assert (cache.get_pos(), int(values.sum())) == (2, 0)

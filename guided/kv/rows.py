@@ -114,7 +114,7 @@ class RowCache:
             room = -(-room // _STEP) * _STEP
         shape = (self.layers, self.rows, room, self.kv_heads, self.head_dim)
         old = self.k_cache, self.v_cache
-        self.k_cache, self.v_cache = like.new_empty(shape), like.new_empty(shape)
+        self.k_cache, self.v_cache = like.new_zeros(shape), like.new_zeros(shape)  # what is masked must be a number
         for before, after in zip(old, (self.k_cache, self.v_cache), strict=True):
             if before is not None:
                 after[:, :, : before.shape[2]] = before
