@@ -8,7 +8,6 @@ ratios are taken within a round, whose runs meet the same noise; the median roun
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -103,24 +102,21 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
     names = list(rounds[0])
     first = names[0]
 
-    def over(value: Callable[[dict[str, Any]], float]) -> float:
-        return float(median(value(found) for found in rounds))
-
     table: dict[str, Any] = {}
     for name in names:
-        row: dict[str, Any] = {
-            key: (over(lambda r, n=name, k=key: r[n][k]), over(lambda r, n=name, k=key: r[first][k] / r[n][k]))  # type: ignore[misc]
-            for key in ("decode_1", "decode_8")
-        }
-        row["extract"] = {
-            variant: {
-                "seconds": over(lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"]),  # type: ignore[misc]
-                "ratio": over(
-                    lambda r, n=name, v=variant: r[n]["extract"][v]["seconds"] / r[first]["extract"]["all"]["seconds"]  # type: ignore[misc]
-                ),
-                **{key: answers[key] for key in ("tokens", "passes", "valid")},
+        row: dict[str, Any] = {}
+        for key in ("decode_1", "decode_8"):
+            speeds = [found[name][key] for found in rounds]
+            ratios = [found[first][key] / found[name][key] for found in rounds]
+            row[key] = median(speeds), median(ratios)
+        row["extract"] = {}
+        for variant, last in rounds[-1][name]["extract"].items():
+            seconds = [found[name]["extract"][variant]["seconds"] for found in rounds]
+            whole = [found[first]["extract"]["all"]["seconds"] for found in rounds]
+            row["extract"][variant] = {
+                "seconds": median(seconds),
+                "ratio": median(mine / theirs for mine, theirs in zip(seconds, whole, strict=True)),
+                **{key: last[key] for key in ("tokens", "passes", "valid")},
             }
-            for variant, answers in rounds[-1][name]["extract"].items()
-        }
         table[name] = row
     return table

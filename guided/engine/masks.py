@@ -15,6 +15,7 @@ from torch import Tensor
 
 from guided.errors import GuidedError
 from guided.kernels import lay_mask
+from guided.matching.bitmask import is_allowed, row_of
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Masks", "Matcher"]
@@ -52,8 +53,8 @@ class Masks:
 
     def __init__(self, matcher: Matcher, vocabulary: Vocabulary, rows: int, times: list[float]) -> None:
         self.matcher, self._times = matcher, times
-        self._everything = _bits(vocabulary.size, slice(vocabulary.size))
-        self._only_end = _bits(vocabulary.size, sorted(vocabulary.eos_token_ids))
+        self._everything = row_of(vocabulary.size, slice(vocabulary.size))
+        self._only_end = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._everything)), np.int32)
         self._filled = 0
 
@@ -76,7 +77,7 @@ class Masks:
 
     def has(self, token: int, row: int = 0) -> bool:
         """Whether a token is allowed; the row was filled."""
-        return bool(self._bits[row, token // 32] >> (token % 32) & 1)
+        return is_allowed(self._bits[row], token)
 
     def is_end(self, left: int, row: int = 0) -> bool:
         """Whether nothing but an end can follow."""
@@ -113,10 +114,3 @@ class Masks:
         """Take from the logits (vocab_size,) what is not allowed; -log of the probability of what is left."""
         before, after = lay_mask(logits, self._bits[row])
         return max(0.0, before - after)
-
-
-def _bits(size: int, ids: list[int] | slice) -> npt.NDArray[np.int32]:
-    """A bitmask over `size` tokens that allows `ids`."""
-    bits = np.zeros((size + 31) // 32 * 32, np.uint8)
-    bits[ids] = 1
-    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.errors import GuidedError
+from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -123,13 +124,10 @@ class ReasoningGate:
         return next(n for n in range(len(come), -1, -1) if self._end[:n] == come[len(come) - n :])
 
     def _is_text(self, token: int) -> bool:
-        inside = 0 <= token < self._vocabulary.size
-        return inside and bool(_text(self._vocabulary)[token // 32] >> (token % 32) & 1)
+        return 0 <= token < self._vocabulary.size and is_allowed(_text(self._vocabulary), token)
 
 
 @lru_cache(maxsize=8)
 def _text(vocabulary: Vocabulary) -> npt.NDArray[np.int32]:
     """The mask of all tokens with text."""
-    bits = np.zeros((vocabulary.size + 31) // 32 * 32, np.uint8)
-    bits[[id for id in range(vocabulary.size) if vocabulary.token_bytes(id)]] = 1
-    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)
+    return row_of(vocabulary.size, [id for id in range(vocabulary.size) if vocabulary.token_bytes(id)])

@@ -88,7 +88,7 @@ class Scheduler:
         self.runner, self._cache = runner, runner.cache
         self.token_budget, self.max_running = token_budget, max_running
         self._arrivals = count()
-        self._compiling: list[list[Task]] = []  # groups
+        self._compiling: list[tuple[Future[list[Sequence]], list[Task]]] = []  # groups
         self._waiting: list[Task] = []  # a heap
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
@@ -101,7 +101,7 @@ class Scheduler:
     @property
     def compiling(self) -> int:
         """Tasks that wait for their grammar."""
-        return sum(map(len, self._compiling))
+        return sum(len(group) for _, group in self._compiling)
 
     @property
     def waiting(self) -> int:
@@ -117,8 +117,8 @@ class Scheduler:
         """Queue tasks that have the same prompt; one alone is a group, too. All of them have a future, or none has."""
         for task in group:
             task.arrival = next(self._arrivals)
-        if group and group[0].coming is not None:
-            self._compiling.append(list(group))
+        if group and (coming := group[0].coming) is not None:
+            self._compiling.append((coming, list(group)))
         else:
             self._begin(group)
 
@@ -156,17 +156,20 @@ class Scheduler:
     def _take_compiled(self) -> None:
         """Begin what is compiled; if there is nothing else to do, wait for it a little."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
-            wait([group[0].coming for group in self._compiling if group[0].coming], _PATIENCE, FIRST_COMPLETED)
-        for group in [group for group in self._compiling if group[0].coming is not None and group[0].coming.done()]:
-            self._compiling.remove(group)
+            wait([coming for coming, _ in self._compiling], _PATIENCE, FIRST_COMPLETED)
+        ready = [entry for entry in self._compiling if entry[0].done()]
+        for coming, group in ready:
+            self._compiling.remove((coming, group))
             alive = [task for task in group if not task.done]
-            for task in alive:
-                assert task.coming is not None
-                try:
-                    task.sequence = task.coming.result()[task.number]
-                except Exception as error:
+            try:
+                sequences = coming.result()
+            except Exception as error:
+                for task in alive:
                     self._finish(task, error)
-            self._begin([task for task in alive if not task.done])
+                continue
+            for task in alive:
+                task.sequence = sequences[task.number]
+            self._begin(alive)
 
     def _admit(self) -> None:
         """Let waiting tasks in, in order, while there is room for all that they must read."""

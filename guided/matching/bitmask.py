@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from guided.automaton import _core
 
-__all__ = ["allocate_token_bitmask", "allowed_tokens", "fill_batch"]
+__all__ = ["allocate_token_bitmask", "allowed_tokens", "fill_batch", "is_allowed", "row_of"]
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
@@ -33,6 +33,18 @@ def allowed_tokens(bitmask: npt.NDArray[np.int32], row: int = 0) -> list[int]:
         raise TypeError(f"a token bitmask is an int32 array, not {getattr(bitmask, 'dtype', type(bitmask).__name__)}")
     bits = np.unpackbits(bitmask[row].astype("<i4", copy=False).view(np.uint8), bitorder="little")
     return [int(i) for i in np.flatnonzero(bits)]
+
+
+def row_of(vocab_size: int, ids: Sequence[int] | slice) -> npt.NDArray[np.int32]:
+    """The row that allows just these ids, int32 (ceil(vocab_size / 32),): what `allowed_tokens` takes apart."""
+    bits = np.zeros((vocab_size + 31) // 32 * 32, np.uint8)
+    bits[ids] = 1
+    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)
+
+
+def is_allowed(row: npt.NDArray[np.int32], token: int) -> bool:
+    """Whether a row allows an id that it has a bit for."""
+    return bool(row[token // 32] >> (token % 32) & 1)
 
 
 def fill_batch(
