@@ -153,7 +153,7 @@ def test_the_cpu_has_its_own_attention() -> None:
     cache = PagedCache(CacheShape(2, 2, 8), 4, 256)
     lease = cache.open([0])
     assert cache.reserve(lease, 3)
-    assert isinstance(step_attention(cache, [lease], [3]), StepAttention)
+    assert isinstance(step_attention(cache.plan([lease], [3]), [3]), StepAttention)
 
 
 def test_the_stand_in_has_the_signatures() -> None:

@@ -16,6 +16,7 @@ from guided.kernels import rms_norm, rotate, swiglu
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
+from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import rotary_tables
 
@@ -66,8 +67,18 @@ class Layer:
 class Llama(Embedded):
     """A Llama with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Matrix) -> None:
+    def __init__(
+        self,
+        config: LlamaConfig,
+        embedding: Tensor,
+        layers: list[Layer],
+        norm: Tensor,
+        head: Matrix,
+        parallel: Parallel = WHOLE,
+    ) -> None:
+        """`config`: of the part of the model that these weights are; its vocabulary is whole."""
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
+        self.parallel = parallel
         c = config
         self._cos, self._sin = rotary_tables(
             c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device
@@ -98,17 +109,21 @@ class Llama(Embedded):
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
-        c = self.config
+        c, parallel = self.config, self.parallel
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
-        x = self.embedding[tokens]
+        x = parallel.enter(self.embedding[tokens] if parallel.is_first else self.norm.new_empty(len(tokens), c.dim))
         for index, layer in enumerate(self.layers):
             h = rms_norm(x, layer.attention_norm, c.norm_eps)
             q, k, v = self._qkv(layer, h, cos, sin)
             out = attend(index, q, k, v).reshape(-1, c.heads * c.head_dim)
-            x = x + linear(out, layer.output, layer.output_bias)
+            x = x + parallel.sum(linear(out, layer.output, layer.output_bias))
             h = rms_norm(x, layer.ffn_norm, c.norm_eps)
-            x = x + linear(swiglu(linear(h, layer.gate_up)), layer.down)
-        return rms_norm(x, self.norm, c.norm_eps)
+            x = x + parallel.sum(linear(swiglu(linear(h, layer.gate_up)), layer.down))
+        return rms_norm(parallel.leave(x), self.norm, c.norm_eps)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Embedded`."""
+        return self.parallel.join(super().logits(hidden), self.config.vocab_size)
 
     def _qkv(self, layer: Layer, h: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
