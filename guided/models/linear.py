@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -16,12 +15,23 @@ __all__ = ["Matrix", "linear"]
 Matrix: TypeAlias = Tensor | Int4Matrix  # (out, in)
 
 
+def _types_of_onednn() -> frozenset[torch.dtype]:
+    """What the library multiplies on this CPU."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return frozenset()
+    half = {torch.bfloat16} if torch.ops.mkldnn._is_mkldnn_bf16_supported() else set()
+    return frozenset({torch.float32, *half})
+
+
+_ONEDNN: Final = _types_of_onednn()
+
+
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """`x @ weight.T + bias` for x of shape (n, in), weight (out, in)."""
     if isinstance(weight, Int4Matrix):
         out = weight(x)
         return out if bias is None else out + bias
-    if x.device.type == "cpu" and _onednn_has(x.dtype) and not weight.requires_grad:
+    if x.device.type == "cpu" and x.dtype in _ONEDNN and not weight.requires_grad:
         return _by_onednn(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -35,11 +45,3 @@ def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """
     out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return out
-
-
-@cache
-def _onednn_has(dtype: torch.dtype) -> bool:
-    mkldnn = torch.backends.mkldnn
-    if not mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
