@@ -102,6 +102,7 @@ class Engine:
         dtype: str | torch.dtype = "auto",
         tensor_parallel: int = 1,
         pipeline_parallel: int = 1,
+        compile: bool = False,
     ) -> Engine:
         """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
 
@@ -112,6 +113,7 @@ class Engine:
                 quantised (models/int4.py), else float32.
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.
+            compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA.
 
         Raises:
             GuidedError: the model cannot be found or fetched; there are not as many GPUs.
