@@ -38,6 +38,8 @@ from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
+from guided.models.lora import with_adapter
+from guided.models.lora_config import read_lora_config
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
@@ -88,23 +90,34 @@ class Engine:
 
     @classmethod
     def from_pretrained(
-        cls, name: str | os.PathLike[str], *, device: str | torch.device = "auto", dtype: str | torch.dtype = "auto"
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        adapter: str | os.PathLike[str] | None = None,
+        device: str | torch.device = "auto",
+        dtype: str | torch.dtype = "auto",
     ) -> Engine:
         """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
 
         Args:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
+            adapter: a directory with a LoRA adapter of PEFT for a Llama or Qwen3, whose weights stay as they are. An
+                engine answers with one adapter, so what its cache keeps fits; `guided.models.lora.with_adapter` makes
+                models for more engines over the same weights.
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
                 quantised (models/int4.py), else float32.
 
         Raises:
-            GuidedError: the model cannot be found or fetched.
-            VocabularyError, UnsupportedError: its files cannot be used.
+            GuidedError: the model cannot be found or fetched; there is no adapter.
+            VocabularyError, UnsupportedError: its files, or the adapter's, cannot be used.
         """
-        chosen = _device(device)
-        found = load_pretrained(find_model(name), dtype=_dtype(dtype), device=chosen)
-        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
+        chosen, number = _device(device), _dtype(dtype)
+        if adapter is not None:
+            read_lora_config(adapter)  # what is wrong with it is said before a model is fetched and loaded
+        found = load_pretrained(find_model(name), dtype=number, device=chosen)
+        model = found.model if adapter is None else with_adapter(found.model, adapter)
+        return cls(model, found.vocabulary, chat=found.chat, bos=found.bos)
 
     @cached_property
     def compiler(self) -> GrammarCompiler:
