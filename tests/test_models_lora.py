@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from guided.engine.engine import Engine
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
 from guided.models.int4 import Int4Matrix
-from guided.models.linear import AdaptedMatrix
+from guided.models.linear import AdaptedMatrix, linear
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.lora import with_adapter
 from guided.vocabulary import Vocabulary
@@ -179,6 +179,7 @@ def test_adapters_live_side_by_side_over_the_same_weights(tmp_path):
     assert one.layers[0].qkv.base is LLAMA.layers[0].qkv
     assert two.layers[0] == LLAMA.layers[0]  # what is not adapted costs nothing
     assert two.layers[1].gate_up.down.shape == (3, 32)
+    assert [up.shape for _, _, up in two.layers[1].gate_up.ups] == [(3, 64)]
     twice = merged(merged(LLAMA, pairs_of(LLAMA, dict.fromkeys(MODULES[:-1], 4)), lambda m: 1), tensors, lambda m: 1)
     torch.testing.assert_close(logits_of(with_adapter(one, other)), logits_of(twice), **close)
 
@@ -219,16 +220,22 @@ def test_a_gguf_is_adapted_as_it_lies(tmp_path, architecture, kind, dtype):
             assert isinstance(matrix, AdaptedMatrix)
             assert matrix.base is getattr(own, field)
             assert isinstance(matrix.base, Int4Matrix) == (dtype == torch.bfloat16)
-            assert matrix.down.dtype == matrix.up.dtype == dtype
+            assert {matrix.down.dtype, *(up.dtype for _, _, up in matrix.ups)} == {torch.float32}
 
 
-def test_the_scale_is_rounded_once(tmp_path):
-    """In bfloat16 the scaled matrix is as exact as one rounding."""
+def test_the_sum_is_rounded_once(tmp_path):
+    """In bfloat16 what the adapter adds is as exact as the sum can be, for one row and for many."""
     tensors = {name: tensor.to(torch.float16) for name, tensor in pairs_of(LLAMA, {"lm_head": 3}).items()}
     path = save(tmp_path, tensors, r=3, lora_alpha=7, target_modules=["lm_head"], use_rslora=True)
     model = with_adapter(Llama.random(CONFIG, seed=1, dtype=torch.bfloat16), path)
-    up = tensors["base_model.model.lm_head.lora_B.weight"].float() * (7 / math.sqrt(3))
-    assert torch.equal(model.head.up, up.bfloat16())
+    b, a = (tensors[f"base_model.model.lm_head.lora_{side}.weight"].double() for side in "BA")
+    x = torch.randn(9, 32, generator=torch.Generator().manual_seed(3)).bfloat16()
+    for rows in (x, x[:1]):
+        base = linear(rows, model.head.base)
+        want = base.double() + 7 / math.sqrt(3) * (rows.double() @ a.T @ b.T)
+        got = linear(rows, model.head)
+        assert got.dtype == torch.bfloat16
+        torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=2**-8)
 
 
 # ---- what the config says
@@ -257,6 +264,7 @@ def test_the_scale_is_rounded_once(tmp_path):
         ({"init_lora_weights": "olora"}, "init_lora_weights", "a base that was changed"),
         ({"new_feature": 3}, "new_feature", "new_feature of this adapter is not known"),
         ({"layers_to_transform": [0], "layers_pattern": ["h"]}, "layers_pattern", "called 'layers' here, not"),
+        ({"layers_to_transform": 0, "layers_pattern": True}, "layers_pattern", "called 'layers' here, not True"),
         ({"target_modules": ["embed_tokens"]}, "model.embed_tokens", "adapters of the embedding"),
     ],
 )  # fmt: skip

@@ -3,8 +3,8 @@
 In: a Llama or Qwen3, whatever the form of its weights, and a directory with adapter_config.json and
 adapter_model.safetensors. Out: another model over the same weights, which are never changed: several adapters and the
 plain model may live side by side. Cost: the adapter's bytes are read once; a pass computes two more small products for
-each matrix that is adapted. The stacked matrices (Q, K and V; gate and up) have the downs of their parts one below the
-other, and the ups along a diagonal. "LoRA: Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
+each matrix that is adapted; the stacked ones (Q, K and V; gate and up) have their downs stacked, too. "LoRA:
+Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
 
 Everything in the directory is used or refused; its tensors must be those that its config (lora_config.py) asks for.
 PEFT puts copies of the base's head or embedding beside adapters of them: these must be the model's own.
@@ -53,7 +53,9 @@ def with_adapter(model: Model, directory: str | os.PathLike[str]) -> Llama:
         raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)
     path = Path(directory) / _WEIGHTS
     with SafetensorFiles([path]) as tensors:
-        return _Adapter(model, config, Weights(tensors, str(path), model.dtype, model.device)).model()
+        # A small product in bfloat16 takes a CPU several times as long as one in float32, and is less exact.
+        dtype = torch.float32 if model.device.type == "cpu" else model.dtype
+        return _Adapter(model, config, Weights(tensors, str(path), dtype, model.device)).model()
 
 
 class _Adapter:
@@ -98,21 +100,25 @@ class _Adapter:
         if not any(self._config.targets(module) for module, _ in parts):
             return base
         self._adapted += 1
-        pairs = [self._pair(module, rows, columns) for module, rows in parts]
-        diagonal: Tensor = torch.block_diag(*(up for _, up in pairs))  # type: ignore[no-untyped-call]
-        return AdaptedMatrix(base, self._weights.put(*(down for down, _ in pairs)), self._weights.put(diagonal))
+        downs, ups, rank, row = list[Tensor](), list[tuple[slice, slice, Tensor]](), 0, 0
+        for module, rows in parts:
+            if self._config.targets(module):
+                down, up = self._pair(module, rows, columns)
+                downs.append(down)
+                ups.append((slice(rank, rank + len(up)), slice(row, row + rows), self._weights.put(up)))
+                rank += len(up)
+            row += rows
+        return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 
     def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        """(rank, columns) and, times the scale, (rows, rank), in float32; of rank 0 where nothing is adapted."""
-        if not self._config.targets(module):
-            return torch.zeros(0, columns), torch.zeros(rows, 0)
+        """(rank, columns) and, turned and times the scale, (rank, rows)."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
         if (found := self._weights.rows(down)) != rank:
             where = self._weights.where
             raise VocabularyError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
         scale = self._config.scale(module)
-        return self._weights.take(down, rank, columns).float(), self._weights.take(up, rows, rank).float() * scale
+        return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float().t() * scale
 
     def _check_copies(self) -> None:
         """Weights of the base that PEFT saved beside the adapter say nothing new."""
@@ -121,7 +127,7 @@ class _Adapter:
         for module, inner, matrix in own:
             if (name := f"{_PREFIX}{module}{inner}.weight") not in self._weights:
                 continue
-            saved = self._weights.put(self._weights.take(name, c.vocab_size, c.dim))
+            saved = self._weights.take(name, c.vocab_size, c.dim).to(embedding)
             if not isinstance(matrix, Tensor) or not torch.equal(saved, matrix):
                 reason = "weights of the base beside the adapter are not this model's, or this model's are quantised"
                 hint = f"save it with save_embedding_layers=False, or {MERGE}"

@@ -196,7 +196,7 @@ def _layers(reader: ConfigReader, *, by_name: bool) -> Matcher:
         return lambda name: True
     if not by_name:
         raise VocabularyError(f"{reader.where}: layers_to_transform is given, but target_modules is a pattern")
-    if places and "layers" not in ([places] if isinstance(places, str) else places):
+    if places and places != "layers" and not (isinstance(places, list) and "layers" in places):
         raise reader.refuse("layers_pattern", f"layers are called 'layers' here, not {places!r:.100}", MERGE)
     wanted = {f"model.layers.{number}" for number in numbers}
     return lambda name: ".".join(name.split(".")[:3]) in wanted
