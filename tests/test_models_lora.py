@@ -363,9 +363,11 @@ def test_copies_of_the_base_are_its_own(tmp_path):
     assert torch.equal(logits_of(with_adapter(LLAMA, path)), want)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(LLAMA, Q8_0))
     base = load(tmp_path / "m.gguf", torch.bfloat16)
-    with pytest.raises(UnsupportedError, match="or this model's are quantised") as caught:
-        with_adapter(base, path)
-    assert "save_embedding_layers=False" in caught.value.hint
+    for name in names:
+        with pytest.raises(UnsupportedError, match="or this model's are quantised") as caught:
+            with_adapter(base, save(tmp_path / "c", tensors | {name: copies[name]}, **config))
+        assert caught.value.pointer == name
+        assert "save_embedding_layers=False" in caught.value.hint
     assert isinstance(with_adapter(base, tmp_path / "a").head.base, Int4Matrix)
 
 
