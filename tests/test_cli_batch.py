@@ -349,8 +349,9 @@ def test_a_file_is_not_written_over(tmp_path):
     after = target.read_text().splitlines()
     assert [json.loads(line)["id"] for line in after] == ["a", "b", "c"]
     assert [after[0], after[2]] == [before.splitlines()[0], before.splitlines()[2]]
-    _, err = batch(tmp_path, lines, *flags, "--resume", "--max-tokens", "9")
-    assert "0 of 3" in err and "3 answers were to other requests" in err
+    for other in (("--max-tokens", "9"), ("--max-tokens", "9", "--adapter", "directory")):
+        _, err = batch(tmp_path, lines, *flags, "--resume", *other)
+        assert "0 of 3" in err and "3 answers were to other requests" in err
     assert "answers 'a', which is not asked for" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]
     target.write_text("no answer\n")
     assert "line 1: this is no answer" in batch(tmp_path, lines, *flags, "--resume", code=2)[1]

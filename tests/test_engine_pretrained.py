@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from guided.engine.engine import Engine
-from guided.errors import GuidedError, VocabularyError
+from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from tests.test_cli import run, run_json
 
 transformers = pytest.importorskip("transformers", reason="transformers writes the checkpoints")
 tokenizers = pytest.importorskip("tokenizers")
@@ -115,3 +116,49 @@ def test_what_is_missing_is_named(directory, tmp_path_factory):
         Engine.from_pretrained(tmp_path_factory.mktemp("empty"))
     with pytest.raises(GuidedError, match="neither a path nor a known model"):
         Engine.from_pretrained("smollm3")
+
+
+def test_an_adapter(directory, tmp_path):
+    """The engine and the command line answer with it, as transformers does with the merged weights."""
+    safetensors_torch = pytest.importorskip("safetensors.torch")
+    name, generator = "model.layers.0.mlp.down_proj", torch.Generator().manual_seed(1)
+    a, b = torch.randn(3, 24, generator=generator), torch.randn(16, 3, generator=generator)
+    prefix, adapter = f"base_model.model.{name}.lora_", tmp_path / "adapter"
+    adapter.mkdir()
+    tensors = {f"{prefix}A.weight": a, f"{prefix}B.weight": b}
+    safetensors_torch.save_file(tensors, adapter / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 3, "lora_alpha": 6, "target_modules": ["down_proj"]}
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    other = transformers.AutoModelForCausalLM.from_pretrained(directory)
+    with torch.no_grad():
+        other.get_submodule(name).weight += 2 * (b @ a)
+    engine = Engine.from_pretrained(directory, adapter=adapter, dtype="float32", device="cpu")
+    prompt = engine.encode_prompt("hello")
+    with torch.inference_mode():
+        want = other.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, pad_token_id=0)
+    result = engine.generate("hello", max_tokens=20)
+    assert result.tokens == want[0, len(prompt) :].tolist()[: len(result.tokens)]
+    command = ("generate", "hello", "--raw", "--max-tokens", "20", "--dtype", "float32", "--device", "cpu")
+    plain = run_json(*command, "--model", str(directory))
+    assert run_json(*command, "--model", str(directory), "--adapter", str(adapter))["tokens"] == result.tokens
+    assert plain["tokens"] != result.tokens
+    code, out, err = run(*command, "--model", "shakespeare", "--adapter", str(adapter))
+    assert (code, out) == (2, "")
+    assert "adapters go with Llama and Qwen3, this model is a GPT" in err
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"use_dora": True}))
+    with pytest.raises(UnsupportedError, match="DoRA"):  # before the model is looked for
+        Engine.from_pretrained("no such model", adapter=adapter)
+    error = run_json(*command, "--adapter", str(tmp_path / "nowhere"), code=2)["error"]
+    assert "there is no adapter_config.json" in error["message"]
+
+
+def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
+    for option in ({"adapter": "adapter"}, {"compile": True}):
+        with pytest.raises(UnsupportedError, match=rf"models in several processes .* \(at {next(iter(option))}\)"):
+            Engine.from_pretrained("no such model", tensor_parallel=2, **option)
+    for option in ("tensor_parallel", "pipeline_parallel"):
+        for wrong in (0, True, 1.5):
+            with pytest.raises(ValueError, match=f"{option} is {wrong!r}, it must be an integer of at least 1"):
+                Engine.from_pretrained(directory, **{option: wrong})
+    with pytest.raises(UnsupportedError, match=r"Llama and Qwen3 are compiled, this model is a GPT \(at compile\)"):
+        Engine.from_pretrained("shakespeare", compile=True)

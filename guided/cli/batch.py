@@ -145,7 +145,7 @@ class Batch:
     def _digest(self, line: Line) -> str:
         """Of all that decides what is asked for."""
         a, own = self._arguments, self._specification
-        common = [a.model, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
+        common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
         asked = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 

@@ -37,6 +37,7 @@ EXAMPLES = r"""examples:
   guided generate "When did the Berlin Wall fall?" --regex '\d{1,2} (October|November|December) \d{4}'
   guided generate - --schema order.schema.json --max-tokens 200 --json < email.txt
   guided generate "Once upon a time" --raw --temperature 0.8 --seed 7 --model model.gguf
+  guided generate "Sort this ticket: ..." --choice bug,idea --model base.gguf --adapter tickets-lora
   guided generate "A haiku." --temperature 1 --min-p 0.1 --repetition-penalty 1.1 --stop END --n 3
   guided generate --batch questions.jsonl -o answers.jsonl --schema answer.schema.json --max-tokens 200
 
@@ -63,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name, a GGUF file or a directory (%(default)s)",
     )
+    model.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
     model.add_argument("--system", metavar="TEXT", help="the system message")
     model.add_argument("--raw", action="store_true", help="go on from the prompt itself, without the chat template")
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
@@ -145,7 +147,9 @@ def _engine(arguments: argparse.Namespace) -> Engine:
         torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
-    return Engine.from_pretrained(arguments.model, device=arguments.device, dtype=arguments.dtype)
+    return Engine.from_pretrained(
+        arguments.model, adapter=arguments.adapter, device=arguments.device, dtype=arguments.dtype
+    )
 
 
 def _stream(

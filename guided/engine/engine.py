@@ -22,8 +22,7 @@ import torch
 from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl, Message
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
-from guided.engine.hub import find_model
-from guided.engine.pretrained import load_pretrained
+from guided.engine.loading import load
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
@@ -98,6 +97,7 @@ class Engine:
         cls,
         name: str | os.PathLike[str],
         *,
+        adapter: str | os.PathLike[str] | None = None,
         device: str | torch.device = "auto",
         dtype: str | torch.dtype = "auto",
         tensor_parallel: int = 1,
@@ -108,6 +108,7 @@ class Engine:
 
         Args:
             name: the name; or a GGUF file; or a directory with config.json, safetensors and tokenizer.json.
+            adapter: a directory with a LoRA adapter for it, as PEFT saves them (models/lora.py). One engine has one.
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
                 quantised (models/int4.py), else float32.
@@ -116,22 +117,21 @@ class Engine:
             compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA.
 
         Raises:
-            GuidedError: the model cannot be found or fetched; there are not as many GPUs.
-            VocabularyError, UnsupportedError: its files cannot be used; it cannot be cut into so many parts.
+            GuidedError: the model cannot be found or fetched; there is no adapter; there are not as many GPUs.
+            VocabularyError, UnsupportedError: its files, or the adapter's, cannot be used; it cannot be cut into so
+                many parts.
         """
-        path, chosen, kind = find_model(name), _device(device), _dtype(dtype)
-        if min(tensor_parallel, pipeline_parallel) < 1:
-            raise ValueError("tensor_parallel and pipeline_parallel are at least 1")
-        if tensor_parallel * pipeline_parallel == 1:
-            found = load_pretrained(path, dtype=kind, device=chosen)
-            return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
-        ranks = Ranks(path, dtype=kind, device=chosen, tensor=tensor_parallel, pipeline=pipeline_parallel)
-        try:
-            found = load_pretrained(path, dtype=kind, device=chosen, parallel=ranks.parallel)
-            return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, ranks=ranks)
-        except BaseException:
-            ranks.close()
-            raise
+        loaded = load(
+            name,
+            adapter=adapter,
+            device=device,
+            dtype=dtype,
+            tensor_parallel=tensor_parallel,
+            pipeline_parallel=pipeline_parallel,
+            compile=compile,
+        )
+        found = loaded.parts
+        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, ranks=loaded.ranks)
 
     def close(self) -> None:
         """End the other processes of the model, where there are any; they end with the engine anyway."""
@@ -402,19 +402,3 @@ class Engine:
 
 def _strings(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given or ())
-
-
-def _device(device: str | torch.device) -> torch.device:
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
-
-
-def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
-    """None: what is fastest for the file."""
-    if isinstance(dtype, torch.dtype):
-        return dtype
-    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-    if dtype not in known:
-        raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
-    return known[dtype]

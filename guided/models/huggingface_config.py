@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import VocabularyError
+from guided.models.config_reader import ConfigReader, positive
 from guided.models.gpt import GPTConfig
 from guided.models.llama import LlamaConfig
 from guided.models.nanochat import NanoChatConfig
@@ -60,9 +61,7 @@ def read_config(data: Any, where: str) -> tuple[Config, bool]:
         UnsupportedError: the model is none that is computed here; names the key.
         VocabularyError: a number is missing or makes no sense.
     """
-    if not isinstance(data, dict):
-        raise VocabularyError(f"{where}: a config is a JSON object")
-    reader = _Reader(data, where)
+    reader = ConfigReader(data, where, _INERT)
     kind = _kind(reader)
     config: Config
     if kind == "gpt2":
@@ -70,62 +69,11 @@ def read_config(data: Any, where: str) -> tuple[Config, bool]:
     else:
         config = _nanochat(reader) if kind == "nanochat" else _llama(reader, qwen3=kind == "qwen3")
     tied = reader.flag("tie_word_embeddings", kind == "gpt2")
-    reader.finish()
+    reader.finish(_WHY, "the key {} of this architecture is not known")
     return config, tied
 
 
-class _Reader:
-    """The keys of one config; remembers which were read."""
-
-    def __init__(self, data: dict[str, Any], where: str) -> None:
-        self.data, self.where, self._read = data, where, set(_INERT)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default where there is none or null."""
-        self._read.add(key)
-        value = self.data.get(key)
-        return default if value is None else value
-
-    def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
-        return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
-
-    def number(self, key: str, default: float | None = None) -> float:
-        return _positive(self.get(key, default), key, self.where)
-
-    def size(self, key: str, default: int | None = None) -> int:
-        value = self.number(key, default)
-        if value != int(value):
-            raise VocabularyError(f"{self.where}: {key} is {value!r}, an integer is needed")
-        return int(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.get(key, default)
-        if not isinstance(value, bool):
-            raise VocabularyError(f"{self.where}: {key} is {value!r}, neither true nor false")
-        return value
-
-    def one_of(self, key: str, default: str, *allowed: str) -> str:
-        """A name; only these are computed."""
-        value = self.get(key, default)
-        if value not in allowed:
-            raise self.refuse(key, f"{key} {value!r} is not supported", f"supported: {', '.join(allowed)}")
-        return str(value)
-
-    def finish(self) -> None:
-        """Nothing is left that might change the results."""
-        for key, value in self.data.items():
-            if key not in self._read and value:
-                raise self.refuse(key, _WHY.get(key, f"the key {key} of this architecture is not known"))
-
-
-def _positive(value: Any, key: str, where: str) -> float:
-    """A number that a size or a scale can be."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        raise VocabularyError(f"{where}: {key} is {value!r}, a positive number is needed")
-    return value
-
-
-def _kind(reader: _Reader) -> str:
+def _kind(reader: ConfigReader) -> str:
     """The architecture by its class's name, else by its type; where both are there they agree."""
     kind, names = reader.get("model_type"), reader.get("architectures", [])
     supported = f"supported: {', '.join(_TYPES)}"
@@ -137,7 +85,7 @@ def _kind(reader: _Reader) -> str:
     return named[0] if named else str(kind)
 
 
-def _llama(reader: _Reader, *, qwen3: bool) -> LlamaConfig:
+def _llama(reader: ConfigReader, *, qwen3: bool) -> LlamaConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     if qwen3:
         _check_windows(reader)
@@ -148,14 +96,14 @@ def _llama(reader: _Reader, *, qwen3: bool) -> LlamaConfig:
     )
 
 
-def _nanochat(reader: _Reader) -> NanoChatConfig:
+def _nanochat(reader: ConfigReader) -> NanoChatConfig:
     reader.one_of("hidden_act", "relu2", "relu2")
     key = "final_logit_softcapping"
     softcap = None if reader.get(key) is None else reader.number(key)
     return NanoChatConfig(**_rotary_sizes(reader), softcap=softcap)
 
 
-def _rotary_sizes(reader: _Reader, default_head_dim: int | None = None) -> dict[str, Any]:
+def _rotary_sizes(reader: ConfigReader, default_head_dim: int | None = None) -> dict[str, Any]:
     """What Llama and nanochat's GPT have in common."""
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", default_head_dim or max(1, dim // heads))
@@ -177,7 +125,7 @@ def _rotary_sizes(reader: _Reader, default_head_dim: int | None = None) -> dict[
     }
 
 
-def _check_windows(reader: _Reader) -> None:
+def _check_windows(reader: ConfigReader) -> None:
     """Windows of attention must be off; while they are, `sliding_window` is only a number."""
     layers = reader.get("layer_types", [])
     if not isinstance(layers, list) or any(name != "full_attention" for name in layers):
@@ -187,7 +135,7 @@ def _check_windows(reader: _Reader) -> None:
     reader.get("sliding_window")
 
 
-def _gpt(reader: _Reader) -> GPTConfig:
+def _gpt(reader: ConfigReader) -> GPTConfig:
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
         raise VocabularyError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
@@ -208,14 +156,14 @@ def _gpt(reader: _Reader) -> GPTConfig:
     )
 
 
-def _rope(reader: _Reader, head_dim: int, context: int) -> tuple[float, tuple[float, ...] | None]:
+def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tuple[float, ...] | None]:
     """The base and what the frequencies are divided by; older configs say it in rope_theta and rope_scaling."""
     where, key = reader.where, "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
     given = reader.get(key, {})
     if not isinstance(given, dict):
         raise VocabularyError(f"{where}: {key} is {given!r:.100}, an object is needed")
     parameters = dict(given)
-    base = _positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
+    base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
     parameters.pop("type", None)  # some configs have both names
     original = parameters.pop("original_max_position_embeddings", context)
@@ -227,7 +175,7 @@ def _rope(reader: _Reader, head_dim: int, context: int) -> tuple[float, tuple[fl
     for name in parameters:
         if name not in _ROPE_KEYS[kind]:
             raise reader.refuse(key, f"{name} is not supported for rotary positions of type {kind}")
-    numbers = {name: _positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
+    numbers = {name: positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
     if kind == "linear":
         return base, linear_factors(numbers["factor"], head_dim)
     if kind == "default":
@@ -235,6 +183,6 @@ def _rope(reader: _Reader, head_dim: int, context: int) -> tuple[float, tuple[fl
     low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
     if low >= high:
         raise VocabularyError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
-    original = _positive(original, f"{key}.original_max_position_embeddings", where)
+    original = positive(original, f"{key}.original_max_position_embeddings", where)
     factors = llama3_factors(base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original)
     return base, factors

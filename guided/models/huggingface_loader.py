@@ -3,22 +3,18 @@
 In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
 Out: a `Llama`, `NanoChat` or `GPT`. Cost: one pass over the bytes, one tensor at a time. Weights are F32, F16 or BF16.
 Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
-huggingface_config.py. The package `safetensors` is imported here and nowhere else.
+huggingface_config.py.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
-from guided.models.dequantise import Grouped
 from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
 from guided.models.huggingface_config import read_config
 from guided.models.llama import LlamaConfig
@@ -26,13 +22,13 @@ from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
 from guided.models.model import Model
 from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
 from guided.models.parallel import WHOLE, Parallel
+from guided.models.safetensor_files import SafetensorFiles
 from guided.models.weights import Weights
 from guided.vocabulary.source import read_json
 
 __all__ = ["load_huggingface"]
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
-_DTYPES = ("F32", "F16", "BF16")
 
 
 def load_huggingface(
@@ -49,7 +45,7 @@ def load_huggingface(
     if not (path / "config.json").is_file():
         raise GuidedError(f"{path}: there is no config.json: not a model's directory")
     config, tied = read_config(read_json(path / "config.json"), str(path / "config.json"))
-    with _Tensors(path) as tensors:
+    with SafetensorFiles(_paths(path)) as tensors:
         weights = Weights(tensors, str(path), dtype, device)
         if isinstance(config, LlamaConfig):
             weights.skip(r"\.rotary_emb\.inv_freq")
@@ -60,63 +56,6 @@ def load_huggingface(
         if isinstance(config, NanoChatConfig):
             return _nanochat(config, weights, tied)
         return _gpt(config, weights, tied)
-
-
-class _Tensors:
-    """The tensors of one or more safetensors files, read when they are asked for."""
-
-    def __init__(self, directory: Path) -> None:
-        self._files: dict[str, Any] = {}  # tensor -> the file that holds it
-        self._stack = ExitStack()
-        try:
-            for path in _paths(directory):
-                self._add(path)
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def __enter__(self) -> _Tensors:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.clear()
-        self._stack.close()
-
-    def names(self) -> Collection[str]:
-        return self._files.keys()
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self._files[name].get_slice(name).get_shape())
-
-    def read(self, name: str) -> Tensor:
-        found = self._files[name].get_slice(name).get_dtype()
-        if found not in _DTYPES:
-            hint = f"convert them to one of {', '.join(_DTYPES)}"
-            raise UnsupportedError(f"weights of type {found} are not read", pointer=name, hint=hint)
-        tensor: Tensor = self._files[name].get_tensor(name)
-        return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
-
-    def read_grouped(self, name: str) -> Grouped | None:
-        return None
-
-    def _add(self, path: Path) -> None:
-        try:
-            from safetensors import SafetensorError, safe_open
-        except ModuleNotFoundError:
-            raise GuidedError(
-                'models in directories need the package safetensors: pip install "guided[engine]"'
-            ) from None
-        if not path.is_file():
-            raise GuidedError(f"{path}: there is no such file: only safetensors are read")
-        try:
-            file = self._stack.enter_context(safe_open(path, framework="pt"))
-        except (SafetensorError, OSError) as error:
-            raise VocabularyError(f"{path}: not a safetensors file: {str(error)[:200]}") from None
-        names: list[str] = file.keys()
-        for name in names:
-            if name in self._files:
-                raise VocabularyError(f"{path}: the tensor {name!r} is in another file, too")
-            self._files[name] = file
 
 
 def _paths(directory: Path) -> list[Path]:

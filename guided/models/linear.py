@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import torch
@@ -10,9 +11,26 @@ from torch import Tensor
 
 from guided.models.int4 import Int4Matrix
 
-__all__ = ["Matrix", "linear"]
+__all__ = ["AdaptedMatrix", "Matrix", "linear"]
 
-Matrix: TypeAlias = Tensor | Int4Matrix  # (out, in)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdaptedMatrix:
+    """A matrix and products of small ones on top of it, never summed: many may share a base, which may be quantised.
+
+    Attributes:
+        base: (out, in).
+        down: (r, in), in the dtype of the activations or a finer one.
+        ups: which rows of down's product go to which rows of the matrix, and by what: (part of r, part of out). Q, K
+            and V have one each: a matrix for all three would be zeros for the most part.
+    """
+
+    base: Matrix
+    down: Tensor
+    ups: tuple[tuple[slice, slice, Tensor], ...]
+
+
+Matrix: TypeAlias = Tensor | Int4Matrix | AdaptedMatrix  # (out, in)
 
 
 def _types_of_onednn() -> frozenset[torch.dtype]:
@@ -28,6 +46,12 @@ _ONEDNN: Final = _types_of_onednn()
 
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """`x @ weight.T + bias` for x of shape (n, in), weight (out, in)."""
+    if isinstance(weight, AdaptedMatrix):
+        out = linear(x, weight.base, bias)
+        low = linear(x.to(weight.down.dtype), weight.down)
+        for ranks, rows, up in weight.ups:
+            out[:, rows] += low[:, ranks] @ up  # rounded once, to out's dtype
+        return out
     if isinstance(weight, Int4Matrix):
         out = weight(x)
         return out if bias is None else out + bias

@@ -134,14 +134,14 @@ class Weights:
         """The model computes what these tensors hold; the pattern matches the end of their names."""
         self._unused = {name for name in self._unused if re.search(f"(?:{pattern})$", name) is None}
 
-    def finish(self) -> None:
+    def finish(self, hint: str = "") -> None:
         """Everything was read.
 
         Raises:
             UnsupportedError: some tensor was not used.
         """
         if self._unused:
-            raise UnsupportedError("this model has no place for the tensor", pointer=min(self._unused))
+            raise UnsupportedError("this model has no place for the tensor", pointer=min(self._unused), hint=hint)
 
     def _use(self, name: str, shape: tuple[int, ...]) -> None:
         self._check(name)

@@ -1,0 +1,94 @@
+"""From a name to all that an `Engine` is made of: the file is found or fetched, and loaded in the form asked for.
+
+In: a model's name or path; the options of `Engine.from_pretrained`. Out: `Loaded`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from guided.engine.hub import find_model
+from guided.engine.pretrained import Pretrained, load_pretrained
+from guided.engine.ranks.leader import Ranks
+from guided.errors import UnsupportedError
+from guided.models.llama import Llama
+from guided.models.lora import with_adapter
+from guided.models.lora_config import read_lora_config
+
+__all__ = ["Loaded", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What an `Engine` is made of.
+
+    Attributes:
+        parts: the model and what belongs to it.
+        ranks: the processes that have the other parts of the model; None: it is in one piece.
+    """
+
+    parts: Pretrained
+    ranks: Ranks | None = None
+
+
+def load(
+    name: str | os.PathLike[str],
+    *,
+    adapter: str | os.PathLike[str] | None,
+    device: str | torch.device,
+    dtype: str | torch.dtype,
+    tensor_parallel: int,
+    pipeline_parallel: int,
+    compile: bool,
+) -> Loaded:
+    """See `Engine.from_pretrained`."""
+    place, number = _device(device), _dtype(dtype)
+    for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"{option} is {count!r}, it must be an integer of at least 1")
+    if tensor_parallel * pipeline_parallel > 1:
+        if adapter is not None or compile:
+            option, hint = ("compile" if adapter is None else "adapter"), "leave it out, or use one process"
+            raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
+        return _in_parts(find_model(name), number, place, tensor_parallel, pipeline_parallel)
+    if adapter is not None:
+        read_lora_config(adapter)  # what is wrong with it is said before a model is fetched and loaded
+    parts = load_pretrained(find_model(name), dtype=number, device=place)
+    if adapter is not None:
+        parts = replace(parts, model=with_adapter(parts.model, adapter))
+    if compile:
+        if not isinstance(parts.model, Llama):
+            reason = f"Llama and Qwen3 are compiled, this model is a {type(parts.model).__name__}"
+            raise UnsupportedError(reason, pointer="compile", hint="leave it out")
+        parts = replace(parts, model=parts.model.compiled(dynamic=True))
+    return Loaded(parts)
+
+
+def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
+    """One part in this process, the others in their own."""
+    ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
+    try:
+        return Loaded(load_pretrained(path, dtype=dtype, device=device, parallel=ranks.parallel), ranks)
+    except BaseException:
+        ranks.close()
+        raise
+
+
+def _device(device: str | torch.device) -> torch.device:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
+
+
+def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
+    """None: what is fastest for the file."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in known:
+        raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
+    return known[dtype]

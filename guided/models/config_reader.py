@@ -1,0 +1,77 @@
+"""The keys of a config in JSON: each is read, known to say nothing about the results, or refused by its name.
+
+A key that is not known is let pass where it is null, false or empty, for that is how configs say that something is
+off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from guided.errors import UnsupportedError, VocabularyError
+
+__all__ = ["ConfigReader", "positive", "size"]
+
+
+class ConfigReader:
+    """The keys of one config; remembers which were read."""
+
+    def __init__(self, data: Any, where: str, inert: Collection[str]) -> None:
+        """`inert`: keys that say nothing about the results. VocabularyError: the config is no object."""
+        if not isinstance(data, dict):
+            raise VocabularyError(f"{where}: a config is a JSON object")
+        self.data, self.where, self._read = data, where, set(inert)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default where there is none or null."""
+        self._read.add(key)
+        value = self.data.get(key)
+        return default if value is None else value
+
+    def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
+        """What to raise because of a key."""
+        return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A positive number."""
+        return positive(self.get(key, default), key, self.where)
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A positive integer."""
+        return size(self.get(key, default), key, self.where)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            raise VocabularyError(f"{self.where}: {key} is {value!r}, neither true nor false")
+        return value
+
+    def one_of(self, key: str, default: str, *allowed: str) -> str:
+        """A name; only these are computed."""
+        value = self.get(key, default)
+        if value not in allowed:
+            raise self.refuse(key, f"{key} {value!r} is not supported", f"supported: {', '.join(allowed)}")
+        return str(value)
+
+    def finish(self, why: Mapping[str, str], else_why: str, hint: str = "") -> None:
+        """Nothing is left that might change the results; `why`: the reasons by key, `else_why` has a place for it."""
+        for key, value in self.data.items():
+            if key not in self._read and value:
+                raise self.refuse(key, why.get(key, else_why.replace("{}", key)), hint)
+
+
+def positive(value: Any, key: str, where: str) -> float:
+    """A number that a size or a scale can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+        raise VocabularyError(f"{where}: {key} is {value!r}, a positive number is needed")
+    return value
+
+
+def size(value: Any, key: str, where: str) -> int:
+    """A positive number that counts something."""
+    value = positive(value, key, where)
+    if value != int(value):
+        raise VocabularyError(f"{where}: {key} is {value!r}, an integer is needed")
+    return int(value)

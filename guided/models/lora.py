@@ -1,0 +1,136 @@
+"""LoRA adapters: a model's matrices plus products of two small ones, as PEFT saves them.
+
+In: a Llama or Qwen3, whatever the form of its weights, and a directory with adapter_config.json and
+adapter_model.safetensors. Out: another model over the same weights, which are never changed: several adapters and the
+plain model may live side by side. Cost: the adapter's bytes are read once; a pass computes two more small products for
+each matrix that is adapted; the stacked ones (Q, K and V; gate and up) have their downs stacked, too. "LoRA:
+Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
+
+Everything in the directory is used or refused; its tensors must be those that its config (lora_config.py) asks for.
+PEFT puts copies of the base's head or embedding beside adapters of them: these must be the model's own.
+"""
+
+from __future__ import annotations
+
+import os
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from guided.errors import UnsupportedError, VocabularyError
+from guided.models.linear import AdaptedMatrix, Matrix
+from guided.models.llama import Layer, Llama
+from guided.models.llama_weights import HUGGINGFACE_NAMES as NAMES
+from guided.models.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
+from guided.models.model import Model
+from guided.models.safetensor_files import SafetensorFiles
+from guided.models.weights import Weights
+
+__all__ = ["with_adapter"]
+
+_WEIGHTS: Final = "adapter_model.safetensors"
+_PREFIX: Final = "base_model.model."  # PEFT's, before each name
+
+Part = tuple[str, int]  # a module, and the rows of its matrix
+
+
+def with_adapter(model: Model, directory: str | os.PathLike[str]) -> Llama:
+    """The model with the adapter in the directory; the one that is given stays as it is.
+
+    Raises:
+        GuidedError: a file or the package `safetensors` is missing.
+        UnsupportedError: the model takes no adapters, or the config asks for what is not computed, or a tensor has no
+            place.
+        VocabularyError: a file is corrupt; a tensor is missing or has the wrong shape.
+    """
+    config = read_lora_config(directory)
+    if not isinstance(model, Llama):
+        reason = f"adapters go with Llama and Qwen3, this model is a {type(model).__name__}"
+        raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)
+    if model.parallel.is_cut:
+        raise UnsupportedError("a part of a model takes no adapters", pointer=str(directory), hint=MERGE)
+    path = Path(directory) / _WEIGHTS
+    with SafetensorFiles([path]) as tensors:
+        # A small product in bfloat16 takes a CPU several times as long as one in float32, and is less exact.
+        dtype = torch.float32 if model.device.type == "cpu" else model.dtype
+        return _Adapter(model, config, Weights(tensors, str(path), dtype, model.device)).model()
+
+
+class _Adapter:
+    """Puts the tensors of an adapter beside the matrices of a model."""
+
+    def __init__(self, model: Llama, config: LoraConfig, weights: Weights) -> None:
+        self._base, self._config, self._weights = model, config, weights
+        self._adapted = 0
+
+    def model(self) -> Llama:
+        """A model of its own that shares all else, the tables of positions, too."""
+        if self._config.targets(NAMES.embedding):
+            raise UnsupportedError("adapters of the embedding are not computed", pointer=NAMES.embedding, hint=MERGE)
+        self._check_copies()
+        adapted, c = copy(self._base), self._base.config
+        adapted.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
+        adapted.head = self._matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
+        hint = f"{CONFIG} (target_modules, layers_to_transform) leaves it out, or it is another model's"
+        self._weights.finish(hint)
+        if self._adapted == 0:
+            raise VocabularyError(f"{self._config.where}: it adapts none of this model's matrices")
+        return adapted
+
+    def _layer(self, index: int, layer: Layer) -> Layer:
+        c = self._base.config
+        q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
+
+        def part(field: str, rows: int) -> Part:
+            return NAMES.block.format(index) + field, rows
+
+        qkv = (part(NAMES.q, q_rows), part(NAMES.k, kv_rows), part(NAMES.v, kv_rows))
+        return replace(
+            layer,
+            qkv=self._matrix(layer.qkv, c.dim, *qkv),
+            output=self._matrix(layer.output, q_rows, part(NAMES.output, c.dim)),
+            gate_up=self._matrix(layer.gate_up, c.dim, part(NAMES.gate, c.hidden), part(NAMES.up, c.hidden)),
+            down=self._matrix(layer.down, c.hidden, part(NAMES.down, c.dim)),
+        )
+
+    def _matrix(self, base: Matrix, columns: int, *parts: Part) -> Matrix:
+        """A matrix, whose parts lie one below the other, with what is adapted of it."""
+        if not any(self._config.targets(module) for module, _ in parts):
+            return base
+        self._adapted += 1
+        downs, ups, rank, row = list[Tensor](), list[tuple[slice, slice, Tensor]](), 0, 0
+        for module, rows in parts:
+            if self._config.targets(module):
+                down, up = self._pair(module, rows, columns)
+                downs.append(down)
+                ups.append((slice(rank, rank + len(up)), slice(row, row + rows), self._weights.put(up)))
+                rank += len(up)
+            row += rows
+        return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
+
+    def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+        """(rank, columns) and, turned and times the scale, (rank, rows)."""
+        down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
+        rank = self._config.rank(module)
+        if (found := self._weights.rows(down)) != rank:
+            where = self._weights.where
+            raise VocabularyError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
+        scale = self._config.scale(module)
+        return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float().t() * scale
+
+    def _check_copies(self) -> None:
+        """Weights of the base that PEFT saved beside the adapter say nothing new."""
+        c, embedding, head = self._base.config, self._base.embedding, self._base.head
+        own = ((NAMES.embedding, "", embedding), (NAMES.head, "", head), (NAMES.head, ".base_layer", head))
+        for module, inner, matrix in own:
+            if (name := f"{_PREFIX}{module}{inner}.weight") not in self._weights:
+                continue
+            saved = self._weights.take(name, c.vocab_size, c.dim).to(embedding)
+            if not isinstance(matrix, Tensor) or not torch.equal(saved, matrix):
+                reason = "weights of the base beside the adapter are not this model's, or this model's are quantised"
+                hint = f"save it with save_embedding_layers=False, or {MERGE}"
+                raise UnsupportedError(reason, pointer=name, hint=hint)
