@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from guided.cli import main
 from guided.engine.engine import Engine
 from guided.engine.ranks.commands import Command, Copy, Open, Step, hear, tell
 from guided.engine.ranks.leader import Ranks
@@ -182,3 +183,14 @@ def _runs(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def test_from_the_command_line(directory, capsys) -> None:
+    said = []
+    for cut in ([], ["--tensor-parallel", "2", "--pipeline-parallel", "2"]):
+        line = ["generate", "the cat", "--raw", "--regex", "[a-z ]{12}[.]", "--no-stream", "--dtype", "float32"]
+        assert main([*line, "--model", str(directory), *cut]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] and len(said[0]) == 14
+    assert main(["generate", "the cat", "--raw", "--model", str(directory), "--tensor-parallel", "3"]) == 2
+    assert "tensor_parallel: one of 1, 2, 4" in capsys.readouterr().err

@@ -69,6 +69,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--raw", action="store_true", help="go on from the prompt itself, without the chat template")
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
+    model.add_argument(
+        "--tensor-parallel",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="cut each layer among N processes, each with a GPU (1)",
+    )
+    model.add_argument(
+        "--pipeline-parallel",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="cut the model between layers into N processes (1)",
+    )
     model.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch (its own choice)")
     add_options(parser)
     add_batch(parser)
@@ -148,7 +162,12 @@ def _engine(arguments: argparse.Namespace) -> Engine:
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
     return Engine.from_pretrained(
-        arguments.model, adapter=arguments.adapter, device=arguments.device, dtype=arguments.dtype
+        arguments.model,
+        adapter=arguments.adapter,
+        device=arguments.device,
+        dtype=arguments.dtype,
+        tensor_parallel=arguments.tensor_parallel,
+        pipeline_parallel=arguments.pipeline_parallel,
     )
 
 
