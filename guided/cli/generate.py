@@ -67,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--raw", action="store_true", help="go on from the prompt itself, without the chat template")
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
+    model.add_argument(
+        "--kv-dtype", choices=("auto", "int8"), default="auto", help="of keys and values (auto: as dtype)"
+    )
     model.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch (its own choice)")
     add_options(parser)
     add_batch(parser)
@@ -145,7 +148,9 @@ def _engine(arguments: argparse.Namespace) -> Engine:
         torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
-    return Engine.from_pretrained(arguments.model, device=arguments.device, dtype=arguments.dtype)
+    return Engine.from_pretrained(
+        arguments.model, device=arguments.device, dtype=arguments.dtype, kv_dtype=arguments.kv_dtype
+    )
 
 
 def _stream(

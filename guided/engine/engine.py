@@ -28,14 +28,13 @@ from guided.engine.progress import Meter, ShowProgress
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
-from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_cache
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError
 from guided.kv.cache import KVCache
-from guided.kv.paged import PagedCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
@@ -48,7 +47,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Engine", "Options", "Prompt", "Request"]
 
 _MOST_DRAFTS = 64
-_POSITIONS = 4096  # that fit into the default cache at least
 _COMPILERS = 2  # threads
 _AHEAD = 512  # outputs that are begun or queued at once
 
@@ -72,23 +70,29 @@ class Engine:
         chat: ChatMl | None = None,
         bos: Sequence[int] = (),
         cache: KVCache | None = None,
+        kv_dtype: KVDtype = "auto",
         token_budget: int = 512,
     ) -> None:
-        """`cache`: a paged one of twice the model's context by default. `token_budget`: of one forward pass."""
+        """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
+        `kv_dtype` "int8" (kv/quantised.py). `token_budget`: of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
-        if cache is None:
-            block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
-            positions = max(2 * model.config.context, _POSITIONS)
-            cache = PagedCache(cache_shape(model), -(-positions // block), block)
-        self.scheduler = Scheduler(ModelRunner(model, cache), token_budget=token_budget)
+        if cache is not None and kv_dtype != "auto":
+            raise ValueError("kv_dtype is of the default cache: to quantise another, put it into a QuantisedCache")
+        runner = ModelRunner(model, default_cache(model, kv_dtype) if cache is None else cache)
+        self.scheduler = Scheduler(runner, token_budget=token_budget)
         self._outcomes: dict[Task, deque[Outcome]] = {}
         self._lock = threading.Lock()
 
     @classmethod
     def from_pretrained(
-        cls, name: str | os.PathLike[str], *, device: str | torch.device = "auto", dtype: str | torch.dtype = "auto"
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        device: str | torch.device = "auto",
+        dtype: str | torch.dtype = "auto",
+        kv_dtype: KVDtype = "auto",
     ) -> Engine:
         """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
 
@@ -97,6 +101,7 @@ class Engine:
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
                 quantised (models/int4.py), else float32.
+            kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
 
         Raises:
             GuidedError: the model cannot be found or fetched.
@@ -104,7 +109,7 @@ class Engine:
         """
         chosen = _device(device)
         found = load_pretrained(find_model(name), dtype=_dtype(dtype), device=chosen)
-        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos)
+        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype)
 
     @cached_property
     def compiler(self) -> GrammarCompiler:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,9 +18,16 @@ from guided.attention.pieces import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.model import Attend, Model
 
-__all__ = ["Chunk", "ModelRunner", "cache_shape"]
+__all__ = ["Chunk", "KVDtype", "ModelRunner", "cache_shape", "default_cache"]
+
+KVDtype: TypeAlias = Literal["auto", "int8"]
+"""How keys and values are kept: "auto" as the model computes them."""
+
+_POSITIONS = 4096  # that fit into the default cache at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,18 @@ def cache_shape(model: Model) -> CacheShape:
     """What a cache for this model holds."""
     c = model.config
     return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
+
+
+def default_cache(model: Model, kv_dtype: KVDtype = "auto") -> KVCache:
+    """A paged cache of twice the model's context."""
+    if kv_dtype not in ("auto", "int8"):
+        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are 'auto' and 'int8'")
+    block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+    blocks = -(-max(2 * model.config.context, _POSITIONS) // block)
+    shape = cache_shape(model)
+    if kv_dtype == "auto":
+        return PagedCache(shape, blocks, block)
+    return QuantisedCache(PagedCache(quantised(shape), blocks, block), shape)
 
 
 class ModelRunner:
