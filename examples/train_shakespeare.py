@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
-from guided.attention.sdpa import sdpa
 from guided.models.gpt import GPT, GPTConfig
 
 END = "<|endoftext|>"
@@ -45,8 +44,8 @@ def loss_of(model: GPT, batch: Tensor) -> Tensor:
     count, length = batch.shape[0], batch.shape[1] - 1
 
     def attend(layer: int, *qkv: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(0, (count, length)) for part in qkv)
-        return sdpa(q, k, v, None).flatten(0, 1)
+        q, k, v = (part.unflatten(0, (count, length)).transpose(1, 2) for part in qkv)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(0, 1)
 
     positions = torch.arange(length).repeat(count)
     hidden = model.forward(batch[:, :-1].flatten(), positions, attend)

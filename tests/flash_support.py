@@ -65,14 +65,37 @@ def flash_attn_varlen_func(
     return torch.cat(out)
 
 
+def flash_attn_3_with_kvcache(
+    q, k_cache, v_cache, k=None, v=None, qv=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+    cache_batch_idx=None, cache_leftpad=None, page_table=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
+    max_seqlen_q=None, rotary_seqlens=None, q_descale=None, k_descale=None, v_descale=None, softmax_scale=None,
+    causal=False, window_size=(-1, -1), attention_chunk=0, softcap=0.0, rotary_interleaved=True,
+    scheduler_metadata=None, num_splits=0, pack_gqa=None, sm_margin=0, return_softmax_lse=False,
+):  # fmt: skip
+    """The signature of flash-attn 3; q as above, or (new positions of all sequences, heads, head_dim)."""
+    if cu_seqlens_q is None:
+        return flash_attn_with_kvcache(
+            q, k_cache, v_cache, cache_seqlens=cache_seqlens, block_table=page_table, causal=causal
+        )
+    assert k is None and causal and q.dim() == 3 and cache_seqlens.dtype == torch.int32
+    starts = torch.cat([torch.zeros(1, dtype=torch.int32), cache_seqlens.cumsum(0, dtype=torch.int32)])
+    assert max_seqlen_q == int(cu_seqlens_q.diff().max())
+    longest = int(cache_seqlens.max())
+    return flash_attn_varlen_func(
+        q, k_cache, v_cache, cu_seqlens_q, starts, max_seqlen_q, longest, causal=causal, block_table=page_table
+    )
+
+
+FLASH_ATTN_3 = SimpleNamespace(flash_attn_with_kvcache=flash_attn_3_with_kvcache)
 FLASH_ATTN = SimpleNamespace(
     flash_attn_with_kvcache=flash_attn_with_kvcache, flash_attn_varlen_func=flash_attn_varlen_func
 )
 
 
-def use_flash(monkeypatch) -> None:
+def use_flash(monkeypatch, version: int = 2) -> None:
     """Attention over paged caches as on CUDA, in torch's operations only, which a graph can see."""
-    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN)
+    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN if version == 2 else None)
+    monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
     monkeypatch.setattr("guided.attention.pieces.reads", lambda k: True)
     monkeypatch.setattr("guided.kernels.takes", lambda x: False)
 

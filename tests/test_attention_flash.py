@@ -19,17 +19,18 @@ from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape
 from guided.kv.paged import PagedCache
 from tests import flash_support
-from tests.flash_support import FLASH_ATTN, FakeCapture, Recorder, use_flash
+from tests.flash_support import FLASH_ATTN, FLASH_ATTN_3, FakeCapture, Recorder, use_flash
 from tests.test_models_forward import MODELS, each_model
 
 torch.set_num_threads(1)
 HEADS, BLOCK = 6, 4
 
 
+@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
 @settings(deadline=None, max_examples=40)
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]))
-def test_outputs_are_those_of_the_cpu(kv_heads: int, rng: random.Random, longest: int) -> None:
+def test_outputs_are_those_of_the_cpu(kv_heads: int, version: int, rng: random.Random, longest: int) -> None:
     """Prompts, forced runs and single tokens side by side, over blocks in any order, shared or not."""
     shape = CacheShape(layers=2, kv_heads=kv_heads, head_dim=8)
     caches = PagedCache(shape, 40, BLOCK), PagedCache(shape, 40, BLOCK)
@@ -37,7 +38,8 @@ def test_outputs_are_those_of_the_cpu(kv_heads: int, rng: random.Random, longest
     leases: list[tuple] = []
     monkeypatch = pytest.MonkeyPatch()
     with monkeypatch.context() as patch:
-        patch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN)
+        patch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if version == 2 else None)
+        patch.setattr(flash, "_flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
         for _ in range(8):
             if len(leases) < 4 and rng.random() < 0.6:
                 old = rng.choice(leases) if leases and rng.random() < 0.3 else None
@@ -94,8 +96,9 @@ def test_which_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     assert step((one, [7]), (two, [3])) == ("flash_attn_with_kvcache", True)
 
 
+@pytest.mark.parametrize("version", [2, 3])
 @each_model
-def test_models_compute_the_same(model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_compute_the_same(model, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(5)
     runners = [ModelRunner(model, PagedCache(cache_shape(model), 40, BLOCK), capture=FakeCapture()) for _ in range(2)]
     leases = [[runner.cache.open([0]) for _ in range(3)] for runner in runners]
@@ -108,7 +111,7 @@ def test_models_compute_the_same(model, monkeypatch: pytest.MonkeyPatch) -> None
             chunks = [Chunk(lease, tokens) for lease, tokens in zip(mine, pieces, strict=True)]
             with monkeypatch.context() as patch:
                 if runner is runners[1]:
-                    use_flash(patch)
+                    use_flash(patch, version)
                 rows.append(runner.step(chunks))
         torch.testing.assert_close(rows[1], rows[0], atol=2e-5, rtol=1e-5)
 
@@ -137,7 +140,8 @@ def test_nothing_is_read_back_before_the_logits(monkeypatch: pytest.MonkeyPatch)
     [
         ({}, True), ({"dtype": torch.float16}, True), ({"dtype": torch.float32}, False), ({"device": "cpu"}, False),
         ({"block": 16}, False), ({"block": 512}, True), ({"head_dim": 20}, False), ({"head_dim": 264}, False),
-        ({"installed": False}, False), ({"capability": (7, 5)}, False),
+        ({"installed": False}, False), ({"capability": (7, 5)}, False), ({"installed": False, "hopper": True}, True),
+        ({"installed": False, "hopper": True, "capability": (8, 0)}, False),
     ],
 )  # fmt: skip
 def test_where_it_is_used(change: dict, read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,15 +149,41 @@ def test_where_it_is_used(change: dict, read: bool, monkeypatch: pytest.MonkeyPa
     device = SimpleNamespace(type=case["device"])
     k = SimpleNamespace(shape=(2, 9, case["block"], 2, case["head_dim"]), dtype=case["dtype"], device=device)
     monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if case["installed"] else None)
+    monkeypatch.setattr(flash, "_hopper", lambda: FLASH_ATTN_3 if case.get("hopper") else None)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: case.get("capability", (9, 0)))
     assert flash.reads(k) is read
+
+
+def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, bool]] = []
+
+    def noting(q, *args, **kwargs):
+        calls.append((q.dim(), kwargs.get("cu_seqlens_q") is not None))
+        return flash_support.flash_attn_3_with_kvcache(q, *args, **kwargs)
+
+    use_flash(monkeypatch, 3)
+    package = SimpleNamespace(flash_attn_with_kvcache=noting)
+    monkeypatch.setattr(flash, "_flash_attn_3", lambda device: package)
+    model = MODELS["llama"]
+    runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)
+    one, two = runner.cache.open([0]), runner.cache.open([0])
+    for pieces, call in (
+        ([(one, [1, 2, 3, 4, 5])], (3, True)),
+        ([(one, [6]), (two, [1, 2])], (3, True)),
+        ([(one, [7]), (two, [3])], (4, False)),
+    ):
+        calls.clear()
+        for lease, tokens in pieces:
+            assert runner.cache.reserve(lease, len(tokens))
+        runner.step([Chunk(lease, tokens) for lease, tokens in pieces])
+        assert calls == [call] * model.config.layers, "one call for each layer"
 
 
 def test_the_cpu_has_its_own_attention() -> None:
     cache = PagedCache(CacheShape(2, 2, 8), 4, 256)
     lease = cache.open([0])
     assert cache.reserve(lease, 3)
-    assert isinstance(step_attention(cache, [lease], [3]), StepAttention)
+    assert isinstance(step_attention(cache.plan([lease], [3]), [3]), StepAttention)
 
 
 def test_the_stand_in_has_the_signatures() -> None:
@@ -163,3 +193,10 @@ def test_the_stand_in_has_the_signatures() -> None:
         assert list(inspect.signature(getattr(real, name)).parameters) == list(
             inspect.signature(getattr(flash_support, name)).parameters
         )
+
+
+def test_the_stand_in_has_the_signature_of_flash_attn_3() -> None:
+    """Where it is installed: parameters may have been added at the end."""
+    real = pytest.importorskip("flash_attn_interface", reason="flash-attn 3 needs Hopper", exc_type=ImportError)
+    names = list(inspect.signature(flash_support.flash_attn_3_with_kvcache).parameters)
+    assert list(inspect.signature(real.flash_attn_with_kvcache).parameters)[: len(names)] == names

@@ -340,7 +340,8 @@ def test_logits_are_those_without_offload(model, data, rng):
 
 def break_off(runner: ModelRunner, chunks: list[Chunk]) -> None:
     """A step that fails after its first layer."""
-    attend = step_attention(runner.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
+    counts = [len(c.tokens) for c in chunks]
+    attend = step_attention(runner.cache.plan([c.lease for c in chunks], counts), counts)
 
     def broken(layer, *qkv):
         if layer:

@@ -90,8 +90,9 @@ def test_rows_take_half_the_memory():
     assert len(engine.generate([1, 2], "[abc]{4}").text) == 4
     with pytest.raises(ValueError, match="kv_dtype is 'int4'; known are 'auto' and 'int8'"):
         Engine(MODEL, VOCABULARY, kv_dtype="int4")
-    with pytest.raises(ValueError, match="put it into a QuantisedCache"):
-        Engine(MODEL, VOCABULARY, cache=cache, kv_dtype="int8")
+    for other in ({"cache": cache}, {"ranks": object()}):
+        with pytest.raises(ValueError, match="put another into a QuantisedCache"):
+            Engine(MODEL, VOCABULARY, **other, kv_dtype="int8")
 
 
 # ---- attention

@@ -87,3 +87,17 @@ def test_bfloat16_is_near_float32():
 def test_the_logits_of_nanochat_are_capped():
     logits = Reader(MODELS["nanochat"], 30).forward(list(range(30)), 30)
     assert 0 < logits.abs().max() < 15
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+def test_what_torch_compiles_computes_the_same(name):
+    """By the backend that only traces: others need a compiler. Each form is made of one graph."""
+    model = MODELS[name]
+    assert isinstance(model, Llama)
+    compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)
+    tokens = [(7 * i * i + i) % 50 for i in range(30)]
+    want, reader = Reader(model, 30).forward(tokens, 30), Reader(compiled, 30)
+    rows = [reader.forward(tokens[:17], 17), *(reader.forward([token]) for token in tokens[17:])]
+    torch.testing.assert_close(torch.cat(rows), want, **close)
+    assert model.forward.__func__ is compiled.forward.__func__ and "_before" not in vars(model)
+    torch.compiler.reset()

@@ -1,17 +1,19 @@
 """Attention over the blocks of a paged cache by flash-attn, on CUDA.
 
 In: the plan of a `PagedCache`. Out: an `Attend` (models/model.py). Prompts, forced runs and single tokens of all
-sequences of a layer are one call: `flash_attn_with_kvcache` where each sequence has one new token, for it splits a long
-past over the GPU; else `flash_attn_varlen_func`. Nothing is gathered: the kernels read the cache by its block tables.
-Keys and values are stored before (kernels/store_kv.py). Used where the package is there and reads such a cache
-(`reads`); elsewhere, and for keys and values of 8 bits (kv/quantised.py), attention is torch's (step.py), to which this
-is tested to be equal.
+sequences of a layer are one call. On Hopper, with flash-attn 3, it is always `flash_attn_with_kvcache`; with
+flash-attn 2 it is where each sequence has one new token, for it splits a long past over the GPU, else
+`flash_attn_varlen_func`. Nothing is gathered: the kernels read the cache by its block tables. Keys and values are
+stored before (kernels/store_kv.py). Used where a package is there and reads such a cache (`reads`); elsewhere, and
+for keys and values of 8 bits (kv/quantised.py), attention is torch's (step.py), to which this is tested to be equal.
 
-Source: "FlashAttention-2", arXiv 2307.08691; the functions as of flash-attn 2.6 to 2.8.
+Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions as of flash-attn
+2.6 to 2.8, and those of its folder `hopper` in 2026.
 """
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -37,7 +39,7 @@ def reads(k: Tensor) -> bool:
         and head_dim % 8 == 0
         and head_dim <= 256
         and torch.cuda.get_device_capability(k.device) >= (8, 0)
-        and _flash_attn() is not None
+        and (_flash_attn_3(k.device) is not None or _flash_attn() is not None)
     )
 
 
@@ -100,37 +102,76 @@ class FlashAttention:
 
     def __init__(self, k: Tensor, v: Tensor, step: FlashStep) -> None:
         self.k, self.v, self.step = k, v, step
+        self._package_3 = _flash_attn_3(k.device)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `Attend`."""
-        flash_attn, step, keys, values = _flash_attn(), self.step, self.k[layer], self.v[layer]
+        step, keys, values = self.step, self.k[layer], self.v[layer]
         store_kv(k, v, keys.flatten(0, 1), values.flatten(0, 1), step.slots)
-        out: Tensor
-        if step.spans is None:
-            out = flash_attn.flash_attn_with_kvcache(
-                q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, causal=True
-            )
-            return out.squeeze(1)
-        spans = step.spans
-        out = flash_attn.flash_attn_varlen_func(
-            q,
-            k if spans.fresh else keys,
-            v if spans.fresh else values,
-            cu_seqlens_q=spans.queries,
-            cu_seqlens_k=spans.keys,
-            max_seqlen_q=spans.most_queries,
-            max_seqlen_k=spans.most_keys,
-            causal=True,
-            block_table=None if spans.fresh else step.tables,
+        if self._package_3 is not None:
+            return _read_3(self._package_3, q, keys, values, step)
+        return _read_2(_flash_attn(), q, (k, v), keys, values, step)
+
+
+def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: FlashStep) -> Tensor:
+    """By flash-attn 3: new tokens of any number, side by side."""
+    spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, "causal": True}
+    out: Tensor
+    if spans is None:
+        out = package.flash_attn_with_kvcache(q.unsqueeze(1), keys, values, **common)
+        return out.squeeze(1)
+    out = package.flash_attn_with_kvcache(
+        q, keys, values, cu_seqlens_q=spans.queries, max_seqlen_q=spans.most_queries, **common
+    )
+    return out
+
+
+def _read_2(
+    package: Any, q: Tensor, new: tuple[Tensor, Tensor], keys: Tensor, values: Tensor, step: FlashStep
+) -> Tensor:
+    """By flash-attn 2; a step in which all positions are new reads them where the model has made them."""
+    spans = step.spans
+    out: Tensor
+    if spans is None:
+        out = package.flash_attn_with_kvcache(
+            q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, causal=True
         )
-        return out
+        return out.squeeze(1)
+    k, v = new if spans.fresh else (keys, values)
+    out = package.flash_attn_varlen_func(
+        q,
+        k,
+        v,
+        cu_seqlens_q=spans.queries,
+        cu_seqlens_k=spans.keys,
+        max_seqlen_q=spans.most_queries,
+        max_seqlen_k=spans.most_keys,
+        causal=True,
+        block_table=None if spans.fresh else step.tables,
+    )
+    return out
 
 
 @cache
 def _flash_attn() -> Any:
-    """The package; None where it is not installed, or was built for another torch."""
+    """flash-attn 2; None where it is not installed, or was built for another torch."""
     try:
         import flash_attn
     except ImportError:
         return None
     return flash_attn
+
+
+def _flash_attn_3(device: torch.device) -> Any:
+    """flash-attn 3, which is for Hopper alone; None where it is not installed, or the device is another."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
+        return None
+    return _hopper()
+
+
+@cache
+def _hopper() -> Any:
+    try:
+        return importlib.import_module("flash_attn_interface")
+    except ImportError:
+        return None

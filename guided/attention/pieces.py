@@ -16,16 +16,15 @@ from torch import Tensor
 from guided.attention.flash import FlashAttention, FlashStep, reads
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
 from guided.attention.step import StepAttention
-from guided.kv.cache import KVCache, Lease, PiecewisePlan
+from guided.kv.cache import PiecewisePlan, Plan
 from guided.kv.paged import PagedPlan
 from guided.models.model import Attend
 
 __all__ = ["PieceAttention", "step_attention"]
 
 
-def step_attention(cache: KVCache, leases: Sequence[Lease], counts: Sequence[int]) -> Attend:
+def step_attention(plan: Plan | PiecewisePlan, counts: Sequence[int]) -> Attend:
     """The attention of a forward pass over so many new tokens of each sequence."""
-    plan = cache.plan(leases, counts)
     if isinstance(plan, PiecewisePlan):
         return PieceAttention(plan, counts)
     if isinstance(plan, PagedPlan) and reads(plan.k):

@@ -25,10 +25,11 @@ from guided.engine.constraint import Constraint, compile_constraint, value_parse
 from guided.engine.hub import find_model
 from guided.engine.pretrained import load_pretrained
 from guided.engine.progress import Meter, ShowProgress
+from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
-from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_cache
+from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_blocks, default_cache
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
@@ -60,6 +61,7 @@ class Engine:
         chat: the chat template, None where the model has none that is known.
         bos: ids put before a text prompt (most models: none).
         scheduler: the batch that runs.
+        ranks: the processes that have the other parts of the model; None where it is in one piece.
     """
 
     def __init__(
@@ -71,16 +73,22 @@ class Engine:
         bos: Sequence[int] = (),
         cache: KVCache | None = None,
         kv_dtype: KVDtype = "auto",
+        ranks: Ranks | None = None,
         token_budget: int = 512,
     ) -> None:
         """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
-        `kv_dtype` "int8" (kv/quantised.py). `token_budget`: of one forward pass."""
+        `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `token_budget`:
+        of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
-        if cache is not None and kv_dtype != "auto":
-            raise ValueError("kv_dtype is of the default cache: to quantise another, put it into a QuantisedCache")
-        runner = ModelRunner(model, default_cache(model, kv_dtype) if cache is None else cache)
+        self.ranks = ranks
+        if kv_dtype != "auto" and not (cache is None and ranks is None):
+            raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
+        if ranks is not None:
+            runner = ranks.runner(model, *default_blocks(model))
+        else:
+            runner = ModelRunner(model, cache or default_cache(model, kv_dtype))
         self.scheduler = Scheduler(runner, token_budget=token_budget)
         self._outcomes: dict[Task, deque[Outcome]] = {}
         self._lock = threading.Lock()
@@ -93,6 +101,8 @@ class Engine:
         device: str | torch.device = "auto",
         dtype: str | torch.dtype = "auto",
         kv_dtype: KVDtype = "auto",
+        tensor_parallel: int = 1,
+        pipeline_parallel: int = 1,
     ) -> Engine:
         """A model by name ("smollm2-135m-instruct": fetched once, then offline) or by a path.
 
@@ -102,14 +112,31 @@ class Engine:
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
                 quantised (models/int4.py), else float32.
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
+            tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
+            pipeline_parallel: stages of so many processes, each with some of the layers.
 
         Raises:
-            GuidedError: the model cannot be found or fetched.
-            VocabularyError, UnsupportedError: its files cannot be used.
+            GuidedError: the model cannot be found or fetched; there are not as many GPUs.
+            VocabularyError, UnsupportedError: its files cannot be used; it cannot be cut into so many parts.
         """
-        chosen = _device(device)
-        found = load_pretrained(find_model(name), dtype=_dtype(dtype), device=chosen)
-        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype)
+        path, chosen, kind = find_model(name), _device(device), _dtype(dtype)
+        if min(tensor_parallel, pipeline_parallel) < 1:
+            raise ValueError("tensor_parallel and pipeline_parallel are at least 1")
+        if tensor_parallel * pipeline_parallel == 1:
+            found = load_pretrained(path, dtype=kind, device=chosen)
+            return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype)
+        ranks = Ranks(path, dtype=kind, device=chosen, tensor=tensor_parallel, pipeline=pipeline_parallel)
+        try:
+            found = load_pretrained(path, dtype=kind, device=chosen, parallel=ranks.parallel)
+            return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=ranks)
+        except BaseException:
+            ranks.close()
+            raise
+
+    def close(self) -> None:
+        """End the other processes of the model, where there are any; they end with the engine anyway."""
+        if self.ranks is not None:
+            self.ranks.close()
 
     @cached_property
     def compiler(self) -> GrammarCompiler:

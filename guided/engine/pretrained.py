@@ -20,6 +20,7 @@ from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
 from guided.models.int4 import Int4Matrix
 from guided.models.model import Model
+from guided.models.parallel import WHOLE, Parallel
 from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.source import read_json
 from guided.vocabulary.vocabulary import Vocabulary
@@ -37,21 +38,23 @@ class Pretrained:
     bos: list[int]
 
 
-def load_pretrained(path: Path, *, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
-    """The model in a GGUF file or a directory; no dtype: the one that is fastest.
+def load_pretrained(
+    path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE
+) -> Pretrained:
+    """The model in a GGUF file or a directory, or this process's part of it; no dtype: the one that is fastest.
 
     Raises:
         GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
     """
-    return _directory(path, dtype, device) if path.is_dir() else _gguf(path, dtype, device)
+    return (_directory if path.is_dir() else _gguf)(path, dtype, device, parallel)
 
 
-def _gguf(path: Path, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
+def _gguf(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Pretrained:
     with GgufFile(path) as file:
         if dtype is None:
             quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
             dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
-        model = load_gguf(file, dtype=dtype, device=device)
+        model = load_gguf(file, dtype=dtype, device=device, parallel=parallel)
         vocabulary = Vocabulary.from_gguf(path)
         chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
         is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
@@ -60,7 +63,7 @@ def _gguf(path: Path, dtype: torch.dtype | None, device: torch.device) -> Pretra
     return Pretrained(model, vocabulary, chat, [bos] if add_bos and bos is not None else [])
 
 
-def _directory(path: Path, dtype: torch.dtype | None, device: torch.device) -> Pretrained:
+def _directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Pretrained:
     dtype = _native_dtype(device) if dtype is None else dtype
     if not (path / "tokenizer.json").is_file():
         raise GuidedError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
@@ -69,7 +72,7 @@ def _directory(path: Path, dtype: torch.dtype | None, device: torch.device) -> P
     template = path / "chat_template.jinja"
     text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
     bos = _bos(vocabulary, settings, read_json(path / "tokenizer.json"))
-    model = load_huggingface(path, dtype=dtype, device=device)
+    model = load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
     return Pretrained(model, vocabulary, ChatMl.from_template(vocabulary, text), bos)
 
 

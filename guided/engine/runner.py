@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 import torch
@@ -17,12 +18,12 @@ from guided.attention.flash import FlashAttention
 from guided.attention.pieces import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, KVCache, Lease
+from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.model import Attend, Model
 
-__all__ = ["Chunk", "KVDtype", "ModelRunner", "cache_shape", "default_cache"]
+__all__ = ["Batch", "Chunk", "KVDtype", "ModelRunner", "cache_shape", "default_blocks", "default_cache"]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
 """How keys and values are kept: "auto" as the model computes them."""
@@ -51,16 +52,39 @@ def cache_shape(model: Model) -> CacheShape:
     return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
 
 
-def default_cache(model: Model, kv_dtype: KVDtype = "auto") -> KVCache:
-    """A paged cache of twice the model's context."""
+def default_blocks(model: Model) -> tuple[int, int]:
+    """How many blocks an engine's cache has by default, for twice the model's context, and positions of each."""
+    size = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+    return -(-max(2 * model.config.context, _POSITIONS) // size), size
+
+
+def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
+    """A paged cache of so many blocks."""
     if kv_dtype not in ("auto", "int8"):
         raise ValueError(f"kv_dtype is {kv_dtype!r}; known are 'auto' and 'int8'")
-    block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
-    blocks = -(-max(2 * model.config.context, _POSITIONS) // block)
     shape = cache_shape(model)
     if kv_dtype == "auto":
-        return PagedCache(shape, blocks, block)
-    return QuantisedCache(PagedCache(quantised(shape), blocks, block), shape)
+        return PagedCache(shape, *default_blocks(model))
+    return QuantisedCache(PagedCache(quantised(shape), *default_blocks(model)), shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one forward pass is made of, in plain numbers.
+
+    Attributes:
+        tokens: ids, those of the first sequence first.
+        counts: how many of them each sequence has.
+        lengths: positions of each sequence, these included.
+        kept: which of the tokens logits are wanted after.
+        plan: where their keys and values go.
+    """
+
+    tokens: Sequence[int]
+    counts: Sequence[int]
+    lengths: Sequence[int]
+    kept: Sequence[int]
+    plan: Plan | PiecewisePlan
 
 
 class ModelRunner:
@@ -72,28 +96,39 @@ class ModelRunner:
         self._capture = capture or CudaCapture(model.device)
         self._graphs: DecodeGraphs | None = None
 
-    @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk]) -> Tensor:
         """One forward pass. Float32 logits, one row for each position that is kept, in order; owned by the caller.
 
         Returns:
             (sum of `keep`, vocab_size); on an accelerator launched, not waited for.
         """
-        device = self.model.device
-        attend = step_attention(self.cache, [c.lease for c in chunks], [len(c.tokens) for c in chunks])
-        tokens = send([t for c in chunks for t in c.tokens], torch.int64, device)
-        starts = [(c.lease.length, len(c.tokens)) for c in chunks]
-        positions = send([p for start, n in starts for p in range(start, start + n)], torch.int64, device)
-        hidden = self._forward(tokens, positions, attend)
-        kept, first = list[int](), 0
+        counts = [len(chunk.tokens) for chunk in chunks]
+        kept = [at for c, end in zip(chunks, accumulate(counts), strict=True) for at in range(end - c.keep, end)]
+        batch = Batch(
+            tokens=[token for chunk in chunks for token in chunk.tokens],
+            counts=counts,
+            lengths=[c.lease.length + n for c, n in zip(chunks, counts, strict=True)],
+            kept=kept,
+            plan=self.cache.plan([chunk.lease for chunk in chunks], counts),
+        )
+        logits = self.run(batch)
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
-            first += len(chunk.tokens)
-            kept += range(first - chunk.keep, first)
-        if not kept:
+        return logits
+
+    @torch.inference_mode()
+    def run(self, batch: Batch) -> Tensor:
+        """The logits of `step`."""
+        device = self.model.device
+        attend = step_attention(batch.plan, batch.counts)
+        tokens = send(batch.tokens, torch.int64, device)
+        each = zip(batch.counts, batch.lengths, strict=True)
+        positions = send([at for n, end in each for at in range(end - n, end)], torch.int64, device)
+        hidden = self._forward(tokens, positions, attend)
+        if not batch.kept:
             return hidden.new_empty((0, self.model.config.vocab_size), dtype=torch.float32)
-        if len(kept) < len(hidden):
-            hidden = hidden[send(kept, torch.int64, device)]
+        if len(batch.kept) < len(hidden):
+            hidden = hidden[send(batch.kept, torch.int64, device)]
         return self.model.logits(hidden)
 
     def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:

@@ -19,8 +19,8 @@ __all__ = ["lay_mask", "rms_norm", "rotate", "swiglu", "takes"]
 
 
 def takes(x: Tensor) -> bool:
-    """Whether the kernels read this tensor: on the CPU, and of a type that they have."""
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+    """Whether the kernels read this tensor: on the CPU, of a type that they have, and not while torch compiles."""
+    return not torch.compiler.is_compiling() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:

@@ -29,7 +29,7 @@ from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, Lease, Place
 from guided.kv.pool import SlotPool, run_of
 
-__all__ = ["PagedCache", "PagedPlan"]
+__all__ = ["BlockPool", "PagedCache", "PagedPlan"]
 
 
 @dataclass(eq=False, slots=True)
@@ -56,6 +56,21 @@ class _Table(Lease):
     pages: list[_Page] = field(default_factory=list)  # of the full blocks; an equal block may be the one that is found
 
 
+class BlockPool(SlotPool):
+    """The memory of a paged cache.
+
+    Attributes:
+        k_blocks: keys, (layers, blocks, block_size, kv_heads, head_dim).
+        v_blocks: values, the same shape.
+    """
+
+    def __init__(self, shape: CacheShape, blocks: int, block_size: int) -> None:
+        super().__init__(shape, blocks * block_size)
+        size = (shape.layers, blocks, block_size, shape.kv_heads, shape.head_dim)
+        self.blocks, self.block_size = blocks, block_size
+        self.k_blocks, self.v_blocks = self.k.view(size), self.v.view(size)
+
+
 class PagedPlan:
     """A plan for a paged cache: block tables for kernels that read such, places and `write` for all others.
 
@@ -63,22 +78,22 @@ class PagedPlan:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).
         v: values, the same shape.
         counts: new positions of each sequence.
-        slots: of the new positions, those of the first sequence first.
         tables: the numbers of each sequence's blocks, as far as there are positions.
         lengths: positions of each sequence, new ones included.
     """
 
     def __init__(
-        self,
-        pool: SlotPool,
-        blocks: tuple[Tensor, Tensor],
-        counts: Sequence[int],
-        slots: list[int],
-        tables: list[list[int]],
-        lengths: list[int],
+        self, pool: BlockPool, counts: Sequence[int], tables: Sequence[Sequence[int]], lengths: Sequence[int]
     ) -> None:
-        self._pool, (self.k, self.v) = pool, blocks
-        self.counts, self.slots, self.tables, self.lengths = counts, slots, tables, lengths
+        self._pool, self.k, self.v = pool, pool.k_blocks, pool.v_blocks
+        self.counts, self.tables, self.lengths = counts, tables, lengths
+
+    @cached_property
+    def slots(self) -> list[int]:
+        """Of the new positions, those of the first sequence first."""
+        size = self._pool.block_size
+        each = zip(self.counts, self.tables, self.lengths, strict=True)
+        return [table[at // size] * size + at % size for n, table, end in each for at in range(end - n, end)]
 
     @cached_property
     def places(self) -> list[Place]:
@@ -95,9 +110,9 @@ class PagedPlan:
     def _new(self) -> slice | Tensor:
         return self._pool.index(self.slots)
 
-    def _all(self, table: list[int], length: int) -> slice | Tensor:
+    def _all(self, table: Sequence[int], length: int) -> slice | Tensor:
         """The slots of the first positions: block by block, so that long sequences cost little in each step."""
-        size = self.k.shape[2]
+        size = self._pool.block_size
         if (run := run_of(table)) is not None:
             return slice(run.start * size, run.start * size + length)
         starts = send(table, torch.int64, self._pool.k.device) * size
@@ -107,11 +122,9 @@ class PagedPlan:
 class PagedCache:
     """`blocks` times `block_size` positions."""
 
-    def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256) -> None:
-        self.block_size = block_size
-        self._pool = SlotPool(shape, blocks * block_size)
-        size = (shape.layers, blocks, block_size, shape.kv_heads, shape.head_dim)
-        self._memory = self._pool.k.view(size), self._pool.v.view(size)
+    def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256, *, pool: BlockPool | None = None) -> None:
+        """`pool`: the memory, of these sizes."""
+        self._pool, self.block_size = pool or BlockPool(shape, blocks, block_size), block_size
         self._blocks = [_Block(number) for number in range(blocks)]
         self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next to be taken first
         self._pages: dict[int, _Page] = {}
@@ -176,14 +189,12 @@ class PagedCache:
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PagedPlan:
         """Slots of blocks."""
-        slots, tables, lengths = list[int](), [], []
+        tables, lengths = list[list[int]](), list[int]()
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Table)
-            end = lease.length + count
-            slots += (self._slot(lease, at) for at in range(lease.length, end))
+            lengths.append(end := lease.length + count)
             tables.append([block.number for block in lease.blocks[: -(-end // self.block_size)]])
-            lengths.append(end)
-        return PagedPlan(self._pool, self._memory, counts, slots, tables, lengths)
+        return PagedPlan(self._pool, counts, tables, lengths)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """The new positions hold these tokens; blocks that are full now can be found."""
@@ -202,9 +213,6 @@ class PagedCache:
             lease.blocks, lease.pages, lease.tokens = [], [], []
 
     # ---- blocks
-    def _slot(self, table: _Table, position: int) -> int:
-        return table.blocks[position // self.block_size].number * self.block_size + position % self.block_size
-
     def _take(self) -> _Block:
         _, block = self._unused.popitem(last=False)
         self._forget(block)

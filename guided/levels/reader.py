@@ -61,9 +61,10 @@ class Reader:
     def _step(self, pieces: list[list[int]]) -> Tensor:
         """One forward pass over the next piece of each row, all as long: hidden states at their ends, (B, dim)."""
         count, start, device = len(pieces[0]), self._leases[0].length, self.model.device
+        counts = [count] * len(pieces)
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
             raise MemoryError(f"no room for {len(pieces)} x {count} more tokens in the cache")
-        attend = step_attention(self.cache, self._leases, [count] * len(pieces))
+        attend = step_attention(self.cache.plan(self._leases, counts), counts)
         tokens = torch.tensor(pieces, device=device).flatten()
         positions = torch.arange(start, start + count, device=device).repeat(len(pieces))
         hidden = self.model.forward(tokens, positions, attend)

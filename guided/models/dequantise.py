@@ -59,6 +59,12 @@ class Grouped:
         offset = None if self.offset is None else self.offset[order]
         return Grouped(self.numbers[order], self.scale[order], offset, self.bits)
 
+    def columns(self, first: int, last: int) -> Grouped:
+        """Those columns of it, whole groups."""
+        groups = slice(first // 32, last // 32)
+        offset = None if self.offset is None else self.offset[:, groups]
+        return Grouped(self.numbers[:, first:last], self.scale[:, groups], offset, self.bits)
+
 
 def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "") -> Floats:
     """The values of one tensor, float32, in `shape` (rows first).

@@ -19,6 +19,7 @@ from guided.errors import UnsupportedError, VocabularyError
 from guided.models.dequantise import Grouped, dequantise, read_grouped
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.llama_weights import GGUF_NAMES, build_llama
+from guided.models.parallel import WHOLE, Parallel
 from guided.models.rotary import linear_factors
 from guided.models.weights import Weights, check_heads
 from guided.vocabulary.gguf import GgufFile
@@ -57,8 +58,8 @@ class _Tensors:
         return read_grouped(self._file.tensor_bytes(name), info.ggml_type, (rows, columns), name)
 
 
-def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device) -> Llama:
-    """The model in the file, its weights in `dtype` on `device`.
+def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device, parallel: Parallel = WHOLE) -> Llama:
+    """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
 
     Raises:
         UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
@@ -67,7 +68,9 @@ def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device) -> Ll
     weights = Weights(_Tensors(file), str(file.path), dtype, device)
     config = llama_config(file.metadata, weights)
     neighbours = file.metadata["general.architecture"] == "llama"
-    return build_llama(config, weights, GGUF_NAMES, tied="output.weight" not in weights, neighbours=neighbours)
+    return build_llama(
+        config, weights, GGUF_NAMES, tied="output.weight" not in weights, neighbours=neighbours, parallel=parallel
+    )
 
 
 def llama_config(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfig:

@@ -25,6 +25,7 @@ from guided.models.llama import LlamaConfig
 from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
 from guided.models.model import Model
 from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
+from guided.models.parallel import WHOLE, Parallel
 from guided.models.weights import Weights
 from guided.vocabulary.source import read_json
 
@@ -34,8 +35,10 @@ _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _DTYPES = ("F32", "F16", "BF16")
 
 
-def load_huggingface(directory: str | os.PathLike[str], *, dtype: torch.dtype, device: torch.device) -> Model:
-    """The model in the directory, its weights in `dtype` on `device`.
+def load_huggingface(
+    directory: str | os.PathLike[str], *, dtype: torch.dtype, device: torch.device, parallel: Parallel = WHOLE
+) -> Model:
+    """The model in the directory, its weights in `dtype` on `device`; or this process's part of it.
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
@@ -50,7 +53,10 @@ def load_huggingface(directory: str | os.PathLike[str], *, dtype: torch.dtype, d
         weights = Weights(tensors, str(path), dtype, device)
         if isinstance(config, LlamaConfig):
             weights.skip(r"\.rotary_emb\.inv_freq")
-            return build_llama(config, weights, HUGGINGFACE_NAMES, tied=tied)
+            return build_llama(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
+        if parallel.is_cut:
+            hint = "load it without tensor_parallel and pipeline_parallel"
+            raise UnsupportedError("only Llama and Qwen3 are cut into parts", pointer=str(path), hint=hint)
         if isinstance(config, NanoChatConfig):
             return _nanochat(config, weights, tied)
         return _gpt(config, weights, tied)

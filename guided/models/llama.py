@@ -7,7 +7,9 @@ one dtype; norms and softmax are computed in float32 inside, logits are returned
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from guided.kernels import rms_norm, rotate, swiglu
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
+from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import rotary_tables
 
@@ -66,8 +69,18 @@ class Layer:
 class Llama(Embedded):
     """A Llama with its weights; see `guided.models.model.Model`."""
 
-    def __init__(self, config: LlamaConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Matrix) -> None:
+    def __init__(
+        self,
+        config: LlamaConfig,
+        embedding: Tensor,
+        layers: list[Layer],
+        norm: Tensor,
+        head: Matrix,
+        parallel: Parallel = WHOLE,
+    ) -> None:
+        """`config`: of the part of the model that these weights are; its vocabulary is whole."""
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
+        self.parallel = parallel
         c = config
         self._cos, self._sin = rotary_tables(
             c.rope_base, c.head_dim, c.context, c.rope_factors, embedding.dtype, embedding.device
@@ -98,22 +111,30 @@ class Llama(Embedded):
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
-        c = self.config
+        c, parallel = self.config, self.parallel
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
-        x = self.embedding[tokens]
+        x = parallel.enter(self.embedding[tokens] if parallel.is_first else self.norm.new_empty(len(tokens), c.dim))
         for index, layer in enumerate(self.layers):
-            h = rms_norm(x, layer.attention_norm, c.norm_eps)
-            q, k, v = self._qkv(layer, h, cos, sin)
-            out = attend(index, q, k, v).reshape(-1, c.heads * c.head_dim)
-            x = x + linear(out, layer.output, layer.output_bias)
-            h = rms_norm(x, layer.ffn_norm, c.norm_eps)
-            x = x + linear(swiglu(linear(h, layer.gate_up)), layer.down)
-        return rms_norm(x, self.norm, c.norm_eps)
+            q, k, v = self._before(layer, x, cos, sin)
+            x = self._after(layer, x, attend(index, q, k, v))
+        return rms_norm(parallel.leave(x), self.norm, c.norm_eps)
 
-    def _qkv(self, layer: Layer, h: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Embedded`."""
+        return self.parallel.join(super().logits(hidden), self.config.vocab_size)
+
+    def compiled(self, **options: Any) -> Llama:
+        """The same model, with what stands between two attentions fused by `torch.compile(**options)`."""
+        other = copy.copy(self)
+        other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
+        other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
+        return other
+
+    def _before(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are turned."""
         c = self.config
         turning = c.heads + c.kv_heads
+        h = rms_norm(x, layer.attention_norm, c.norm_eps)
         qkv = linear(h, layer.qkv, layer.qkv_bias).reshape(-1, turning + c.kv_heads, c.head_dim)
         qk, v = qkv[:, :turning], qkv[:, turning:]
         if layer.q_norm is not None and layer.k_norm is not None:
@@ -123,3 +144,10 @@ class Llama(Embedded):
             return rotate(q, cos, sin), rotate(k, cos, sin), v
         qk = rotate(qk, cos, sin)
         return qk[:, : c.heads], qk[:, c.heads :], v
+
+    def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
+        """Hidden states after the block, (n, dim), from those before it and what its attention has read."""
+        out = read.reshape(len(x), -1)
+        x = x + self.parallel.sum(linear(out, layer.output, layer.output_bias))
+        h = rms_norm(x, layer.ffn_norm, self.config.norm_eps)
+        return x + self.parallel.sum(linear(swiglu(linear(h, layer.gate_up)), layer.down))

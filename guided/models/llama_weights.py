@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from torch import Tensor
 
 from guided.models.llama import Layer, Llama, LlamaConfig
+from guided.models.parallel import WHOLE, Parallel
 from guided.models.weights import Rows, Weights, in_order
 
 __all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "LlamaNames", "build_llama"]
@@ -71,13 +73,23 @@ HUGGINGFACE_NAMES: Final = LlamaNames(
 )
 
 
-def build_llama(config: LlamaConfig, w: Weights, names: LlamaNames, *, tied: bool, neighbours: bool = False) -> Llama:
-    """The model; `neighbours`: the file keeps the two rows of a rotary pair in Q and K next to each other.
+def build_llama(
+    config: LlamaConfig,
+    w: Weights,
+    names: LlamaNames,
+    *,
+    tied: bool,
+    neighbours: bool = False,
+    parallel: Parallel = WHOLE,
+) -> Llama:
+    """The model, or this process's part of it; `neighbours`: the file keeps the two rows of a rotary pair in Q and K
+    next to each other.
 
     Raises:
-        VocabularyError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over.
+        VocabularyError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
+        cannot be cut into so many parts.
     """
-    c = config
+    c, p, own = config, parallel, part_of(config, parallel, w.where)
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
     def rotary(name: str, heads: int) -> Rows:
@@ -95,23 +107,49 @@ def build_llama(config: LlamaConfig, w: Weights, names: LlamaNames, *, tied: boo
             return w.take(name(field, kind), size)
 
         q, k = rotary(name(names.q), c.heads), rotary(name(names.k), c.kv_heads)
+        v = w.take_rows(name(names.v), kv_rows, c.dim)
         sizes = ((names.q, q_rows), (names.k, kv_rows), (names.v, kv_rows)) if c.attention_bias else ()
-        biases = [vector(field, size, "bias") for field, size in sizes]
+        biases = [p.entries(vector(field, size, "bias")) for field, size in sizes]
+        last_bias = w.put(vector(names.output, c.dim, "bias")) if c.attention_bias else None
         return Layer(
             attention_norm=w.put(vector(names.attention_norm, c.dim)),
-            qkv=w.matrix(q, k, w.take_rows(name(names.v), kv_rows, c.dim)),
-            output=w.matrix(w.take_rows(name(names.output), c.dim, q_rows)),
+            qkv=w.matrix(*map(p.rows, (q, k, v))),
+            output=w.matrix(p.columns(w.take_rows(name(names.output), c.dim, q_rows))),
             ffn_norm=w.put(vector(names.ffn_norm, c.dim)),
-            gate_up=w.matrix(*(w.take_rows(name(field), c.hidden, c.dim) for field in (names.gate, names.up))),
-            down=w.matrix(w.take_rows(name(names.down), c.dim, c.hidden)),
+            gate_up=w.matrix(*(p.rows(w.take_rows(name(field), c.hidden, c.dim)) for field in (names.gate, names.up))),
+            down=w.matrix(p.columns(w.take_rows(name(names.down), c.dim, c.hidden))),
             q_norm=w.put(vector(names.q_norm, c.head_dim)) if c.qk_norm else None,
             k_norm=w.put(vector(names.k_norm, c.head_dim)) if c.qk_norm else None,
             qkv_bias=w.put(*biases) if biases else None,
-            output_bias=w.put(vector(names.output, c.dim, "bias")) if c.attention_bias else None,
+            output_bias=last_bias if p.tensor.rank == 0 else None,  # once in the sum
         )
 
-    embedding, head = w.ends(f"{names.embedding}.weight", f"{names.head}.weight", c.vocab_size, c.dim, tied)
-    layers = [layer(i) for i in range(c.layers)]
+    layers = [layer(i) for i in p.layers(c.layers, w.where)]
     norm = w.put(w.take(f"{names.norm}.weight", c.dim))
+    if p.is_first:
+        ends = (f"{names.embedding}.weight", f"{names.head}.weight")
+        embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.rows)
+    else:
+        embedding = head = norm.new_empty(0, c.dim)
+        for end in (names.embedding, names.head):
+            w.skip(f"{re.escape(end)}.weight")
+    for other in set(range(c.layers)).difference(p.layers(c.layers, w.where)):
+        w.skip(f"^{re.escape(names.block.format(other))}.*")
     w.finish()
-    return Llama(c, embedding, layers, norm, head)
+    return Llama(own, embedding, layers, norm, head, p)
+
+
+def part_of(config: LlamaConfig, parallel: Parallel, where: str) -> LlamaConfig:
+    """The numbers of this process's part.
+
+    Raises:
+        UnsupportedError: the model cannot be cut into so many.
+    """
+    c = config
+    return replace(
+        c,
+        layers=len(parallel.layers(c.layers, where)),
+        heads=parallel.share("heads", c.heads, where),
+        kv_heads=parallel.share("heads of keys and values", c.kv_heads, where),
+        hidden=parallel.share("hidden units", c.hidden, where),
+    )

@@ -6,7 +6,7 @@ Where a file holds a matrix quantised, and there is a kernel for it (int4.py: a 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from guided.models.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import Matrix
 
-__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "in_order"]
+__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order"]
 
 Rows: TypeAlias = Tensor | Grouped  # a matrix as a file holds it
 
@@ -57,6 +57,13 @@ class TensorFile(Protocol):
 def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
     """Some rows of a matrix, in this order."""
     return rows.rows(order) if isinstance(rows, Grouped) else rows[torch.from_numpy(order)]
+
+
+def columns(rows: Rows, first: int, last: int) -> Rows:
+    """Those columns of a matrix; where they cut a group of quantised numbers apart, it is one no longer."""
+    if isinstance(rows, Grouped) and first % 32 == last % 32 == 0:
+        return rows.columns(first, last)
+    return (torch.from_numpy(rows.values()) if isinstance(rows, Grouped) else rows)[:, first:last]
 
 
 class Weights:
@@ -104,15 +111,24 @@ class Weights:
             return Int4Matrix.of([part for part in parts if isinstance(part, Grouped)])
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Grouped) else part for part in parts))
 
-    def ends(self, embedding: str, head: str, rows: int, columns: int, tied: bool) -> tuple[Tensor, Matrix]:
-        """The embedding and the output matrix. Where it is tied it is the embedding, and a copy of it must be equal."""
+    def ends(
+        self,
+        embedding: str,
+        head: str,
+        rows: int,
+        columns: int,
+        tied: bool,
+        cut: Callable[[Rows], Rows] = lambda rows: rows,
+    ) -> tuple[Tensor, Matrix]:
+        """The embedding and what `cut` leaves of the output matrix. Where it is tied it is the embedding, and a copy of
+        it must be equal."""
         first = self.put(self.take(embedding, rows, columns))
         if not tied:
-            return first, self.matrix(self.take_rows(head, rows, columns))
+            return first, self.matrix(cut(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.put(self.take(head, rows, columns)), first):
             raise VocabularyError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
         stored = self.take_rows(embedding, rows, columns)
-        return first, self.matrix(stored) if isinstance(stored, Grouped) else first
+        return first, self.matrix(cut(stored if isinstance(stored, Grouped) else first))
 
     def skip(self, pattern: str) -> None:
         """The model computes what these tensors hold; the pattern matches the end of their names."""

@@ -1,0 +1,166 @@
+"""A model cut into parts, one for each process: what a part is, and where the parts talk.
+
+Tensor parallelism cuts every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some heads and some hidden
+units, and what the ranks compute is summed twice in a block. Pipeline parallelism cuts the model between blocks: a
+stage has some layers, hidden states go from stage to stage and from the last back to the first, which has embedding and
+head. Both together: each stage is cut into ranks. The stages work one after the other: they make room, not speed.
+
+A sum takes what the ranks have in their order, so it has the same bits on all of them, and those of a row do not depend
+on the rows beside it (a sum that goes around a ring adds each part of a tensor in another order). How tensors travel is
+handed in (`Group`); a model that is whole has groups of one, and nothing travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from guided.errors import UnsupportedError
+from guided.models.weights import Rows, columns, in_order
+
+__all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
+
+
+class Group(Protocol):
+    """Processes that have parts of one thing. All of them make the same calls in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """This process."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def gather(self, x: Tensor) -> Sequence[Tensor]:
+        """The tensors of all ranks in their order; they are of one shape."""
+
+    def send(self, x: Tensor, rank: int) -> None:
+        """Pass a tensor to another rank."""
+
+    def receive(self, out: Tensor, rank: int) -> Tensor:
+        """Fill `out` with what the other rank sends."""
+
+
+class _Alone:
+    """A group of one."""
+
+    rank, size = 0, 1
+
+    def gather(self, x: Tensor) -> Sequence[Tensor]:
+        return [x]
+
+    def send(self, x: Tensor, rank: int) -> None:
+        raise AssertionError("there is nobody else")
+
+    def receive(self, out: Tensor, rank: int) -> Tensor:
+        raise AssertionError("there is nobody else")
+
+
+ALONE: Final[Group] = _Alone()
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """The part of a model that this process has.
+
+    Attributes:
+        tensor: the ranks of this stage.
+        pipeline: the stages of this rank.
+    """
+
+    tensor: Group = ALONE
+    pipeline: Group = ALONE
+
+    @property
+    def is_first(self) -> bool:
+        """Of the stages: the one with embedding and head."""
+        return self.pipeline.rank == 0
+
+    @property
+    def is_cut(self) -> bool:
+        """There are other processes with parts of the model."""
+        return self.tensor.size * self.pipeline.size > 1
+
+    # ---- what belongs to this process
+    def share(self, of: str, count: int, where: str) -> int:
+        """How many of `count` equal things each rank of the stage has.
+
+        Raises:
+            UnsupportedError: they cannot be shared evenly.
+        """
+        ranks = self.tensor.size
+        if count % ranks:
+            fits = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
+            raise UnsupportedError(
+                f"{count} {of} cannot be shared by {ranks} ranks", pointer=where, hint=f"tensor_parallel: one of {fits}"
+            )
+        return count // ranks
+
+    def layers(self, count: int, where: str) -> range:
+        """The layers of this stage.
+
+        Raises:
+            UnsupportedError: there are fewer layers than stages.
+        """
+        stages, stage = self.pipeline.size, self.pipeline.rank
+        if stages > count:
+            raise UnsupportedError(f"{stages} stages, but only {count} layers", pointer=where)
+        return range(count * stage // stages, count * (stage + 1) // stages)
+
+    def rows(self, matrix: Rows) -> Rows:
+        """Those of the outputs that this rank computes."""
+        return matrix if self.tensor.size == 1 else in_order(matrix, np.arange(*self._span(_shape(matrix)[0])))
+
+    def columns(self, matrix: Rows) -> Rows:
+        """For the inputs that this rank has."""
+        return matrix if self.tensor.size == 1 else columns(matrix, *self._span(_shape(matrix)[1]))
+
+    def entries(self, bias: Tensor) -> Tensor:
+        """Of the outputs that this rank computes."""
+        return bias[slice(*self._span(len(bias)))]
+
+    def _span(self, count: int) -> tuple[int, int]:
+        """Which of so many this rank has; the last ranks may have fewer."""
+        width = -(-count // self.tensor.size)
+        first = min(self.tensor.rank * width, count)
+        return first, min(first + width, count)
+
+    # ---- where the parts meet
+    def sum(self, x: Tensor) -> Tensor:
+        """Over the ranks of the stage."""
+        return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
+
+    def join(self, x: Tensor, width: int) -> Tensor:
+        """The columns of all ranks side by side: (n, width)."""
+        if self.tensor.size == 1:
+            return x
+        each = -(-width // self.tensor.size)
+        parts = self.tensor.gather(F.pad(x, (0, each - x.shape[1])).contiguous())
+        return torch.cat(list(parts), dim=1)[:, :width].contiguous()
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Hidden states from the stage before this one, in the shape of x; the first stage has them: x."""
+        return x if self.is_first else self.pipeline.receive(x, self.pipeline.rank - 1)
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Pass hidden states on. The first stage gets those of the last."""
+        ring = self.pipeline
+        if ring.size == 1:
+            return x
+        ring.send(x.contiguous(), (ring.rank + 1) % ring.size)
+        return ring.receive(torch.empty_like(x), ring.size - 1) if self.is_first else x
+
+
+WHOLE: Final = Parallel()
+
+
+def _shape(matrix: Rows) -> tuple[int, ...]:
+    return matrix.shape if isinstance(matrix, Tensor) else matrix.numbers.shape

@@ -1,0 +1,110 @@
+"""Small Llamas as checkpoints, for tests that load them in more ways than one."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from guided.models.dequantise import Grouped
+from guided.models.llama import Llama, LlamaConfig
+from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
+from guided.models.parallel import WHOLE, Parallel
+from guided.models.random_weights import RandomWeights
+from guided.models.weights import Weights
+
+__all__ = ["LETTERS", "build", "checkpoint", "write_directory"]
+
+LETTERS = string.ascii_lowercase + ' .,:"'
+
+
+def checkpoint(config: LlamaConfig, *, tied: bool, seed: int = 0) -> dict[str, Tensor]:
+    """Random weights by the names that transformers gives them."""
+    c, w = config, RandomWeights(seed, torch.float32)
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    found = {"model.embed_tokens.weight": w.matrix(c.vocab_size, c.dim), "model.norm.weight": w.vector(c.dim, 1)}
+    if not tied:
+        found["lm_head.weight"] = w.matrix(c.vocab_size, c.dim)
+    for i in range(c.layers):
+        layer = {"input_layernorm.weight": w.vector(c.dim, 1), "post_attention_layernorm.weight": w.vector(c.dim, 1)}
+        for name, rows, columns in (
+            ("self_attn.q_proj", q, c.dim),
+            ("self_attn.k_proj", kv, c.dim),
+            ("self_attn.v_proj", kv, c.dim),
+            ("self_attn.o_proj", c.dim, q),
+            ("mlp.gate_proj", c.hidden, c.dim),
+            ("mlp.up_proj", c.hidden, c.dim),
+            ("mlp.down_proj", c.dim, c.hidden),
+        ):
+            layer[f"{name}.weight"] = w.matrix(rows, columns)
+            if c.attention_bias and name.startswith("self_attn"):
+                layer[f"{name}.bias"] = w.vector(rows, 0)
+        if c.qk_norm:
+            layer |= {f"self_attn.{name}_norm.weight": w.vector(c.head_dim, 1) for name in "qk"}
+        found |= {f"model.layers.{i}.{name}": tensor for name, tensor in layer.items()}
+    return found
+
+
+class _Tensors:
+    """A file that is in memory; its matrices are quantised where `grouped` has them."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], grouped: Mapping[str, Grouped]) -> None:
+        self._tensors, self._grouped = tensors, grouped
+
+    def names(self) -> Collection[str]:
+        return self._tensors.keys()
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._tensors[name].shape)
+
+    def read(self, name: str) -> Tensor:
+        return self._tensors[name].clone()
+
+    def read_grouped(self, name: str) -> Grouped | None:
+        return self._grouped.get(name)
+
+
+def build(
+    config: LlamaConfig,
+    tensors: Mapping[str, Tensor],
+    parallel: Parallel = WHOLE,
+    *,
+    dtype: torch.dtype = torch.float32,
+    grouped: Mapping[str, Grouped] | None = None,
+) -> Llama:
+    """The model of a checkpoint, or one part of it."""
+    weights = Weights(_Tensors(tensors, grouped or {}), "checkpoint", dtype, torch.device("cpu"))
+    return build_llama(config, weights, HUGGINGFACE_NAMES, tied="lm_head.weight" not in tensors, parallel=parallel)
+
+
+def write_directory(path: Path, config: LlamaConfig, *, tied: bool, seed: int = 0) -> None:
+    """A directory that `Engine.from_pretrained` reads; its tokens are `LETTERS` and an end."""
+    from safetensors.torch import save_file
+
+    c = config
+    assert c.vocab_size == len(LETTERS) + 1
+    settings: dict[str, Any] = {
+        "architectures": ["Qwen3ForCausalLM" if c.qk_norm else "LlamaForCausalLM"],
+        "model_type": "qwen3" if c.qk_norm else "llama", "vocab_size": c.vocab_size, "hidden_size": c.dim,
+        "intermediate_size": c.hidden, "num_hidden_layers": c.layers, "num_attention_heads": c.heads,
+        "num_key_value_heads": c.kv_heads, "head_dim": c.head_dim, "max_position_embeddings": c.context,
+        "rms_norm_eps": c.norm_eps, "rope_theta": c.rope_base, "tie_word_embeddings": tied,
+        "attention_bias": c.attention_bias, "hidden_act": "silu", "eos_token_id": len(LETTERS), "bos_token_id": None,
+    }  # fmt: skip
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    end = {"id": len(LETTERS), "content": "<|end|>", "special": True}
+    end |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    vocab = {letter.replace(" ", "\u0120"): id for id, letter in enumerate(LETTERS)} | {"<|end|>": len(LETTERS)}
+    tokenizer = {
+        "version": "1.0", "added_tokens": [end], "pre_tokenizer": byte_level, "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": vocab, "merges": []},
+    }  # fmt: skip
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.json").write_text(json.dumps(settings))
+    (path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    save_file(checkpoint(c, tied=tied, seed=seed), path / "model.safetensors", metadata={"format": "pt"})

@@ -1,0 +1,56 @@
+"""Products with dense matrices, in whatever form they are computed here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.models.linear import linear
+
+torch.set_num_threads(1)
+SIZES = st.sampled_from([1, 2, 3, 7, 16, 24, 33, 64, 100])
+ERRORS = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float16: 2e-3}
+
+
+def random(*shape: int, seed: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(0, 20),
+    size=SIZES,
+    outputs=SIZES,
+    biased=st.booleans(),
+    strided=st.booleans(),
+    dtype=st.sampled_from(list(ERRORS)),
+)
+def test_it_is_the_product(rows: int, size: int, outputs: int, biased: bool, strided: bool, dtype: torch.dtype) -> None:
+    x = random(rows, 2 * size, seed=1, dtype=dtype)[:, ::2] if strided else random(rows, size, seed=1, dtype=dtype)
+    weight, bias = random(outputs, size, seed=2, dtype=dtype), random(outputs, seed=3, dtype=dtype) if biased else None
+    got = linear(x, weight, bias)
+    want = x.double() @ weight.double().t() + (0 if bias is None else bias.double())
+    assert (got.dtype, got.shape) == (dtype, want.shape)
+    assert (got.double() - want).norm() <= ERRORS[dtype] * (want.norm() + 1e-9)
+
+
+@pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no instructions for bfloat16"
+)
+@pytest.mark.parametrize("size", [24, 576])
+def test_in_bfloat16_a_row_has_the_same_bits_in_any_batch(size: int) -> None:
+    x, weight = random(70, size, seed=1, dtype=torch.bfloat16), random(300, size, seed=2, dtype=torch.bfloat16)
+    whole = linear(x, weight)
+    for n in (1, 2, 3, 7, 16, 33, 69):
+        for start in (0, 70 - n):
+            assert torch.equal(linear(x[start : start + n], weight), whole[start : start + n])
+
+
+def test_weights_that_are_trained_get_gradients() -> None:
+    weight = random(5, 7, seed=1, dtype=torch.float32).requires_grad_()
+    x = random(3, 7, seed=2, dtype=torch.float32)
+    linear(x, weight).sum().backward()
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad, x.sum(0).expand(5, -1))

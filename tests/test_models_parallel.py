@@ -1,0 +1,149 @@
+"""A model that is cut into parts computes what the whole model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from guided.engine.ranks.group import Standing, connect
+from guided.errors import UnsupportedError
+from guided.models.dequantise import Grouped
+from guided.models.int4 import Int4Matrix
+from guided.models.llama import Llama, LlamaConfig
+from guided.models.parallel import ALONE, Parallel
+from tests.engine_support import Reader
+from tests.llama_support import build, checkpoint
+
+torch.set_num_threads(1)
+CONFIG = LlamaConfig(
+    layers=4, dim=64, heads=6, kv_heads=6, head_dim=16, hidden=96, vocab_size=50, context=64, attention_bias=True
+)
+MODELS = {
+    "llama": (CONFIG, False),
+    "llama tied": (replace(CONFIG, attention_bias=False, heads=12), True),
+    "qwen3": (replace(CONFIG, qk_norm=True, heads=18), False),
+}
+CUTS = [(2, 1), (1, 2), (3, 1), (1, 3), (1, 4), (2, 2), (6, 1)]
+TOKENS = [(7 * i * i + i) % 50 for i in range(40)]
+CPU = torch.device("cpu")
+
+
+def on_all_ranks(file: Path, tensor: int, pipeline: int, work: Callable[[Parallel], Tensor]) -> list[Tensor]:
+    """What `work` returns on each rank; ranks are threads here."""
+
+    def rank(number: int) -> Tensor:
+        _, parallel = connect(file, Standing(number, tensor, pipeline), CPU)
+        return work(parallel)
+
+    with ThreadPoolExecutor(tensor * pipeline) as pool:
+        return list(pool.map(rank, range(tensor * pipeline)))
+
+
+def read(model: Llama, chunk: int) -> Tensor:
+    """The logits after each token, read in chunks."""
+    reader = Reader(model, 64)
+    parts = [TOKENS[start : start + chunk] for start in range(0, len(TOKENS), chunk)]
+    return torch.cat([reader.forward(part, len(part)) for part in parts])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("cut", CUTS)
+def test_parts_compute_what_the_whole_does(tmp_path, name: str, cut: tuple[int, int]) -> None:
+    config, tied = MODELS[name]
+    tensors = checkpoint(config, tied=tied)
+    want = read(build(config, tensors), 40)
+
+    def logits(part: Parallel) -> Tensor:
+        model = build(config, tensors, part)
+        return torch.stack([read(model, 40), read(model, 7)])
+
+    first, *others = on_all_ranks(tmp_path / "store", *cut, logits)
+    torch.testing.assert_close(first, want.expand(2, -1, -1), atol=2e-5, rtol=1e-5)
+    assert all(torch.equal(other, first) for other in others[: cut[0] - 1]), "the ranks of the first stage agree"
+
+
+def test_stages_alone_change_no_bit(tmp_path) -> None:
+    tensors = checkpoint(CONFIG, tied=False)
+    got = on_all_ranks(tmp_path / "store", 1, 3, lambda part: read(build(CONFIG, tensors, part), 5))
+    assert torch.equal(got[0], read(build(CONFIG, tensors), 5))
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path) -> None:
+    """A sum that goes around a ring would add the rows of a large tensor in different orders."""
+    x = torch.randn(3, 200, 64)
+
+    def sums(part: Parallel) -> Tensor:
+        mine = x[part.tensor.rank]
+        singles = torch.cat([part.sum(row[None]) for row in mine])
+        assert torch.equal(part.sum(mine), singles)
+        return singles
+
+    got = on_all_ranks(tmp_path / "store", 3, 1, sums)
+    assert all(torch.equal(other, x[0] + x[1] + x[2]) for other in got)
+
+
+def test_each_rank_has_its_part_of_memory(tmp_path) -> None:
+    tensors = checkpoint(CONFIG, tied=False)
+    parts: dict[tuple[int, int], Llama] = {}
+
+    def load(part: Parallel) -> Tensor:
+        parts[part.pipeline.rank, part.tensor.rank] = build(CONFIG, tensors, part)
+        return torch.zeros(1)
+
+    on_all_ranks(tmp_path / "store", 3, 2, load)
+    for (stage, _), model in parts.items():
+        c = model.config
+        assert (c.layers, c.heads, c.kv_heads, c.hidden, c.vocab_size) == (2, 2, 2, 32, 50)
+        assert model.layers[0].qkv.shape == (6 * 16, 64) and model.layers[0].down.shape == (64, 32)
+        assert len(model.embedding) == (0 if stage else 50)
+    biases = [parts[0, rank].layers[0].output_bias is not None for rank in range(3)]
+    assert biases == [True, False, False], "a bias of a sum is added once"
+    assert [parts[0, rank].head.shape[0] for rank in range(3)] == [17, 17, 16]
+
+
+def quantised(rng: np.random.Generator, rows: int, columns: int) -> Grouped:
+    numbers = rng.integers(0, 16, (rows, columns), dtype=np.uint8)
+    return Grouped(numbers, rng.random((rows, columns // 32), np.float32) / 16, None, 4)
+
+
+@pytest.mark.skipif(not Int4Matrix.is_fast(CPU), reason="weights stay quantised on AVX2 and AVX-512")
+@pytest.mark.parametrize("cut", [(2, 1), (3, 1), (2, 2)])
+def test_quantised_matrices_stay_so_where_no_group_is_cut(tmp_path, cut: tuple[int, int]) -> None:
+    """Cut in two, the output's 96 columns fall within a group: that one is dense, and nothing is computed otherwise."""
+    config, rng = replace(CONFIG, dim=64, hidden=192, attention_bias=False), np.random.default_rng(0)
+    tensors = checkpoint(config, tied=False)
+    grouped = {
+        name: quantised(rng, *tensor.shape) for name, tensor in tensors.items() if tensor.ndim == 2 and "layers" in name
+    }
+    tensors |= {name: torch.from_numpy(matrix.values()) for name, matrix in grouped.items()}
+    kinds: dict[int, set[bool]] = {}
+
+    def logits(part: Parallel) -> Tensor:
+        model = build(config, tensors, part, dtype=torch.bfloat16, grouped=grouped)
+        kinds[part.tensor.size] = {isinstance(layer.down, Int4Matrix) for layer in model.layers}
+        assert isinstance(model.layers[0].output, Int4Matrix) == (part.tensor.size != 2)
+        return read(model, 40)
+
+    want = read(build(config, tensors), 40)
+    got = on_all_ranks(tmp_path / "store", *cut, logits)[0]
+    assert kinds == {cut[0]: {True}}
+    assert (got - want).norm() < 0.05 * want.norm()
+
+
+def test_what_cannot_be_cut_is_refused_with_what_can() -> None:
+    class Other:
+        rank, size = 0, 5
+        gather = send = receive = None
+
+    tensors = checkpoint(CONFIG, tied=False)
+    with pytest.raises(UnsupportedError, match=r"6 heads cannot be shared by 5 ranks[\s\S]*one of 1, 2, 3, 6"):
+        build(CONFIG, tensors, Parallel(Other(), ALONE))  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="5 stages, but only 4 layers"):
+        build(CONFIG, tensors, Parallel(ALONE, Other()))  # type: ignore[arg-type]
