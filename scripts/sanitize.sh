@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests of the native modules under the compiler's sanitizers.
 #
-#   scripts/sanitize.sh address|thread [pytest arguments; default: test_core_*, and test_kernels for addresses]
+#   scripts/sanitize.sh address|thread [pytest arguments; default: test_core_*, and for addresses those of the kernels]
 #
 # Builds the modules with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
 # copy of the package with them beside it, and runs the tests there: the developer's own stay as they are.
@@ -47,7 +47,7 @@ printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # nu
 
 if [ $# -eq 0 ]; then
   set -- tests/test_core_*.py
-  [ "$kind" = thread ] || set -- "$@" tests/test_kernels.py
+  [ "$kind" = thread ] || set -- "$@" tests/test_kernels.py tests/test_kv_quantised.py
 fi
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are

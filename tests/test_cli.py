@@ -325,6 +325,22 @@ def with_engine(engine, monkeypatch):
     monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
 
 
+def test_a_model_is_loaded_as_asked(engine, monkeypatch):
+    asked = []
+
+    def load(name, **options):
+        asked.append({"name": name, **options})
+        return engine
+
+    monkeypatch.setattr(Engine, "from_pretrained", load)
+    how = ("--model", "m.gguf", "--device", "cpu", "--dtype", "float32", "--kv-dtype", "int8", "--adapter", "lora")
+    how += ("--tensor-parallel", "2", "--pipeline-parallel", "3")
+    assert run("generate", "x", "--regex", "ab", *how)[:2] == (0, "ab\n")
+    wanted = {"name": "m.gguf", "adapter": "lora", "device": "cpu", "dtype": "float32", "kv_dtype": "int8"}
+    assert asked == [wanted | {"tensor_parallel": 2, "pipeline_parallel": 3}]
+    assert run("generate", "x", "--kv-dtype", "int4")[0] == 2
+
+
 @pytest.mark.usefixtures("with_engine")
 def test_generate():
     person = ("generate", "who?", "--schema", json.dumps(PERSON), "--max-tokens", "60")

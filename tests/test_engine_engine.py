@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from guided.engine.chat import ChatMl
 from guided.engine.constraint import value_parser
-from guided.engine.engine import Engine, _dtype
+from guided.engine.engine import Engine
+from guided.engine.loading import _dtype
 from guided.errors import BudgetError, GuidedError, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.models.llama import Llama, LlamaConfig

@@ -153,12 +153,14 @@ def test_an_adapter(directory, tmp_path):
 
 
 def test_what_does_not_go_together_is_said_before_anything_is_loaded(directory):
-    for option in ({"adapter": "adapter"}, {"compile": True}):
+    for option in ({"adapter": "adapter"}, {"compile": True}, {"kv_dtype": "int8"}):
         with pytest.raises(UnsupportedError, match=rf"models in several processes .* \(at {next(iter(option))}\)"):
             Engine.from_pretrained("no such model", tensor_parallel=2, **option)
     for option in ("tensor_parallel", "pipeline_parallel"):
         for wrong in (0, True, 1.5):
             with pytest.raises(ValueError, match=f"{option} is {wrong!r}, it must be an integer of at least 1"):
                 Engine.from_pretrained(directory, **{option: wrong})
+    with pytest.raises(ValueError, match="kv_dtype is 'int4'; known are 'auto' and 'int8'"):
+        Engine.from_pretrained("no such model", kv_dtype="int4")
     with pytest.raises(UnsupportedError, match=r"Llama and Qwen3 are compiled, this model is a GPT \(at compile\)"):
         Engine.from_pretrained("shakespeare", compile=True)

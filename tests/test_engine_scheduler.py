@@ -14,6 +14,7 @@ from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
 from guided.engine.stopping import Stops
+from guided.kv.cache import KVCache
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
@@ -81,8 +82,8 @@ def twin(one: Sequence) -> Sequence:
     )  # fmt: skip
 
 
-def alone(one: Sequence, model=MODEL):
-    batch = Scheduler(ModelRunner(model, DenseCache(cache_shape(model), 1 << 16)))
+def alone(one: Sequence, model=MODEL, dense=DenseCache):
+    batch = Scheduler(ModelRunner(model, dense(cache_shape(model), 1 << 16)))
     return drive(batch, [Task(twin(one))])[0][-1].result
 
 
@@ -103,9 +104,12 @@ def assert_same(got, want) -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]))
 def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int, token_budget: int) -> None:
-    """Requests come, are cancelled and give way to others; those that end, end as they would alone."""
-    cache = CACHES[name](cache_shape(MODEL), size)
-    batch = Scheduler(ModelRunner(MODEL, cache), token_budget=token_budget, max_running=rng.choice([2, 8]))
+    in_company(rng, CACHES[name](cache_shape(MODEL), size), token_budget)
+
+
+def in_company(rng: random.Random, cache: KVCache, token_budget: int, model=MODEL, dense=DenseCache) -> None:
+    """Requests come, are cancelled and give way to others; those that end, end as they would alone in a dense cache."""
+    batch = Scheduler(ModelRunner(model, cache), token_budget=token_budget, max_running=rng.choice([2, 8]))
     start = [rng.randrange(12) for _ in range(10)]
     waiting = [sequence(rng, start) for _ in range(rng.randrange(1, 9))]
     results, running, cancelled = {}, [], set()
@@ -131,7 +135,7 @@ def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int
     assert not waiting and not batch
     assert set(running) == set(results) | cancelled
     for task, result in results.items():
-        assert_same(result, alone(task.sequence))
+        assert_same(result, alone(task.sequence, model, dense))
     assert cache.available == cache.capacity, "nothing is held any more"
 
 

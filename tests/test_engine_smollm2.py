@@ -15,6 +15,7 @@ from guided.engine.runner import cache_shape
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
 from guided.kv.radix import RadixCache
 from guided.vocabulary.gguf import GgufFile
 from tests.engine_support import Reader
@@ -121,3 +122,20 @@ def test_neither_company_nor_caches_chunks_and_drafts_change_anything(engine):
         assert tokens(engine, cache) == want
     assert tokens(engine, budget=9) == want
     assert tokens(engine, drafts=4) == want
+
+
+def test_quantised_caches_agree(path):
+    """As above, in float64, where no rounding of keys hangs on the order of additions; and near the plain one."""
+    engine = Engine.from_pretrained(path, dtype=torch.float64, kv_dtype="int8")
+    shape = cache_shape(engine.model)
+    inner = quantised(shape)
+    want = tokens(engine, QuantisedCache(DenseCache(inner, 4096), shape))
+    offloaded = OffloadCache(inner, blocks=64, ring_slots=4, block_size=16)
+    for cache in (RadixCache(inner, 4096), PagedCache(inner, 16), offloaded):
+        assert tokens(engine, QuantisedCache(cache, shape), budget=9, drafts=4) == want
+    assert engine.generate(PROMPTS[2], CONSTRAINTS[2], max_tokens=40).tokens == want[2]
+    ids = engine.encode_prompt(MESSAGES)
+    packed = engine.logits(ids, len(ids)).log_softmax(-1)
+    plain = Reader(engine.model, 400).forward(ids, len(ids)).log_softmax(-1)
+    assert 0 < (plain.exp() * (plain - packed)).sum(-1).mean() < 0.01
+    assert (plain.argmax(-1) == packed.argmax(-1)).float().mean() > 0.95

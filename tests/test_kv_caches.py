@@ -1,9 +1,13 @@
-"""All caches against what they should hold: keys and values that tell the whole past of a position."""
+"""All caches against what they should hold: keys and values that tell the whole past of a position.
+
+They are whole numbers up to 127, which is always among them: quantised caches hold them exactly.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -14,25 +18,30 @@ from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
 from guided.kv.radix import RadixCache
 
-SHAPE = CacheShape(layers=2, kv_heads=1, head_dim=3)
-CACHES = {
-    "dense": lambda: DenseCache(SHAPE, 1 << 20),
-    "paged": lambda: PagedCache(SHAPE, blocks=24, block_size=4),
-    "radix": lambda: RadixCache(SHAPE, slots=96),
-    "offload": lambda: OffloadCache(SHAPE, blocks=24, ring_slots=4, block_size=4),
-    "hybrid": lambda: OffloadCache(SHAPE, blocks=18, ring_slots=3, block_size=4, device_blocks=6),
+SHAPE = CacheShape(layers=2, kv_heads=1, head_dim=7)
+KINDS = {
+    "dense": lambda shape: DenseCache(shape, 1 << 20),
+    "paged": lambda shape: PagedCache(shape, blocks=24, block_size=4),
+    "radix": lambda shape: RadixCache(shape, slots=96),
+    "offload": lambda shape: OffloadCache(shape, blocks=24, ring_slots=4, block_size=4),
+    "hybrid": lambda shape: OffloadCache(shape, blocks=18, ring_slots=3, block_size=4, device_blocks=6),
+}
+CACHES = {name: partial(make, SHAPE) for name, make in KINDS.items()} | {
+    f"quantised {name}": partial(lambda make: QuantisedCache(make(quantised(SHAPE)), SHAPE), make)
+    for name, make in KINDS.items()
 }
 
 
 def past(tokens: list[int], layer: int) -> torch.Tensor:
-    """Keys that no other past has: (length, 1, 3)."""
+    """Keys that no other past has: (length, 1, head_dim)."""
     rows = []
     for end in range(1, len(tokens) + 1):
         digest = hashlib.blake2b(f"{layer} {tokens[:end]}".encode(), digest_size=6).digest()
-        rows.append([float(int.from_bytes(digest[i : i + 2], "little")) for i in (0, 2, 4)])
-    return torch.tensor(rows).reshape(-1, 1, 3)
+        rows.append([127.0, *(float(byte % 255 - 127) for byte in digest)])
+    return torch.tensor(rows).reshape(-1, 1, SHAPE.head_dim)
 
 
 def pass_layer(plan: Plan | PiecewisePlan, layer: int, pairs: list[tuple[Lease, list[int]]]) -> None:
@@ -148,7 +157,9 @@ def walk(cache: KVCache, rng: random.Random, steps: int = 40, look: float = 1.0)
     assert cache.available == cache.capacity, "closed in any order, nothing is used any more"
 
 
-@pytest.mark.parametrize(("name", "found"), [("dense", 0), ("paged", 8), ("radix", 9), ("offload", 0)])
+@pytest.mark.parametrize(
+    ("name", "found"), [("dense", 0), ("paged", 8), ("radix", 9), ("offload", 0), ("quantised radix", 9)]
+)
 def test_a_known_prefix_is_found(name: str, found: int) -> None:
     cache = CACHES[name]()
     tokens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -162,7 +173,7 @@ def test_a_known_prefix_is_found(name: str, found: int) -> None:
     assert cache.open(tokens[:1]).length == 0, "the last token is always computed"
 
 
-@pytest.mark.parametrize("name", ["paged", "radix"])
+@pytest.mark.parametrize("name", ["paged", "radix", "quantised paged"])
 def test_what_was_used_last_stays_longest(name: str) -> None:
     cache = CACHES[name]()
 

@@ -132,7 +132,7 @@ def test_the_rules_of_copies():
     def fresh():
         return CheckedCopies(SHAPE, 3, 3, 4)
 
-    one, rows, blocks = torch.ones(1, 1, 3), range(4), [Block(i, False) for i in range(2)]
+    one, rows, blocks = torch.ones(1, 1, SHAPE.head_dim), range(4), [Block(i, False) for i in range(2)]
     load, store = (lambda c: c.load_to_slot_layer(0, 1, 0, 4)), (lambda c: c.offload_slot_to_cpu(0, 0, rows, 1))
     cases = [  # what is begun, what must wait for it, what is waited for
         (load, lambda c: c.read(range(2), 1, 4), "wait_slot_layer"),

@@ -4,8 +4,8 @@ In: the plan of a `PagedCache`. Out: an `Attend` (models/model.py). Prompts, for
 sequences of a layer are one call. On Hopper, with flash-attn 3, it is always `flash_attn_with_kvcache`; with
 flash-attn 2 it is where each sequence has one new token, for it splits a long past over the GPU, else
 `flash_attn_varlen_func`. Nothing is gathered: the kernels read the cache by its block tables. Keys and values are
-stored before (kernels/store_kv.py). Used where a package is there and reads such a cache (`reads`); elsewhere attention
-is torch's (step.py), to which this is tested to be equal.
+stored before (kernels/store_kv.py). Used where a package is there and reads such a cache (`reads`); elsewhere, and
+for keys and values of 8 bits (kv/quantised.py), attention is torch's (step.py), to which this is tested to be equal.
 
 Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions as of flash-attn
 2.6 to 2.8, and those of its folder `hopper` in 2026.

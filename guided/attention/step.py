@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from guided.attention.sdpa import causal_mask, sdpa
-from guided.attention.slots import SlotAttention
-from guided.kernels import takes
+from guided.attention.slots import SlotAttention, reads
 from guided.kv.cache import Plan
 
 __all__ = ["StepAttention"]
@@ -31,7 +30,7 @@ class StepAttention:
         self._plan = plan
         self._spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         places = plan.places
-        few = [i for i, count in enumerate(counts) if count <= _FEW and takes(places[i].k)]
+        few = [i for i, count in enumerate(counts) if count <= _FEW and reads(places[i])]
         self._few = [places[i] for i in few], [self._spans[i] for i in few]
         self._many = sorted(set(range(len(counts))).difference(few))
         self._kernel: SlotAttention | None = None

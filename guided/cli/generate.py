@@ -70,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
     model.add_argument(
+        "--kv-dtype", choices=("auto", "int8"), default="auto", help="of keys and values (auto: as dtype)"
+    )
+    model.add_argument(
         "--tensor-parallel",
         type=at_least(1),
         default=1,
@@ -166,6 +169,7 @@ def _engine(arguments: argparse.Namespace) -> Engine:
         adapter=arguments.adapter,
         device=arguments.device,
         dtype=arguments.dtype,
+        kv_dtype=arguments.kv_dtype,
         tensor_parallel=arguments.tensor_parallel,
         pipeline_parallel=arguments.pipeline_parallel,
     )

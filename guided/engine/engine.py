@@ -28,14 +28,13 @@ from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
-from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_blocks, default_cache
 from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError
 from guided.kv.cache import KVCache
-from guided.kv.paged import PagedCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.model import Model
@@ -48,7 +47,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Engine", "Options", "Prompt", "Request"]
 
 _MOST_DRAFTS = 64
-_POSITIONS = 4096  # that fit into the default cache at least
 _COMPILERS = 2  # threads
 _AHEAD = 512  # outputs that are begun or queued at once
 
@@ -73,21 +71,23 @@ class Engine:
         chat: ChatMl | None = None,
         bos: Sequence[int] = (),
         cache: KVCache | None = None,
+        kv_dtype: KVDtype = "auto",
         ranks: Ranks | None = None,
         token_budget: int = 512,
     ) -> None:
-        """`cache`: a paged one of twice the model's context by default. `ranks`: processes that have the other parts of
-        the model. `token_budget`: of one forward pass."""
+        """`cache`: a paged one of twice the model's context by default, whose keys and values take half the memory with
+        `kv_dtype` "int8" (kv/quantised.py). `ranks`: processes that have the other parts of the model. `token_budget`:
+        of one forward pass."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
         self.ranks = ranks
-        block = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
-        blocks = -(-max(2 * model.config.context, _POSITIONS) // block)
+        if kv_dtype != "auto" and not (cache is None and ranks is None):
+            raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
         if ranks is not None:
-            runner = ranks.runner(model, blocks, block)
+            runner = ranks.runner(model, *default_blocks(model))
         else:
-            runner = ModelRunner(model, cache or PagedCache(cache_shape(model), blocks, block))
+            runner = ModelRunner(model, cache or default_cache(model, kv_dtype))
         self.scheduler = Scheduler(runner, token_budget=token_budget)
         self._outcomes: dict[Task, deque[Outcome]] = {}
         self._lock = threading.Lock()
@@ -100,6 +100,7 @@ class Engine:
         adapter: str | os.PathLike[str] | None = None,
         device: str | torch.device = "auto",
         dtype: str | torch.dtype = "auto",
+        kv_dtype: KVDtype = "auto",
         tensor_parallel: int = 1,
         pipeline_parallel: int = 1,
         compile: bool = False,
@@ -112,6 +113,7 @@ class Engine:
             device: "auto" is CUDA where there is one, else the CPU.
             dtype: "float32", "bfloat16" or "auto": bfloat16 where the device computes in it, or the file's weights stay
                 quantised (models/int4.py), else float32.
+            kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.
             compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA.
@@ -126,12 +128,13 @@ class Engine:
             adapter=adapter,
             device=device,
             dtype=dtype,
+            kv_dtype=kv_dtype,
             tensor_parallel=tensor_parallel,
             pipeline_parallel=pipeline_parallel,
             compile=compile,
         )
         found = loaded.parts
-        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, ranks=loaded.ranks)
+        return cls(found.model, found.vocabulary, chat=found.chat, bos=found.bos, kv_dtype=kv_dtype, ranks=loaded.ranks)
 
     def close(self) -> None:
         """End the other processes of the model, where there are any; they end with the engine anyway."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import torch
 
 from guided.engine.hub import find_model
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
+from guided.engine.runner import KVDtype
 from guided.errors import UnsupportedError
 from guided.models.llama import Llama
 from guided.models.lora import with_adapter
@@ -41,19 +43,23 @@ def load(
     adapter: str | os.PathLike[str] | None,
     device: str | torch.device,
     dtype: str | torch.dtype,
+    kv_dtype: KVDtype,
     tensor_parallel: int,
     pipeline_parallel: int,
     compile: bool,
 ) -> Loaded:
-    """See `Engine.from_pretrained`."""
+    """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
     place, number = _device(device), _dtype(dtype)
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{option} is {count!r}, it must be an integer of at least 1")
+    if kv_dtype not in get_args(KVDtype):
+        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are {' and '.join(map(repr, get_args(KVDtype)))}")
     if tensor_parallel * pipeline_parallel > 1:
-        if adapter is not None or compile:
-            option, hint = ("compile" if adapter is None else "adapter"), "leave it out, or use one process"
-            raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
+        for option, given in (("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto")):
+            if given:
+                hint = "leave it out, or use one process"
+                raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
         return _in_parts(find_model(name), number, place, tensor_parallel, pipeline_parallel)
     if adapter is not None:
         read_lora_config(adapter)  # what is wrong with it is said before a model is fetched and loaded

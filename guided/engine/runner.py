@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,9 +19,16 @@ from guided.attention.pieces import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
+from guided.kv.paged import PagedCache
+from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.model import Attend, Model
 
-__all__ = ["Batch", "Chunk", "ModelRunner", "cache_shape"]
+__all__ = ["Batch", "Chunk", "KVDtype", "ModelRunner", "cache_shape", "default_blocks", "default_cache"]
+
+KVDtype: TypeAlias = Literal["auto", "int8"]
+"""How keys and values are kept: "auto" as the model computes them."""
+
+_POSITIONS = 4096  # that fit into the default cache at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,22 @@ def cache_shape(model: Model) -> CacheShape:
     """What a cache for this model holds."""
     c = model.config
     return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
+
+
+def default_blocks(model: Model) -> tuple[int, int]:
+    """How many blocks an engine's cache has by default, for twice the model's context, and positions of each."""
+    size = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+    return -(-max(2 * model.config.context, _POSITIONS) // size), size
+
+
+def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
+    """A paged cache of so many blocks."""
+    if kv_dtype not in ("auto", "int8"):
+        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are 'auto' and 'int8'")
+    shape = cache_shape(model)
+    if kv_dtype == "auto":
+        return PagedCache(shape, *default_blocks(model))
+    return QuantisedCache(PagedCache(quantised(shape), *default_blocks(model)), shape)
 
 
 @dataclass(frozen=True, slots=True)

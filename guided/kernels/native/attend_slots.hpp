@@ -6,6 +6,7 @@
 // everything is added up in float32, in the same order whatever else runs. How: scores, their greatest, exponentials, the
 // sum of values; one KV head at a time, so that its group shares each row of keys and values. It is bound by reading these
 // once; what torch's kernels do beside that for a single query (tiling, threads) takes several times longer than the work.
+// Keys and values may be packed (rows.hpp): their numbers are multiplied as they are read, once by a score or a weight.
 // Cost: 4 n total heads head_dim operations, no threads. Not for long prompts: there a matrix product is the better form.
 #pragma once
 
@@ -33,8 +34,9 @@ struct Heads {
   int64_t head_dim;
 };
 
-// Rows of queries are `q_stride` elements apart; the output is contiguous.
-template <typename Number>
+// Rows of queries are `q_stride` elements apart; the output is contiguous. Keys and values are of the type Stored: as the
+// queries, or int8_t: packed rows of head_dim + 4 bytes.
+template <typename Number, typename Stored>
 void attend_slots(const Place& place, const Heads& shape, int64_t layer, const Number* q, int64_t q_stride, Number* out);
 
 }  // namespace guided

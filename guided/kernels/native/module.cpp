@@ -21,29 +21,30 @@ class Batch {
  public:
   using Row = std::tuple<uintptr_t, uintptr_t, int64_t, std::optional<uintptr_t>, int64_t, int64_t, int64_t, int64_t>;
 
-  Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, const std::vector<Row>& rows)
-      : shape_{heads, kv_heads, head_dim}, half_(half) {
+  Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, bool packed, const std::vector<Row>& rows)
+      : shape_{heads, kv_heads, head_dim}, half_(half), packed_(packed) {
     for (const auto& [keys, values, layer_stride, slots, start, total, first, count] : rows)
       places_.push_back({reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride,
                          reinterpret_cast<const int64_t*>(slots.value_or(0)), start, total, first, count});
   }
 
   void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
-    if (half_)
-      run_as<bfloat16>(layer, q, q_stride, out);
+    if (packed_)
+      half_ ? run_as<bfloat16, int8_t>(layer, q, q_stride, out) : run_as<float, int8_t>(layer, q, q_stride, out);
     else
-      run_as<float>(layer, q, q_stride, out);
+      half_ ? run_as<bfloat16, bfloat16>(layer, q, q_stride, out) : run_as<float, float>(layer, q, q_stride, out);
   }
 
  private:
-  template <typename Number>
+  template <typename Number, typename Stored>
   void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
     for (const auto& place : places_)
-      attend_slots(place, shape_, layer, reinterpret_cast<const Number*>(q), q_stride, reinterpret_cast<Number*>(out));
+      attend_slots<Number, Stored>(place, shape_, layer, reinterpret_cast<const Number*>(q), q_stride,
+                                   reinterpret_cast<Number*>(out));
   }
 
   Heads shape_;
-  bool half_;
+  bool half_, packed_;
   std::vector<Place> places_;
 };
 
@@ -74,6 +75,13 @@ void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_
     rotate(at<float>(x), stride, at<const float>(cos), at<const float>(sin), rows, heads, size);
 }
 
+void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t rows, int64_t heads, int64_t size) {
+  if (half)
+    pack(at<const bfloat16>(x), stride, at<int8_t>(out), rows, heads, size);
+  else
+    pack(at<const float>(x), stride, at<int8_t>(out), rows, heads, size);
+}
+
 std::tuple<float, float> lay_mask_row(uintptr_t logits, int64_t size, uintptr_t bits, int64_t words) {
   const LogMasses masses = lay_mask(at<float>(logits), size, at<const uint32_t>(bits), words);
   return {masses.all, masses.kept};
@@ -90,11 +98,13 @@ NB_MODULE(_kernels, m) {
         nb::arg("size"), released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
         nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), released);
+  m.def("pack", &guided::pack_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("out"), nb::arg("rows"),
+        nb::arg("heads"), nb::arg("size"), released);
   m.def("lay_mask", &guided::lay_mask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"), nb::arg("words"),
         released);
   nb::class_<guided::Batch>(m, "Batch")
-      .def(nb::init<int64_t, int64_t, int64_t, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
-           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("rows"))
+      .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
+           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"))
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
            released);
 }

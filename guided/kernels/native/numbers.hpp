@@ -27,6 +27,7 @@ constexpr int kLanes = 16;  // partial sums: one vector register, and a fixed or
 
 GUIDED_INLINE float read(float number) { return number; }
 GUIDED_INLINE float read(bfloat16 number) { return std::bit_cast<float>(static_cast<uint32_t>(number.bits) << 16); }
+GUIDED_INLINE float read(int8_t number) { return number; }
 GUIDED_INLINE void write(float number, float& out) { out = number; }
 GUIDED_INLINE void write(float number, bfloat16& out) {
   const auto bits = std::bit_cast<uint32_t>(number);

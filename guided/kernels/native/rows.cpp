@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -40,6 +41,21 @@ GUIDED_INLINE void rotate_head(Number* x, const Number* cos, const Number* sin, 
     write(a * read(cos[i]) + b * read(sin[i]), x[i]);
     write(b * read(cos[half + i]) + a * read(sin[half + i]), x[half + i]);
   }
+}
+
+// The greatest magnitude is looked for among bits: there infinity comes after all numbers, and NaN after infinity.
+template <typename Number>
+GUIDED_INLINE void pack_head(const Number* x, int8_t* out, int64_t size) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < size; ++i) most = std::max(most, std::bit_cast<uint32_t>(read(x[i])) & 0x7FFFFFFFU);
+  float scale = std::bit_cast<float>(most) / 127.0F;
+  scale = scale < std::numeric_limits<float>::min() ? std::numeric_limits<float>::min() : scale;
+  if (std::isfinite(scale))
+    for (int64_t i = 0; i < size; ++i)  // the sum's lowest bits are the quotient, rounded to nearest, ties to even
+      out[i] = static_cast<int8_t>(std::bit_cast<uint32_t>(read(x[i]) / scale + 12582912.0F));
+  else
+    std::fill(out, out + size, int8_t{0});  // what is no number times 0 is NaN
+  std::memcpy(out + size, &scale, sizeof scale);
 }
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
@@ -113,6 +129,14 @@ GUIDED_FOR_EACH_CPU LogMasses lay_mask(float* logits, int64_t size, const uint32
     for (int64_t row = 0; row < rows; ++row)                                                                        \
       for (int64_t head = 0; head < heads; ++head)                                                                  \
         rotate_head(x + row * stride + head * size, cos + row * size, sin + row * size, size / 2);                  \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  GUIDED_FOR_EACH_CPU void pack(const Number* x, int64_t stride, int8_t* out, int64_t rows, int64_t heads,          \
+                                int64_t size) {                                                                     \
+    const int64_t width = size + static_cast<int64_t>(sizeof(float));                                               \
+    for (int64_t row = 0; row < rows; ++row)                                                                        \
+      for (int64_t head = 0; head < heads; ++head)                                                                  \
+        pack_head(x + row * stride + head * size, out + (row * heads + head) * width, size);                        \
   }
 GUIDED_ROWS(float)
 GUIDED_ROWS(bfloat16)

@@ -23,6 +23,11 @@ void swiglu(const Number* x, Number* out, int64_t rows, int64_t size);
 template <typename Number>
 void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows, int64_t heads, int64_t size);
 
+// Heads of x, whose rows are `stride` apart, each as `size` whole numbers of 8 bits and, in the 4 bytes behind them, the
+// float that they are multiplied by; see kv/quantised.py.
+template <typename Number>
+void pack(const Number* x, int64_t stride, int8_t* out, int64_t rows, int64_t heads, int64_t size);
+
 struct LogMasses {
   float all;   // log of the sum of exponentials of all logits
   float kept;  // and of those that are left

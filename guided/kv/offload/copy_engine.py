@@ -111,9 +111,10 @@ class CopyOrderError(RuntimeError):
 class CheckedCopies(SlotStore):
     """The copies of a device that is the CPU itself, for tests and for want of another.
 
-    They are made as late as they may be, when they are waited for, and what they will overwrite is spoiled (not a
-    number) as soon as they are begun; what breaks the rules raises `CopyOrderError`. `at_once` says of each copy
-    whether it is made when it is begun, instead: an accelerator may do either.
+    They are made as late as they may be, when they are waited for, and what they will overwrite is spoiled as soon as
+    they are begun (not a number; of packed rows all bits are set, and then their float is none); what breaks the rules
+    raises `CopyOrderError`. `at_once` says of each copy whether it is made when it is begun, instead: an accelerator
+    may do either.
     """
 
     def __init__(
@@ -125,8 +126,9 @@ class CheckedCopies(SlotStore):
         at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(shape, slots, blocks, block_size)
+        self._spoiled = torch.nan if shape.dtype.is_floating_point else -1
         for tensor in (self.k_device, self.v_device, self.k_cpu, self.v_cpu):
-            tensor.fill_(torch.nan)
+            tensor.fill_(self._spoiled)
         self._at_once = at_once
         self._loads: _Copies = {}
         self._offloads: _Copies = {}
@@ -146,7 +148,7 @@ class CheckedCopies(SlotStore):
         """See `CopyEngine`."""
         self._no_copy_of_slot(slot, layer, "loaded")
         self._no_copy_to_block(block, [layer], "loaded")
-        self.k_device[layer, slot] = self.v_device[layer, slot] = torch.nan
+        self.k_device[layer, slot] = self.v_device[layer, slot] = self._spoiled
         self._begin(self._loads, slot, layer, block, partial(self.load_now, slot, layer, block, stop))
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
@@ -159,8 +161,8 @@ class CheckedCopies(SlotStore):
             self._no_copy_of_slot(slot, each, "copied")
             self._no_copy_to_block(block, [each], "copied to")
             self._no_copy_from_block(block, [each])
-            self.k_cpu[each, block, rows.start : rows.stop] = torch.nan
-            self.v_cpu[each, block, rows.start : rows.stop] = torch.nan
+            self.k_cpu[each, block, rows.start : rows.stop] = self._spoiled
+            self.v_cpu[each, block, rows.start : rows.stop] = self._spoiled
             self._begin(self._offloads, slot, each, block, partial(self.offload_now, slot, each, block, rows))
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:

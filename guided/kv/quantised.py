@@ -1,0 +1,154 @@
+"""Keys and values of 8 bits in any cache: half the memory of bfloat16, a quarter of float32.
+
+A head's row of numbers is packed into whole numbers from -127 to 127 and one float, which they are multiplied by: the
+greatest magnitude / 127. The float's 4 bytes stand behind the numbers, so that a packed row is a row of bytes, and a
+cache moves it as it does any other: blocks are copied, prefixes shared, blocks offloaded without a word about scales.
+Only what is stored and what is read differs, and that is the plan's business (`QuantisedCache.plan`).
+
+Error: half a step (the float) for each number, and float32's rounding. The step is never below the smallest normal
+float32: rows of zeros stay zeros, rows of denormals become zeros or steps of that size. A row with an infinity or NaN
+is NaN as a whole.
+
+Every query reads packed rows, those of its own prompt among them. So which cache is inside, how a prompt is cut,
+whether its beginning was found, and what runs beside it change no output but by the order in which floats are added up.
+That goes further than without packing: where the last bit of a key decides to which side a number is rounded, it is off
+by a step, and so are the keys of later layers. In float64 this does not happen and outputs are the same; in float32,
+logits of SmolLM2's 30 layers, read token by token and in one pass, differ by 0.6 of what packing itself changes.
+
+A few new positions on a CPU are read as they are stored (attention/slots.py). Prompts, pieces of an offloaded cache,
+and whatever is on CUDA (flash-attn does not read such rows) are unpacked to the model's type first; bfloat16 rounds
+them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from guided.kernels import _kernels, takes
+from guided.kv.cache import CacheShape, KVCache, Lease, Piece, PiecewisePlan, Place, Plan
+
+__all__ = ["PackedPlace", "QuantisedCache", "pack", "quantised", "unpack"]
+
+_TAIL = torch.float32.itemsize  # bytes behind the numbers
+_MOST = 127
+
+
+def pack(x: Tensor) -> Tensor:
+    """Rows x (n, kv_heads, head_dim) as int8 (n, kv_heads, head_dim + 4)."""
+    rows, heads, size = x.shape
+    if not takes(x):
+        return _pack(x)
+    if x.stride()[1:] != (size, 1):
+        x = x.contiguous()
+    out = torch.empty((rows, heads, size + _TAIL), dtype=torch.int8)
+    _kernels.pack(x.dtype == torch.bfloat16, x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
+    return out
+
+
+def _pack(x: Tensor) -> Tensor:
+    """The same by torch, on every device and of every type."""
+    x = x.float()
+    scale = (x.abs().amax(-1, keepdim=True) / _MOST).clamp_min(torch.finfo(torch.float32).tiny)
+    numbers = (x / scale).nan_to_num(0.0).round()  # where the scale is no number: 0, and 0 times that is NaN
+    return torch.cat((numbers.to(torch.int8), scale.view(torch.int8)), dim=-1)
+
+
+def unpack(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """What rows (..., head_dim + 4) hold: (..., head_dim)."""
+    size = rows.shape[-1] - _TAIL
+    scale = rows[..., size:].clone(memory_format=torch.contiguous_format).view(torch.float32)
+    return rows[..., :size].float().mul_(scale).to(dtype)  # int8 times float at once takes ten times as long
+
+
+def quantised(shape: CacheShape) -> CacheShape:
+    """Of the cache that holds the packed rows."""
+    return replace(shape, head_dim=shape.head_dim + _TAIL, dtype=torch.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPlace(Place):
+    """A place of packed rows.
+
+    Attributes:
+        dtype: what they are read as.
+    """
+
+    dtype: torch.dtype
+
+    @property
+    def head_dim(self) -> int:
+        """Numbers of a head."""
+        return self.k.shape[3] - _TAIL
+
+    def read(self, layer: int) -> tuple[Tensor, Tensor]:
+        """See `Place`: copies always."""
+        return unpack(self.k[layer, self.slots], self.dtype), unpack(self.v[layer, self.slots], self.dtype)
+
+
+class QuantisedCache:
+    """Another cache, made for the shape `quantised(shape)`, as one for `shape`."""
+
+    def __init__(self, inner: KVCache, shape: CacheShape) -> None:
+        self.inner, self._dtype = inner, shape.dtype
+
+    @property
+    def capacity(self) -> int:
+        """See `KVCache`, as for all that follows."""
+        return self.inner.capacity
+
+    @property
+    def available(self) -> int:
+        """See `KVCache`."""
+        return self.inner.available
+
+    def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
+        """See `KVCache`."""
+        return self.inner.open(tokens, keep=keep, salt=salt)
+
+    def reserve(self, lease: Lease, new: int) -> bool:
+        """See `KVCache`."""
+        return self.inner.reserve(lease, new)
+
+    def fork(self, lease: Lease) -> Lease:
+        """See `KVCache`."""
+        return self.inner.fork(lease)
+
+    def truncate(self, lease: Lease, length: int) -> None:
+        """See `KVCache`."""
+        self.inner.truncate(lease, length)
+
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | PiecewisePlan:
+        """The inner cache's plan; what is written is packed, what is read unpacked."""
+        plan = self.inner.plan(leases, counts)
+        return _PackedPieces(plan, self._dtype) if isinstance(plan, PiecewisePlan) else _PackedPlan(plan, self._dtype)
+
+    def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
+        """See `KVCache`."""
+        self.inner.advance(lease, tokens)
+
+    def close(self, lease: Lease) -> None:
+        """See `KVCache`."""
+        self.inner.close(lease)
+
+
+class _PackedPlan:
+    def __init__(self, inner: Plan, dtype: torch.dtype) -> None:
+        self._inner = inner
+        self.places = [PackedPlace(place.k, place.v, place.slots, dtype) for place in inner.places]
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> None:
+        self._inner.write(layer, pack(k), pack(v))
+
+
+class _PackedPieces:
+    def __init__(self, inner: PiecewisePlan, dtype: torch.dtype) -> None:
+        self._inner, self._dtype = inner, dtype
+
+    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
+        for piece in self._inner.pieces(layer, index, pack(k), pack(v)):
+            keys, values = unpack(piece.k, self._dtype), unpack(piece.v, self._dtype)
+            yield replace(piece, k=keys, v=values)
