@@ -39,7 +39,7 @@ def test_it_is_the_product(rows: int, size: int, outputs: int, biased: bool, str
 @pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no instructions for bfloat16"
 )
-@pytest.mark.parametrize("size", [24, 576])
+@pytest.mark.parametrize("size", [24, 576, 1024, 1025, 1536, 4096])
 def test_in_bfloat16_a_row_has_the_same_bits_in_any_batch(size: int) -> None:
     x, weight = random(70, size, seed=1, dtype=torch.bfloat16), random(300, size, seed=2, dtype=torch.bfloat16)
     whole = linear(x, weight)
@@ -48,9 +48,13 @@ def test_in_bfloat16_a_row_has_the_same_bits_in_any_batch(size: int) -> None:
             assert torch.equal(linear(x[start : start + n], weight), whole[start : start + n])
 
 
-def test_weights_that_are_trained_get_gradients() -> None:
-    weight = random(5, 7, seed=1, dtype=torch.float32).requires_grad_()
-    x = random(3, 7, seed=2, dtype=torch.float32)
-    linear(x, weight).sum().backward()
-    assert weight.grad is not None
-    torch.testing.assert_close(weight.grad, x.sum(0).expand(5, -1))
+@pytest.mark.parametrize("trained", [0, 1, 2])
+def test_what_is_trained_gets_gradients(trained: int) -> None:
+    parts = [random(3, 7, seed=2, dtype=torch.float32), random(5, 7, seed=1, dtype=torch.float32), torch.zeros(5)]
+    x, weight, bias = parts
+    parts[trained].requires_grad_()
+    linear(x, weight, bias).sum().backward()
+    want = [weight.sum(0).expand(3, -1), x.sum(0).expand(5, -1), torch.full((5,), 3.0)]
+    grad = parts[trained].grad
+    assert grad is not None
+    torch.testing.assert_close(grad, want[trained])

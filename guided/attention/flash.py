@@ -157,7 +157,7 @@ def _flash_attn() -> Any:
     """flash-attn 2; None where it is not installed, or was built for another torch."""
     try:
         import flash_attn
-    except ImportError:
+    except (ImportError, OSError):
         return None
     return flash_attn
 
@@ -173,5 +173,5 @@ def _flash_attn_3(device: torch.device) -> Any:
 def _hopper() -> Any:
     try:
         return importlib.import_module("flash_attn_interface")
-    except ImportError:
+    except (ImportError, OSError):
         return None

@@ -2,7 +2,8 @@
 
 In: prompts, a constraint for each (or none), numbers of sampling (request.py). Out: `Result`, `StreamEvent`. All
 requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever waits for an output
-drives the batch a step further. Outputs do not depend on what runs beside them.
+drives the batch a step further. Outputs do not depend on what runs beside them (in bfloat16: but for rounding, where a
+prompt is cut otherwise or some of it is known).
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cached_property
-from typing import Any, Literal, Unpack, cast, overload
+from typing import Any, Literal, Self, Unpack, overload
 
 import torch
 
 from guided.engine.batch import Answer, answer_each
-from guided.engine.chat import ChatMl, Message
+from guided.engine.chat import ChatMl
 from guided.engine.constraint import Constraint, compile_constraint, value_parser
 from guided.engine.loading import load
 from guided.engine.progress import Meter, ShowProgress
+from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Options, Prompt, Request
@@ -37,6 +39,7 @@ from guided.errors import GuidedError
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
+from guided.models.llama import Llama
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
@@ -84,6 +87,10 @@ class Engine:
         self.ranks = ranks
         if kv_dtype != "auto" and not (cache is None and ranks is None):
             raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
+        if cache is not None and ranks is not None:
+            raise ValueError("several processes have a cache of their own: leave cache out")
+        if ranks is None and isinstance(model, Llama) and model.parallel.is_cut:
+            raise GuidedError("this is a part of a model: it goes with its ranks")
         if ranks is not None:
             runner = ranks.runner(model, *default_blocks(model))
         else:
@@ -140,6 +147,12 @@ class Engine:
         """End the other processes of the model, where there are any; they end with the engine anyway."""
         if self.ranks is not None:
             self.ranks.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @cached_property
     def compiler(self) -> GrammarCompiler:
@@ -243,6 +256,7 @@ class Engine:
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, list(tokens)
+        self._prompts.check(ids, room=0)
         with self._lock:
             lease = runner.cache.open(ids, keep=keep)
             try:
@@ -253,24 +267,12 @@ class Engine:
                 runner.cache.close(lease)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
-        """The ids that the model sees for a prompt."""
-        if isinstance(prompt, str):
-            ids = [*self.bos, *self.vocabulary.encode(prompt)]
-        elif prompt and all(isinstance(item, int) for item in prompt):
-            ids = list(cast("Sequence[int]", prompt))
-        elif self.chat is None:
-            raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
-        else:
-            ids = self.chat.render(cast("Sequence[Message]", prompt))
-        if not ids:
-            raise GuidedError("the prompt is empty: the model needs at least one token to go on from")
-        if wrong := [id for id in ids if not 0 <= id < self.model.config.vocab_size]:
-            raise GuidedError(f"the prompt holds the id {wrong[0]}, which is no token of this model")
-        if len(ids) >= (context := self.model.config.context):
-            raise GuidedError(
-                f"the prompt has {len(ids)} tokens, the model reads {context} with the output: shorten it"
-            )
-        return ids
+        """The ids that the model sees for a prompt; see `PromptReader.encode`."""
+        return self._prompts.encode(prompt)
+
+    @property
+    def _prompts(self) -> PromptReader:
+        return PromptReader(self.vocabulary, self.model.config, self.chat, self.bos)
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """Samples of one request. Everything that can be refused is refused here, before the first event."""

@@ -78,7 +78,7 @@ def _in_parts(path: Path, dtype: torch.dtype | None, device: torch.device, tenso
     """One part in this process, the others in their own."""
     ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
     try:
-        return Loaded(load_pretrained(path, dtype=dtype, device=device, parallel=ranks.parallel), ranks)
+        return Loaded(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
     except BaseException:
         ranks.close()
         raise

@@ -25,7 +25,7 @@ from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.source import read_json
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Pretrained", "load_pretrained"]
+__all__ = ["Pretrained", "load_model", "load_pretrained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +46,35 @@ def load_pretrained(
     Raises:
         GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
     """
-    return (_directory if path.is_dir() else _gguf)(path, dtype, device, parallel)
+    find = _texts_of_directory if path.is_dir() else _texts_of_gguf
+    vocabulary, chat, bos = find(path)
+    return Pretrained(load_model(path, dtype=dtype, device=device, parallel=parallel), vocabulary, chat, bos)
 
 
-def _gguf(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Pretrained:
+def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
+    """Of `load_pretrained` the model alone."""
+    if path.is_dir():
+        dtype = _native_dtype(device) if dtype is None else dtype
+        return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
     with GgufFile(path) as file:
         if dtype is None:
             quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
             dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
-        model = load_gguf(file, dtype=dtype, device=device, parallel=parallel)
+        return load_gguf(file, dtype=dtype, device=device, parallel=parallel)
+
+
+def _texts_of_gguf(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int]]:
+    """Tokens, chat template, ids before a text."""
+    with GgufFile(path) as file:
         vocabulary = Vocabulary.from_gguf(path)
         chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
         is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
         add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
         bos = file.metadata.get("tokenizer.ggml.bos_token_id")
-    return Pretrained(model, vocabulary, chat, [bos] if add_bos and bos is not None else [])
+    return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 
-def _directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Pretrained:
-    dtype = _native_dtype(device) if dtype is None else dtype
+def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
         raise GuidedError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
     vocabulary = Vocabulary.from_huggingface(path)
@@ -72,8 +82,7 @@ def _directory(path: Path, dtype: torch.dtype | None, device: torch.device, para
     template = path / "chat_template.jinja"
     text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
     bos = _bos(vocabulary, settings, read_json(path / "tokenizer.json"))
-    model = load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
-    return Pretrained(model, vocabulary, ChatMl.from_template(vocabulary, text), bos)
+    return vocabulary, ChatMl.from_template(vocabulary, text), bos
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:

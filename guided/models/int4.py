@@ -21,9 +21,10 @@ from torch import Tensor
 
 from guided.models.dequantise import Grouped
 
-__all__ = ["Int4Matrix"]
+__all__ = ["ROWS", "Int4Matrix"]
 
-_GROUP, _ROWS = 32, 16  # neighbours of one scale; the kernel wants a multiple of so many rows
+ROWS = 16  # the kernel wants a multiple of so many
+_GROUP = 32  # neighbours of one scale
 _PIECE = 4096  # rows that are packed at once: the kernel's packer reads them as int32
 
 
@@ -43,7 +44,7 @@ class Int4Matrix:
         """Whether these matrices, one below the other, can be one of this kind."""
         grouped = [part for part in parts if isinstance(part, Grouped)]
         alike = len(grouped) == len(parts) and len({part.bits for part in grouped}) == 1
-        return alike and sum(len(part.numbers) for part in grouped) % _ROWS == 0
+        return alike and sum(len(part.numbers) for part in grouped) % ROWS == 0
 
     @classmethod
     def of(cls, parts: Sequence[Grouped]) -> Int4Matrix:

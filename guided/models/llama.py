@@ -120,7 +120,9 @@ class Llama(Embedded):
         return rms_norm(parallel.leave(x), self.norm, c.norm_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Embedded`."""
+        """See `Embedded`. Of the stages of a pipeline the first has them; elsewhere they are anything."""
+        if not self.parallel.is_first:
+            return hidden.new_empty((len(hidden), self.config.vocab_size), dtype=torch.float32)
         return self.parallel.join(super().logits(hidden), self.config.vocab_size)
 
     def compiled(self, **options: Any) -> Llama:

@@ -128,7 +128,7 @@ def build_llama(
     norm = w.put(w.take(f"{names.norm}.weight", c.dim))
     if p.is_first:
         ends = (f"{names.embedding}.weight", f"{names.head}.weight")
-        embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.rows)
+        embedding, head = w.ends(*ends, c.vocab_size, c.dim, tied, cut=p.head)
     else:
         embedding = head = norm.new_empty(0, c.dim)
         for end in (names.embedding, names.head):
@@ -145,11 +145,12 @@ def part_of(config: LlamaConfig, parallel: Parallel, where: str) -> LlamaConfig:
     Raises:
         UnsupportedError: the model cannot be cut into so many.
     """
-    c = config
+    c, ranks = config, parallel.tensor.size
+    parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, where)
     return replace(
         c,
         layers=len(parallel.layers(c.layers, where)),
-        heads=parallel.share("heads", c.heads, where),
-        kv_heads=parallel.share("heads of keys and values", c.kv_heads, where),
-        hidden=parallel.share("hidden units", c.hidden, where),
+        heads=c.heads // ranks,
+        kv_heads=c.kv_heads // ranks,
+        hidden=c.hidden // ranks,
     )

@@ -12,9 +12,10 @@ handed in (`Group`); a model that is whole has groups of one, and nothing travel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 from typing import Final, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.errors import UnsupportedError
+from guided.models.int4 import ROWS
 from guided.models.weights import Rows, columns, in_order
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
@@ -90,19 +92,18 @@ class Parallel:
         return self.tensor.size * self.pipeline.size > 1
 
     # ---- what belongs to this process
-    def share(self, of: str, count: int, where: str) -> int:
-        """How many of `count` equal things each rank of the stage has.
+    def check(self, things: Mapping[str, int], where: str) -> None:
+        """Whether each rank of the stage can have the same number of each of these things.
 
         Raises:
-            UnsupportedError: they cannot be shared evenly.
+            UnsupportedError: of one it cannot.
         """
-        ranks = self.tensor.size
-        if count % ranks:
-            fits = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
-            raise UnsupportedError(
-                f"{count} {of} cannot be shared by {ranks} ranks", pointer=where, hint=f"tensor_parallel: one of {fits}"
-            )
-        return count // ranks
+        ranks, common = self.tensor.size, gcd(*things.values())
+        for of, count in things.items():
+            if count % ranks:
+                fits = ", ".join(str(n) for n in range(1, common + 1) if common % n == 0)
+                reason, hint = f"{count} {of} cannot be shared by {ranks} ranks", f"tensor_parallel: one of {fits}"
+                raise UnsupportedError(reason, pointer=where, hint=hint)
 
     def layers(self, count: int, where: str) -> range:
         """The layers of this stage.
@@ -127,11 +128,22 @@ class Parallel:
         """Of the outputs that this rank computes."""
         return bias[slice(*self._span(len(bias)))]
 
+    def head(self, matrix: Rows) -> Rows:
+        """Those tokens of the output matrix that this rank scores; the last ranks may have fewer."""
+        if self.tensor.size == 1:
+            return matrix
+        count = _shape(matrix)[0]
+        first = min(self.tensor.rank * self._most(count), count)
+        return in_order(matrix, np.arange(first, min(first + self._most(count), count)))
+
+    def _most(self, tokens: int) -> int:
+        """That a rank scores: whole groups of rows that a quantised matrix is made of."""
+        return -(-tokens // (self.tensor.size * ROWS)) * ROWS
+
     def _span(self, count: int) -> tuple[int, int]:
-        """Which of so many this rank has; the last ranks may have fewer."""
-        width = -(-count // self.tensor.size)
-        first = min(self.tensor.rank * width, count)
-        return first, min(first + width, count)
+        """Which of so many, shared evenly, this rank has."""
+        width = count // self.tensor.size
+        return self.tensor.rank * width, (self.tensor.rank + 1) * width
 
     # ---- where the parts meet
     def sum(self, x: Tensor) -> Tensor:
@@ -139,10 +151,10 @@ class Parallel:
         return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
 
     def join(self, x: Tensor, width: int) -> Tensor:
-        """The columns of all ranks side by side: (n, width)."""
+        """The scores of all ranks side by side: (n, width)."""
         if self.tensor.size == 1:
             return x
-        each = -(-width // self.tensor.size)
+        each = self._most(width)
         parts = self.tensor.gather(F.pad(x, (0, each - x.shape[1])).contiguous())
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 

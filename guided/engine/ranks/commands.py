@@ -1,7 +1,8 @@
 """What rank 0 tells the others: with what they start, then as integers what memory to take, to copy, what to compute.
 
 In a step the others need no more of the cache than block tables: whose blocks they are, what is shared and what can be
-found again is known to rank 0 alone. No objects travel, so nothing is unpickled.
+found again is known to rank 0 alone. No objects travel, so nothing is unpickled. Cost: an integer for each token, and
+for each block of each sequence of the step.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Order:
         dtype: of its weights, as torch names it; None: what is fastest.
         device: where it computes.
         meeting: the file through which the ranks find one another.
+        parent: the process id of rank 0.
         rank, tensor, pipeline: see `Standing`.
     """
 
@@ -37,6 +39,7 @@ class Order:
     dtype: str | None
     device: str
     meeting: str
+    parent: int
     rank: int
     tensor: int
     pipeline: int

@@ -17,12 +17,15 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from guided.errors import GuidedError
 from guided.models.parallel import ALONE, Group, Parallel
 
-__all__ = ["Standing", "TorchGroup", "connect"]
+__all__ = ["Standing", "TorchGroup", "check_backend", "connect"]
 
 dist: Any = torch.distributed  # the names used here are not among those it says it exports
-_FOREVER = timedelta(days=365)  # an engine may wait that long for work; a process that ends is noticed at once
+_MEETING = timedelta(minutes=1)  # all ranks have begun when they meet
+_STEP = timedelta(minutes=10)  # in which a rank comes as far as the others
+_FOREVER = timedelta(days=365)  # for a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +79,42 @@ class TorchGroup:
 def connect(file: Path, at: Standing, device: torch.device) -> tuple[TorchGroup, Parallel]:
     """The group of all ranks, and what cuts the model; waits for the other ranks."""
     store = dist.FileStore(str(file), at.tensor * at.pipeline)
-    everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), at.rank, at.tensor * at.pipeline))
+    everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), at.rank, at.tensor * at.pipeline, _FOREVER))
 
     def group(name: str, rank: int, size: int) -> Group:
         if size == 1:
             return ALONE
-        return TorchGroup((_nccl if device.type == "cuda" else _gloo)(dist.PrefixStore(name, store), rank, size))
+        make = _nccl if device.type == "cuda" else _gloo
+        return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _STEP))
 
     tensor = group(f"stage {at.stage}", at.part, at.tensor)
     return everyone, Parallel(tensor, group(f"part {at.part}", at.stage, at.pipeline))
 
 
-def _gloo(store: Any, rank: int, size: int) -> Any:
+def check_backend(device: torch.device) -> None:
+    """Whether this torch has what tensors travel by between such devices.
+
+    Raises:
+        GuidedError: it has not.
+    """
+    backend = {"cpu": "gloo", "cuda": "nccl"}.get(device.type)
+    if backend is None:
+        raise GuidedError(f"models are cut among processes on cpu and cuda, not on {device.type}")
+    if not dist.is_available() or not (dist.is_gloo_available() and (backend == "gloo" or dist.is_nccl_available())):
+        raise GuidedError(f"this build of PyTorch has no {backend}: a model cannot be cut among processes with it")
+
+
+def _gloo(store: Any, rank: int, size: int, patience: timedelta) -> Any:
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    options._timeout = _FOREVER
-    return dist.ProcessGroupGloo(store, rank, size, options)
+    options._timeout = _MEETING
+    group = dist.ProcessGroupGloo(store, rank, size, options)
+    TorchGroup(group).gather(torch.zeros(1))  # all are there
+    group._set_default_timeout(patience)
+    return group
 
 
-def _nccl(store: Any, rank: int, size: int) -> Any:
+def _nccl(store: Any, rank: int, size: int, patience: timedelta) -> Any:
     options = dist.ProcessGroupNCCL.Options()
-    options._timeout = _FOREVER
+    options._timeout = patience
     return dist.ProcessGroupNCCL(store, rank, size, options)

@@ -3,26 +3,27 @@
 In: a model's file, and into how many parts it is cut. Out: `Ranks`, whose `parallel` says what rank 0 loads, and whose
 `runner` is the engine's. The others are processes of this machine (worker.py), which end with this one. The cache's
 bookkeeping is rank 0's; memory is cut like the model: each rank keeps the keys and values of its own heads and layers.
+On a CPU the ranks share its cores: this makes room for a model, not speed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
+import signal
 import tempfile
+import threading
 import weakref
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-import guided
-from guided.engine.ranks.commands import HERE, Command, Copy, Open, Order, Step, tell
-from guided.engine.ranks.group import Standing, connect
+from guided.engine.ranks.commands import Command, Copy, Open, Order, Step, tell
+from guided.engine.ranks.group import Standing, check_backend, connect
+from guided.engine.ranks.processes import Workers
 from guided.engine.runner import Batch, ModelRunner, cache_shape
 from guided.errors import GuidedError
 from guided.kv.cache import CacheShape
@@ -31,15 +32,14 @@ from guided.models.model import Model
 
 __all__ = ["Ranks"]
 
-_LAST_WORDS = 2.0  # seconds for a rank to say why it ends
-
 
 class Ranks:
-    """All ranks of a model.
+    """All ranks of a model, for one engine.
 
     Attributes:
         parallel: the part of rank 0.
-        processes: the other ranks.
+        device: where rank 0 computes.
+        workers: the other ranks.
     """
 
     def __init__(
@@ -50,33 +50,49 @@ class Ranks:
         Raises:
             GuidedError: one of them ends at once; there are not as many devices.
         """
-        if device.type == "cuda" and torch.cuda.device_count() < tensor * pipeline:
-            raise GuidedError(
-                f"{tensor * pipeline} ranks need as many GPUs, {torch.cuda.device_count()} are there: "
-                "lower tensor_parallel or pipeline_parallel"
-            )
+        places = _places(device, tensor * pipeline)
+        self.device, self._opened = places[0], False
+        name = None if dtype is None else str(dtype).removeprefix("torch.")
         meeting = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
-        self.processes: list[subprocess.Popen[str]] = []
-        self._finalize = weakref.finalize(self, _end, self.processes, meeting)
+        threads = torch.get_num_threads()
+        share = max(1, threads // tensor)  # stages work one after the other
+        orders = [
+            Order(str(path), name, str(place), str(meeting / "store"), os.getpid(), rank, tensor, pipeline)
+            for rank, place in enumerate(places)
+        ]
         try:
-            for rank in range(1, tensor * pipeline):
-                name = None if dtype is None else str(dtype).removeprefix("torch.")
-                place = f"cuda:{rank}" if device.type == "cuda" else str(device)
-                order = Order(str(path), name, place, str(meeting / "store"), rank, tensor, pipeline)
-                self.processes.append(_start(order, tensor * pipeline))
-            for process in self.processes:
-                assert process.stdout is not None
-                if process.stdout.readline().strip() != HERE:
-                    raise GuidedError("a rank of the model ended before it began; standard error says why")
-            self._everyone, self.parallel = connect(meeting / "store", Standing(0, tensor, pipeline), device)
+            self.workers = Workers(orders[1:], share)
+        except BaseException:
+            shutil.rmtree(meeting, ignore_errors=True)
+            raise
+        self._finalize = weakref.finalize(self, _end, self.workers, meeting, threads)
+        if self.device.type == "cpu":
+            torch.set_num_threads(share)
+        try:
+            self.workers.wait_until_here()
+            self._everyone, self.parallel = connect(meeting / "store", Standing(0, tensor, pipeline), self.device)
+        except RuntimeError as error:
+            reason = self.lost(error)
+            if reason is error:
+                reason = GuidedError(f"the processes of this model did not meet: {str(error)[:200]}")
+            raise reason from error
         except BaseException:
             self.close()
             raise
 
     def runner(self, model: Model, blocks: int, block_size: int) -> ModelRunner:
-        """The part that rank 0 has loaded, over a paged cache in the memory of all ranks."""
+        """The part that rank 0 has loaded, over a paged cache in the memory of all ranks.
+
+        Raises:
+            GuidedError: a rank could not load its part, or has no memory for its cache.
+        """
+        if self._opened:
+            raise ValueError("these ranks have a cache already: they are for one engine")
+        self._opened = True
         pool = _Pool(self, cache_shape(model), blocks, block_size)
         self.tell(Open(blocks, block_size))
+        with self.together():
+            self._everyone.gather(torch.zeros(1))  # all have their memory
         return _Runner(self, model, PagedCache(cache_shape(model), blocks, block_size, pool=pool))
 
     def tell(self, command: Command) -> None:
@@ -87,24 +103,29 @@ class Ranks:
         """
         if not self._finalize.alive:
             raise GuidedError("the processes of this model have ended: load it again")
-        try:
+        with self.together():
             tell(self._everyone, command)
-        except BaseException as error:
-            raise self.lost(error) from error
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Around what all ranks do: Ctrl-C waits until it is done; where it breaks off, no rank knows any more where
+        the others are, and all are ended."""
+        with _uninterrupted():
+            try:
+                yield
+            except BaseException as error:
+                reason = self.lost(error)
+                if reason is error:
+                    raise
+                raise reason from error
 
     def lost(self, error: BaseException) -> BaseException:
-        """End all ranks, for they do not know where they are any more; why."""
-        words = []
-        for process in self.processes:
-            try:
-                process.wait(_LAST_WORDS)
-            except subprocess.TimeoutExpired:
-                continue
-            words += [line for line in (process.stdout or ()) if line.strip()]
+        """End all ranks, and say why."""
+        if not self._finalize.alive:
+            return GuidedError("the processes of this model were ended meanwhile")
+        words = self.workers.last_words() if isinstance(error, RuntimeError) else None
         self.close()
-        if not isinstance(error, RuntimeError):
-            return error
-        return GuidedError(f"a process of this model was lost: {(''.join(words) or str(error)).strip()}")
+        return error if words is None else GuidedError(f"a process of this model was lost: {words}")
 
     def close(self) -> None:
         """End the other ranks. Closing twice does nothing."""
@@ -136,37 +157,47 @@ class _Runner(ModelRunner):
         """See `ModelRunner`."""
         plan = batch.plan
         assert isinstance(plan, PagedPlan)
-        self._ranks.tell(Step(batch.tokens, batch.counts, batch.lengths, batch.kept, plan.tables))
-        try:
-            return super().run(batch)
-        except BaseException as error:
-            raise self._ranks.lost(error) from error
+        with _uninterrupted():
+            self._ranks.tell(Step(batch.tokens, batch.counts, batch.lengths, batch.kept, plan.tables))
+            with self._ranks.together():
+                return super().run(batch)
 
 
-def _start(order: Order, ranks: int) -> subprocess.Popen[str]:
-    """A worker that imports this very package."""
-    above = str(Path(guided.__file__).parents[1])
-    paths = [above, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    if torch.device(order.device).type == "cpu":
-        environment["OMP_NUM_THREADS"] = str(max(1, torch.get_num_threads() // ranks))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "guided.engine.ranks.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(asdict(order)) + "\n")
-    process.stdin.close()
-    return process
+def _places(device: torch.device, count: int) -> list[torch.device]:
+    """A device for each rank: GPUs from the one that is named on.
+
+    Raises:
+        GuidedError: there are not so many; or of another kind.
+    """
+    check_backend(device)
+    if device.type == "cpu":
+        return [device] * count
+    first = torch.cuda.current_device() if device.index is None else device.index
+    if (there := torch.cuda.device_count()) < first + count:
+        raise GuidedError(
+            f"{count} processes need as many GPUs from cuda:{first} on, {there} are there: "
+            "lower tensor_parallel or pipeline_parallel"
+        )
+    return [torch.device("cuda", first + rank) for rank in range(count)]
 
 
-def _end(processes: list[subprocess.Popen[str]], meeting: Path) -> None:
-    for process in processes:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C comes after it. (Python tells the main thread alone.)"""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _end(workers: Workers, meeting: Path, threads: int) -> None:
+    workers.end()
     shutil.rmtree(meeting, ignore_errors=True)
+    torch.set_num_threads(threads)

@@ -1,0 +1,65 @@
+"""What the model sees of a prompt: ids, and only such as it can read.
+
+In: a text to go on from, messages for the chat template, or ids. Out: ids, at least one, with room for an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from guided.engine.chat import ChatMl, Message
+from guided.engine.request import Prompt
+from guided.errors import GuidedError
+from guided.models.model import ModelConfig
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["PromptReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReader:
+    """Of one model.
+
+    Attributes:
+        chat: the chat template, None where the model has none that is known.
+        bos: ids put before a text.
+    """
+
+    vocabulary: Vocabulary
+    config: ModelConfig
+    chat: ChatMl | None
+    bos: Sequence[int]
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The ids of a prompt.
+
+        Raises:
+            GuidedError: there is no template for messages; or as `check`.
+        """
+        if isinstance(prompt, str):
+            ids = [*self.bos, *self.vocabulary.encode(prompt)]
+        elif prompt and all(isinstance(item, int) for item in prompt):
+            ids = list(cast("Sequence[int]", prompt))
+        elif self.chat is None:
+            raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
+        else:
+            ids = self.chat.render(cast("Sequence[Message]", prompt))
+        self.check(ids, room=1)
+        return ids
+
+    def check(self, ids: Sequence[int], *, room: int) -> None:
+        """Refuse what the model cannot read; `room`: for so many tokens more.
+
+        Raises:
+            GuidedError: there are no ids, or too many, or one is none of its tokens.
+        """
+        if not ids:
+            raise GuidedError("the prompt is empty: the model needs at least one token to go on from")
+        if wrong := [id for id in ids if not 0 <= id < self.config.vocab_size]:
+            raise GuidedError(f"the prompt holds the id {wrong[0]}, which is no token of this model")
+        if len(ids) + room > (context := self.config.context):
+            raise GuidedError(
+                f"the prompt has {len(ids)} tokens, the model reads {context} with the output: shorten it"
+            )
