@@ -275,6 +275,7 @@ def test_devices(monkeypatch) -> None:
 
 INTERRUPTED = """
 import guided, os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without
 with guided.Engine.from_pretrained(sys.argv[1], tensor_parallel=2, dtype="float32") as engine:
     engine.generate("a", max_tokens=2)
     threading.Timer(0.2, lambda: os.killpg(0, signal.SIGINT)).start()
