@@ -149,7 +149,7 @@ def test_where_it_is_used(change: dict, read: bool, monkeypatch: pytest.MonkeyPa
     device = SimpleNamespace(type=case["device"])
     k = SimpleNamespace(shape=(2, 9, case["block"], 2, case["head_dim"]), dtype=case["dtype"], device=device)
     monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if case["installed"] else None)
-    monkeypatch.setattr(flash, "_hopper", lambda: FLASH_ATTN_3 if case.get("hopper") else None)
+    monkeypatch.setattr(flash, "_installed", lambda package: FLASH_ATTN_3 if case.get("hopper") else None)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: case.get("capability", (9, 0)))
     assert flash.reads(k) is read
 

@@ -152,26 +152,22 @@ def _read_2(
     return out
 
 
-@cache
 def _flash_attn() -> Any:
-    """flash-attn 2; None where it is not installed, or was built for another torch."""
-    try:
-        import flash_attn
-    except (ImportError, OSError):
-        return None
-    return flash_attn
+    """flash-attn 2; None where it is not there."""
+    return _installed("flash_attn")
 
 
 def _flash_attn_3(device: torch.device) -> Any:
-    """flash-attn 3, which is for Hopper alone; None where it is not installed, or the device is another."""
+    """flash-attn 3, which is for Hopper alone; None where it is not there, or the device is another."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
         return None
-    return _hopper()
+    return _installed("flash_attn_interface")
 
 
 @cache
-def _hopper() -> Any:
+def _installed(package: str) -> Any:
+    """A package; None where it is not installed, or was built for another torch."""
     try:
-        return importlib.import_module("flash_attn_interface")
+        return importlib.import_module(package)
     except (ImportError, OSError):
         return None

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
 
 import torch
 
 from guided.engine.hub import find_model
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
-from guided.engine.runner import KVDtype
+from guided.engine.runner import KVDtype, check_kv_dtype
 from guided.errors import UnsupportedError
 from guided.models.llama import Llama
 from guided.models.lora import with_adapter
@@ -53,19 +52,17 @@ def load(
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{option} is {count!r}, it must be an integer of at least 1")
-    if kv_dtype not in get_args(KVDtype):
-        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are {' and '.join(map(repr, get_args(KVDtype)))}")
+    check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
         for option, given in (("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto")):
             if given:
                 hint = "leave it out, or use one process"
                 raise UnsupportedError("models in several processes do not go with it", pointer=option, hint=hint)
         return _in_parts(find_model(name), number, place, tensor_parallel, pipeline_parallel)
-    if adapter is not None:
-        read_lora_config(adapter)  # what is wrong with it is said before a model is fetched and loaded
+    config = None if adapter is None else read_lora_config(adapter)  # what is wrong with it is said first
     parts = load_pretrained(find_model(name), dtype=number, device=place)
     if adapter is not None:
-        parts = replace(parts, model=with_adapter(parts.model, adapter))
+        parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:
         if not isinstance(parts.model, Llama):
             reason = f"Llama and Qwen3 are compiled, this model is a {type(parts.model).__name__}"

@@ -46,31 +46,40 @@ def load_pretrained(
     Raises:
         GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
     """
-    find = _texts_of_directory if path.is_dir() else _texts_of_gguf
-    vocabulary, chat, bos = find(path)
-    return Pretrained(load_model(path, dtype=dtype, device=device, parallel=parallel), vocabulary, chat, bos)
+    if path.is_dir():
+        texts = _texts_of_directory(path)
+        return Pretrained(_model_of_directory(path, dtype, device, parallel), *texts)
+    with GgufFile(path) as file:
+        return Pretrained(_model_of_gguf(file, dtype, device, parallel), *_texts_of_gguf(file))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
     """Of `load_pretrained` the model alone."""
     if path.is_dir():
-        dtype = _native_dtype(device) if dtype is None else dtype
-        return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
+        return _model_of_directory(path, dtype, device, parallel)
     with GgufFile(path) as file:
-        if dtype is None:
-            quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
-            dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
-        return load_gguf(file, dtype=dtype, device=device, parallel=parallel)
+        return _model_of_gguf(file, dtype, device, parallel)
 
 
-def _texts_of_gguf(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int]]:
+def _model_of_gguf(file: GgufFile, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:
+    if dtype is None:
+        quantised = any(tensor.ggml_type in GROUPED for tensor in file.tensors.values())
+        dtype = torch.bfloat16 if (quantised and Int4Matrix.is_fast(device)) else _native_dtype(device)
+    return load_gguf(file, dtype=dtype, device=device, parallel=parallel)
+
+
+def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:
+    dtype = _native_dtype(device) if dtype is None else dtype
+    return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
+
+
+def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]]:
     """Tokens, chat template, ids before a text."""
-    with GgufFile(path) as file:
-        vocabulary = Vocabulary.from_gguf(path)
-        chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
-        is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
-        add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
-        bos = file.metadata.get("tokenizer.ggml.bos_token_id")
+    vocabulary = Vocabulary.from_gguf(file.path)
+    chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
+    is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
+    add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
+    bos = file.metadata.get("tokenizer.ggml.bos_token_id")
     return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 

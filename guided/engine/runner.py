@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -23,7 +23,16 @@ from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.model import Attend, Model
 
-__all__ = ["Batch", "Chunk", "KVDtype", "ModelRunner", "cache_shape", "default_blocks", "default_cache"]
+__all__ = [
+    "Batch",
+    "Chunk",
+    "KVDtype",
+    "ModelRunner",
+    "cache_shape",
+    "check_kv_dtype",
+    "default_blocks",
+    "default_cache",
+]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
 """How keys and values are kept: "auto" as the model computes them."""
@@ -58,10 +67,15 @@ def default_blocks(model: Model) -> tuple[int, int]:
     return -(-max(2 * model.config.context, _POSITIONS) // size), size
 
 
+def check_kv_dtype(kv_dtype: str) -> None:
+    """Raise ValueError unless it is a `KVDtype`."""
+    if kv_dtype not in (known := get_args(KVDtype)):
+        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are {' and '.join(map(repr, known))}")
+
+
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
-    """A paged cache of so many blocks."""
-    if kv_dtype not in ("auto", "int8"):
-        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are 'auto' and 'int8'")
+    """A paged cache of so many blocks. Raises as `check_kv_dtype`."""
+    check_kv_dtype(kv_dtype)
     shape = cache_shape(model)
     if kv_dtype == "auto":
         return PagedCache(shape, *default_blocks(model))

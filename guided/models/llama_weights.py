@@ -124,7 +124,8 @@ def build_llama(
             output_bias=last_bias if p.tensor.rank == 0 else None,  # once in the sum
         )
 
-    layers = [layer(i) for i in p.layers(c.layers, w.where)]
+    mine = p.layers(c.layers, w.where)
+    layers = [layer(i) for i in mine]
     norm = w.put(w.take(f"{names.norm}.weight", c.dim))
     if p.is_first:
         ends = (f"{names.embedding}.weight", f"{names.head}.weight")
@@ -133,7 +134,7 @@ def build_llama(
         embedding = head = norm.new_empty(0, c.dim)
         for end in (names.embedding, names.head):
             w.skip(f"{re.escape(end)}.weight")
-    for other in set(range(c.layers)).difference(p.layers(c.layers, w.where)):
+    for other in set(range(c.layers)).difference(mine):
         w.skip(f"^{re.escape(names.block.format(other))}.*")
     w.finish()
     return Llama(own, embedding, layers, norm, head, p)

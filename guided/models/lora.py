@@ -38,8 +38,11 @@ _PREFIX: Final = "base_model.model."  # PEFT's, before each name
 Part = tuple[str, int]  # a module, and the rows of its matrix
 
 
-def with_adapter(model: Model, directory: str | os.PathLike[str]) -> Llama:
+def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraConfig | None = None) -> Llama:
     """The model with the adapter in the directory; the one that is given stays as it is.
+
+    Args:
+        config: the adapter's, where it was read before.
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
@@ -47,7 +50,7 @@ def with_adapter(model: Model, directory: str | os.PathLike[str]) -> Llama:
             place.
         VocabularyError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
-    config = read_lora_config(directory)
+    config = config or read_lora_config(directory)
     if not isinstance(model, Llama):
         reason = f"adapters go with Llama and Qwen3, this model is a {type(model).__name__}"
         raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)

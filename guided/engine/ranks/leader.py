@@ -90,8 +90,8 @@ class Ranks:
             raise ValueError("these ranks have a cache already: they are for one engine")
         self._opened = True
         pool = _Pool(self, cache_shape(model), blocks, block_size)
-        self.tell(Open(blocks, block_size))
         with self.together():
+            self.tell(Open(blocks, block_size))
             self._everyone.gather(torch.zeros(1))  # all have their memory
         return _Runner(self, model, PagedCache(cache_shape(model), blocks, block_size, pool=pool))
 
@@ -122,7 +122,8 @@ class Ranks:
     def lost(self, error: BaseException) -> BaseException:
         """End all ranks, and say why."""
         if not self._finalize.alive:
-            return GuidedError("the processes of this model were ended meanwhile")
+            ended = "the processes of this model were ended meanwhile"
+            return GuidedError(ended) if isinstance(error, RuntimeError) else error
         words = self.workers.last_words() if isinstance(error, RuntimeError) else None
         self.close()
         return error if words is None else GuidedError(f"a process of this model was lost: {words}")
@@ -157,10 +158,9 @@ class _Runner(ModelRunner):
         """See `ModelRunner`."""
         plan = batch.plan
         assert isinstance(plan, PagedPlan)
-        with _uninterrupted():
+        with self._ranks.together():
             self._ranks.tell(Step(batch.tokens, batch.counts, batch.lengths, batch.kept, plan.tables))
-            with self._ranks.together():
-                return super().run(batch)
+            return super().run(batch)
 
 
 def _places(device: torch.device, count: int) -> list[torch.device]:
