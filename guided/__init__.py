@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from guided.errors import (
     BudgetError,
+    Finding,
     GuidedError,
+    GuidedWarning,
     LimitExceeded,
     SpecError,
     ToolError,
@@ -64,9 +66,11 @@ __all__ = [
     "Engine",
     "Explanation",
     "Expr",
+    "Finding",
     "GrammarCompiler",
     "GrammarMatcher",
     "GuidedError",
+    "GuidedWarning",
     "JsonSchemaOptions",
     "LimitExceeded",
     "Limits",

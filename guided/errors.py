@@ -1,4 +1,4 @@
-"""The one error tree. Every error that guided raises on purpose is a `GuidedError`.
+"""The one error tree, and the one warning. Every error that guided raises on purpose is a `GuidedError`.
 
 An error is data first and text second: the fields below are what a program branches on, and `str(error)` is
 what a person reads: message, the line with a caret under the place, and a hint.
@@ -6,14 +6,22 @@ what a person reads: message, the line with a caret under the place, and a hint.
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 __all__ = [
     "BudgetError",
+    "Finding",
     "GuidedError",
+    "GuidedWarning",
     "LimitExceeded",
     "SpecError",
     "ToolError",
     "UnsupportedError",
     "VocabularyError",
+    "warn_of",
 ]
 
 
@@ -136,3 +144,54 @@ class BudgetError(GuidedError, ValueError):
 
 class ToolError(GuidedError):
     """A tool refuses a call, with the reason. In an engine's output the reason is the result of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A part of a specification that was read and is not enforced.
+
+    Attributes:
+        pointer: its place, a JSON Pointer.
+        keyword: the keyword that stands there.
+        reason: why it is not enforced.
+        hint: what to write instead ("" if there is nothing to say).
+    """
+
+    pointer: str
+    keyword: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} (at {self.pointer})" + (f"; {self.hint}" if self.hint else "")
+
+
+class GuidedWarning(UserWarning):
+    """Parts of a specification are not enforced. One warning for each compilation.
+
+    Attributes:
+        findings: all of them; the text names the first ten.
+    """
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        lines = [f"not enforced: {finding}" for finding in self.findings[:_MOST_NAMED]]
+        more = len(self.findings) - _MOST_NAMED
+        return "\n".join([*lines, f"and {more} more, which guided check lists"] if more > 0 else lines)
+
+
+_MOST_NAMED = 10
+
+
+def warn_of(findings: Sequence[Finding]) -> None:
+    """Issue the warning, if there is anything to warn of, at the line outside of guided that called it."""
+    if not findings:
+        return
+    package = __name__.partition(".")[0]
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(GuidedWarning(findings), stacklevel=level)

@@ -111,7 +111,7 @@ def test_errors_are_json_for_machines():
     error = run_json("check", "--regex", "a(b", code=2)["error"]
     assert (error["type"], error["span"]) == ("SpecError", [1, 2])
     assert run_json("check", "--schema", "nowhere", code=2)["error"]["type"] == "InputError"
-    refused = run_json("check", "--schema", '{"format": "color"}', code=1)
+    refused = run_json("check", "--schema", '{"format": "color"}', "--unknown-format", "refuse", code=1)
     assert refused["error"]["pointer"] == "/format"
     assert [entry["status"] for entry in refused["entries"]] == ["refused"]
 
@@ -165,7 +165,7 @@ def test_check_reports_each_keyword():
     assert code == 0
     assert "enforced    /properties/order_number/pattern\n" in out
     assert "compiles; the shortest text is '{" in out
-    code, out, _ = run("check", "--schema", '{"format": "color", "title": "t"}')
+    code, out, _ = run("check", "--schema", '{"format": "color", "title": "t"}', "--unknown-format", "refuse")
     assert code == 1
     assert "refused     /format" in out
     assert "hint: " in out

@@ -117,6 +117,7 @@ def test_strings_that_differ():
         assert Judge({"$schema": DRAFT7, **schema})(sample(native, random.Random(seed), 40))
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 @pytest.mark.parametrize(
     ("schema", "pointer", "reason"),
     [

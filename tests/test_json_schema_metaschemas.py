@@ -27,6 +27,7 @@ def _metaschema(*vocabularies, **more):
     return {"$schema": Y2020 + "schema", "$vocabulary": listed | more}
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 def test_keywords_of_a_vocabulary_that_is_not_listed_are_unknown():
     schema = {"$schema": "http://t/meta", "properties": {"a": {"type": "string", "minContains": 3}}}
     registry = {"http://t/meta": _metaschema("applicator", **{"http://t/vocabulary": False})}
@@ -55,11 +56,13 @@ def test_dialects_that_are_refused(metaschema, reason):
     assert caught.value.pointer == "/$schema"
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 def test_a_metaschema_without_vocabularies_stands_for_its_own_dialect():
     registry = {"http://t/meta": {"$schema": "http://json-schema.org/draft-04/schema#"}}
     assert verdicts({"$schema": "http://t/meta", "const": 1}, 2, registry=registry) == [True]
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 @pytest.mark.parametrize("own", [{}, {"id": "http://t/old"}], ids=["plain", "resource"])
 def test_a_subschema_in_another_dialect(own):
     old = {"$schema": "http://json-schema.org/draft-04/schema#", **own, "minimum": 1, "exclusiveMinimum": True,

@@ -50,6 +50,7 @@ def _accepts(grammar, text):
     return matcher.accept_string(text) and matcher.is_accepting()
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_json_schema_test_suite(draft):
     root = _data("json-schema-test-suite")
@@ -63,7 +64,8 @@ def test_json_schema_test_suite(draft):
         for group in json.loads(path.read_text("utf-8")):
             name = draft if draft in ("draft4", "draft6", "draft7") else draft.removeprefix("draft")
             asserted = "annotate" if path.name == "format.json" else "assert"
-            grammar = _compile(group["schema"], draft=name, registry=registry, format=asserted)
+            options = {"draft": name, "format": asserted, "unknown_format": "refuse"}
+            grammar = _compile(group["schema"], registry=registry, **options)
             if grammar is None:
                 continue
             compiled += 1
@@ -77,6 +79,7 @@ def test_json_schema_test_suite(draft):
     assert compiled >= DRAFTS[draft]
 
 
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
 def test_maskbench():
     """Every 12th real schema. Unknown formats are ignored here: too much may be accepted, never too little."""
     counts, wrong = Counter(), []

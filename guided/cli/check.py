@@ -124,6 +124,7 @@ def _print_json(
             "compiles": error is None,
             "error": None if error is None else error_fields(error),
             "entries": [asdict(entry) for entry in report.entries] if report is not None else [],
+            "findings": [asdict(finding) for finding in report.findings] if report is not None else [],
             "shortest": shortest,
             "texts": [
                 {

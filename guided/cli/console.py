@@ -11,13 +11,27 @@ import json
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError
 
-__all__ = ["BAD_INPUT", "DONE", "NO", "InputError", "Progress", "error_fields", "note", "print_json", "read_text"]
+__all__ = [
+    "BAD_INPUT",
+    "DONE",
+    "NO",
+    "InputError",
+    "Progress",
+    "error_fields",
+    "note",
+    "print_json",
+    "read_text",
+    "warnings_as_notes",
+]
 
 DONE: Final = 0
 NO: Final = 1
@@ -69,6 +83,34 @@ def print_json(value: object) -> None:
 def note(text: str) -> None:
     """A remark beside the result."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """What guided warns of becomes a line on standard error for each finding; no line is written twice."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GuidedWarning)
+        show_others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not isinstance(message, GuidedWarning):
+                show_others(message, category, filename, lineno, file, line)
+                return
+            for text in str(message).splitlines():
+                if text not in told:
+                    told.add(text)
+                    note(f"warning: {text}")
+
+        warnings.showwarning = show
+        yield
 
 
 class Progress:

@@ -11,7 +11,7 @@ from typing import Final
 
 from guided import __version__
 from guided.cli import bench, check, explain, generate, sample
-from guided.cli.console import BAD_INPUT, InputError, error_fields, note, print_json
+from guided.cli.console import BAD_INPUT, InputError, error_fields, note, print_json, warnings_as_notes
 from guided.errors import GuidedError
 
 __all__ = ["main"]
@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     arguments = _parser().parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        with warnings_as_notes():
+            code: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing into it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,7 +22,7 @@ GENERATION: Final = {"whitespace": "single_space", "numbers": "plain", "escapes"
 
 _SCHEMA_OPTIONS: Final = (
     *("whitespace", "separators", "indent", "surrounding_whitespace", "property_order", "additional_properties"),
-    *("numbers", "escapes", "format", "unknown_format", "max_string", "max_items", "max_digits", "draft"),
+    *("numbers", "escapes", "format", "unknown_format", "strict", "max_string", "max_items", "max_digits", "draft"),
 )
 _REGEX_OPTIONS: Final = ("dialect", "search")
 
@@ -101,7 +101,9 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
     add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
     add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
-    add("--unknown-format", choices=("refuse", "ignore"), help="formats that are not enforced (refuse)")
+    add("--unknown-format", choices=("warn", "refuse", "ignore"), help="formats that are not enforced (warn)")
+    add("--strict", action="store_true", default=None,
+        help="refuse what is only warned of: unknown keywords and formats, keywords without effect")  # fmt: skip
     add("--max-string", type=int, metavar="N", help="longest string where the schema says nothing")
     add("--max-items", type=int, metavar="N", help="most items of an array where the schema says nothing")
     add("--max-digits", type=int, metavar="N", help="most digits of a number's parts")

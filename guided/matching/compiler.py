@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import Finding, LimitExceeded, SpecError, warn_of
 from guided.grammar import Grammar
 from guided.limits import Limits
 from guided.spec.choice import choice_to_grammar
@@ -63,14 +63,22 @@ class CompiledGrammar:
         source: the specification as given.
         grammar: the IR between the two.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
+        findings: what was read and is not enforced; each compilation warns of it, cached or not.
     """
 
-    __slots__ = ("grammar", "kind", "native", "source", "vocabulary")
+    __slots__ = ("findings", "grammar", "kind", "native", "source", "vocabulary")
 
     def __init__(
-        self, native: _core.Compiled, vocabulary: Vocabulary, grammar: Grammar, kind: str, source: Any
+        self,
+        native: _core.Compiled,
+        vocabulary: Vocabulary,
+        grammar: Grammar,
+        kind: str,
+        source: Any,
+        findings: Sequence[Finding] = (),
     ) -> None:
         self.native, self.vocabulary, self.grammar, self.kind, self.source = native, vocabulary, grammar, kind, source
+        self.findings = tuple(findings)
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
@@ -122,6 +130,9 @@ class GrammarCompiler:
             SpecError: the schema is invalid, or allows nothing.
             UnsupportedError: a keyword or a combination that is not enforced, with its JSON Pointer.
             LimitExceeded: see `Limits`.
+
+        Warns:
+            GuidedWarning: keywords and formats that are read and not enforced; `strict=True` makes them errors.
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
@@ -132,7 +143,7 @@ class GrammarCompiler:
         return self._cached(
             key,
             schema,
-            lambda: json_schema_to_grammar(schema, chosen, registry=known, limits=self.limits),
+            lambda found: json_schema_to_grammar(schema, chosen, registry=known, limits=self.limits, found=found),
         )
 
     def compile_regex(
@@ -152,7 +163,7 @@ class GrammarCompiler:
         return self._cached(
             ("regex", pattern, dialect, search),
             pattern,
-            lambda: _single(parse_regex(pattern, dialect=dialect, search=search, limits=self.limits)),
+            lambda _: _single(parse_regex(pattern, dialect=dialect, search=search, limits=self.limits)),
         )
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
@@ -162,7 +173,7 @@ class GrammarCompiler:
                 f"a choice is a list of strings, not a {type(choices).__name__}", hint="write ['yes', 'no']"
             )
         given = choices if isinstance(choices, str | bytes | Mapping) else tuple(choices)
-        return self._cached(("choice", given), given, lambda: choice_to_grammar(given, limits=self.limits))
+        return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
     def compile_pattern(
         self,
@@ -181,7 +192,7 @@ class GrammarCompiler:
             classes = {name: tuple(chars) for name, chars in char_classes.items()}
         given = [tuple(part) if isinstance(part, list) else part for part in pattern]
         key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
-        return self._cached(key, given, lambda: pattern_to_grammar(given, classes))
+        return self._cached(key, given, lambda _: pattern_to_grammar(given, classes))
 
     def compile_type(self, tp: Any, **options: Any) -> CompiledGrammar:
         """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ...
@@ -190,7 +201,7 @@ class GrammarCompiler:
         `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
         """
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
-        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp)
+        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp, compiled.findings)
 
     def compile(self, expr: Expr) -> CompiledGrammar:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
@@ -204,7 +215,7 @@ class GrammarCompiler:
                 f"a composed specification is an Expr, not a {type(expr).__name__}",
                 hint="write guided.sequence(part), or one of the other compile_... functions",
             )
-        return self._cached(("expr", expr), expr, lambda: expr_to_grammar(expr, self.limits))
+        return self._cached(("expr", expr), expr, lambda found: expr_to_grammar(expr, self.limits, found))
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
@@ -219,7 +230,17 @@ class GrammarCompiler:
             end_tokens=self.vocabulary.eos_token_ids,
         )
 
-    def _cached(self, key: tuple[object, ...], source: object, read: Callable[[], Grammar]) -> CompiledGrammar:
+    def _cached(
+        self, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+    ) -> CompiledGrammar:
+        """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds."""
+        compiled = self._found_or_made(key, source, read)
+        warn_of(compiled.findings)
+        return compiled
+
+    def _found_or_made(
+        self, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+    ) -> CompiledGrammar:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
@@ -232,13 +253,14 @@ class GrammarCompiler:
                 self._cache.move_to_end(key)
                 self._weigh(found)
                 return found.compiled
-        grammar = read()
+        findings: list[Finding] = []
+        grammar = read(findings)
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
-        compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source)
+        compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source, findings)
         if keep:
             self._keep(key, compiled)
         return compiled

@@ -19,7 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import Finding, LimitExceeded, SpecError, warn_of
 from guided.grammar.ir import (
     Alt,
     And,
@@ -123,9 +123,9 @@ class _Rules(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Read(Expr):
-    """A specification of another kind, and how it is read."""
+    """A specification of another kind, and how it is read; what is not enforced of it is appended to the list."""
 
-    read: Callable[[Limits], Grammar | Node]
+    read: Callable[[Limits, list[Finding]], Grammar | Node]
 
 
 def text(text: str) -> Expr:
@@ -192,7 +192,7 @@ def regex(pattern: str, *, dialect: Literal["python", "ecma"] = "python", search
     """
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
-    return _Read(lambda limits: parse_regex(pattern, dialect=dialect, search=search, limits=limits))
+    return _Read(lambda limits, _: parse_regex(pattern, dialect=dialect, search=search, limits=limits))
 
 
 def json_schema(
@@ -202,7 +202,7 @@ def json_schema(
     if isinstance(schema, type):
         return python_type(schema, registry=registry, **options)
     chosen, kept, known = named_options(options), _copy(schema), _copy(checked_registry(registry))
-    return _Read(lambda limits: json_schema_to_grammar(kept, chosen, registry=known, limits=limits))
+    return _Read(lambda limits, found: json_schema_to_grammar(kept, chosen, registry=known, limits=limits, found=found))
 
 
 def python_type(tp: Any, **options: Any) -> Expr:
@@ -213,7 +213,7 @@ def python_type(tp: Any, **options: Any) -> Expr:
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:
     """(class or literal, "1" or "+") pairs; see `GrammarCompiler.compile_pattern`."""
     grammar = pattern_to_grammar(elements, char_classes)
-    return _Read(lambda limits: grammar)
+    return _Read(lambda *_: grammar)
 
 
 def _copy(schema: Any) -> Any:
@@ -239,7 +239,7 @@ def _part(value: Part) -> Expr:
         return text(value)
     grammar = value if isinstance(value, Grammar) else getattr(value, "grammar", None)
     if isinstance(grammar, Grammar):
-        return _Read(lambda limits: grammar)
+        return _Read(lambda *_: grammar)
     raise SpecError(
         f"{value!r:.60} is no part of a specification",
         hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "
@@ -251,8 +251,8 @@ def _part(value: Part) -> Expr:
 _Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the grammar
 
 
-def expr_to_grammar(expr: Expr, limits: Limits | None = None) -> Grammar:
-    """The grammar of a whole.
+def expr_to_grammar(expr: Expr, limits: Limits | None = None, found: list[Finding] | None = None) -> Grammar:
+    """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
 
     Raises:
         SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
@@ -263,6 +263,10 @@ def expr_to_grammar(expr: Expr, limits: Limits | None = None) -> Grammar:
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
     start = lowering.define("start", "", node)
+    if found is None:
+        warn_of(lowering.found)
+    else:
+        found += lowering.found
     return Grammar(lowering.rules, start, lowering.origins)
 
 
@@ -271,6 +275,7 @@ class _Lowering:
         self.limits = limits
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
+        self.found: list[Finding] = []
         self.done: dict[tuple[int, int], tuple[Node, _Scope]] = {}  # holds the scopes, so that ids stay theirs
 
     def node(self, expr: Expr, scope: _Scope, depth: int) -> Node:
@@ -293,7 +298,7 @@ class _Lowering:
             case _Repeat(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
             case _Read(read):
-                found = read(self.limits)
+                found = read(self.limits, self.found)
                 return self.embed(found) if isinstance(found, Grammar) else found
             case _Rule(name):
                 if name not in scope:

@@ -257,7 +257,10 @@ _DATA = ("const", "enum", "default", "examples")
 
 
 def _readable(schema: Any) -> Any:
-    """A schema that pydantic wrote, without the moments that Python's clock does not have (those of the year 0)."""
+    """A schema that pydantic wrote, without the moments that Python's clock does not have (those of the year 0).
+
+    Its format "path" is left out: every string is one.
+    """
     if isinstance(schema, list):
         return [_readable(part) for part in schema]
     if not isinstance(schema, dict):
@@ -268,5 +271,7 @@ def _readable(schema: Any) -> Any:
             out[key] = {name: _readable(part) for name, part in value.items()}
         else:
             out[key] = value if key in _DATA else _readable(value)
+    if out.get("format") == "path":
+        del out["format"]
     pattern = _CLOCK.get(out["format"]) if isinstance(out.get("format"), str) else None
     return {**out, "allOf": [*out.get("allOf", ()), {"pattern": pattern}]} if pattern else out

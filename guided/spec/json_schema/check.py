@@ -1,8 +1,9 @@
 """The report: what happens to each keyword of a schema. In: a schema. Out: a `Report`; raises nothing.
 
 One entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation, ignored
-(with the reason); and notes on the stated limits where they apply. `ok` says whether the schema compiles, which it may
-even where a definition that nothing refers to is refused.
+(with the reason and a hint); and notes on the stated limits where they apply. `ok` says whether the schema compiles,
+which it may even where a definition that nothing refers to is refused; likewise, `findings` are those of the ignored
+keywords that compiling warns of, which it does at the places that it reaches.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
-from guided.spec.json_schema.keywords import CONTENT, ENFORCED, KEYWORDS
+from guided.spec.json_schema.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
 from guided.spec.json_schema.numbers import REACH
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.reader import Problem, Reader
 from guided.spec.json_schema.resolve import Library, Schema, subschemas
+from guided.spec.json_schema.unenforced import findings
 
 __all__ = ["Entry", "Report", "check_json_schema"]
 
@@ -42,10 +44,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why not."""
+    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why not.
+
+    `findings`: what a compilation warns of.
+    """
 
     entries: tuple[Entry, ...]
     error: GuidedError | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -71,24 +77,28 @@ def check_json_schema(
     """What happens to each keyword of the schema. Raises nothing."""
     entries: list[Entry] = []
     error: GuidedError | None = None
+    found: list[Finding] = []
     try:
         library = Library(schema, options, registry or {}, limits)
         reader = Reader(library, options, limits)
-        for place in _all_schemas(library, limits):
-            entries += _entries(place, reader)
+        problems: dict[Schema, list[Problem]] = {}
+        for place in _all_schemas(library):
+            reader.read(place, problems.setdefault(place, []))
+        for place, found_here in problems.items():
+            entries += _entries(place, found_here, reader)
     except GuidedError as problem:
         error = problem
     try:
-        json_schema_to_grammar(schema, options, registry=registry, limits=limits)
+        json_schema_to_grammar(schema, options, registry=registry, limits=limits, found=found)
     except GuidedError as problem:
         error = problem
         entry = _refusal(problem)
         if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
             entries.append(entry)
-    return Report(tuple(entries), error)
+    return Report(tuple(entries), error, tuple(found))
 
 
-def _all_schemas(library: Library, limits: Limits) -> Iterator[Schema]:
+def _all_schemas(library: Library) -> Iterator[Schema]:
     """Every subschema of the main document, in order."""
     stack = [library.root]
     while stack:
@@ -103,36 +113,43 @@ def _all_schemas(library: Library, limits: Limits) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, reader: Reader) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
-    problems: list[Problem] = []
-    reader.read(schema, problems)
     refused: dict[str, Entry] = {}
     for problem in problems:
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
         refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    draft = schema.document.draft
+    told = {finding.keyword: finding for finding in findings(schema, reader.library, reader.options)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
         if keyword in refused:
             yield refused[keyword]
-        elif keyword not in KEYWORDS:
-            yield Entry(pointer, keyword, "ignored", "unknown keyword")
-        elif keyword in schema.document.lacks:
-            yield Entry(pointer, keyword, "ignored", "not in the vocabularies of the metaschema")
-        elif schema.hides(keyword):
-            yield Entry(pointer, keyword, "ignored", f"{draft} ignores what stands next to $ref")
-        elif not schema.known(keyword):
-            yield Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
-        elif keyword not in ENFORCED[draft] or (keyword in CONTENT and not reader.asserts(schema, keyword)):
-            yield Entry(pointer, keyword, "annotation")
-        elif keyword == "format" and not reader.asserts(schema, keyword):
-            yield Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
+        elif keyword in told:
+            status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
+            yield Entry(pointer, keyword, status, told[keyword].reason, told[keyword].hint)
         else:
-            yield Entry(pointer, keyword, "enforced")
+            yield _entry(schema, keyword, reader)
     yield from _notes(schema, reader.options)
+
+
+def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
+    """What happens to a keyword that is neither refused nor told of."""
+    pointer, draft = schema.at(keyword), schema.document.draft
+    if keyword in DESCRIBING:
+        return Entry(pointer, keyword, "annotation")
+    if keyword not in KEYWORDS:
+        return Entry(pointer, keyword, "ignored", "unknown keyword")
+    if schema.hides(keyword):
+        return Entry(pointer, keyword, "ignored", f"{draft} ignores what stands next to $ref")
+    if not schema.known(keyword):
+        return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
+    if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
+        return Entry(pointer, keyword, "annotation")
+    if keyword == "format" and not reader.asserts(schema, keyword):
+        return Entry(pointer, keyword, "ignored", "not enforced, as the options ask")
+    return Entry(pointer, keyword, "enforced")
 
 
 def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:

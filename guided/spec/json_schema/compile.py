@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import Finding, SpecError, UnsupportedError, warn_of
 from guided.grammar.ir import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.expand import Expander
@@ -12,6 +12,7 @@ from guided.spec.json_schema.lower import Lowering
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Library
+from guided.spec.json_schema.unenforced import findings
 from guided.spec.json_schema.values import locate
 
 __all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
@@ -25,18 +26,38 @@ def json_schema_to_grammar(
     *,
     registry: Mapping[str, object] | None = None,
     limits: Limits = NO_LIMITS_GIVEN,
+    found: list[Finding] | None = None,
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
     `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
+    What was read and is not enforced goes to `found`; without it, it is warned of (`GuidedWarning`).
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
     try:
         library = Library(schema, options, registry or {}, limits)
         expander = Expander(Reader(library, options, limits), options, limits)
-        return Lowering(library, expander, options, limits).grammar()
+        grammar = Lowering(library, expander, options, limits).grammar()
+        unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.
         if isinstance(schema, str) and not error.text and (error.pointer == "" or error.pointer.startswith("/")):
             error.text, error.span = schema, locate(schema, error.pointer)
         raise
+    if found is None:
+        warn_of(unenforced)
+    else:
+        found += unenforced
+    return grammar
+
+
+def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
+    """What is not enforced at the places that were reached, each place once; the first is an error if that is asked."""
+    told: dict[str, Finding] = {}
+    for place in library.noteworthy:
+        for finding in findings(place, library, options):
+            told.setdefault(finding.pointer, finding)
+    if told and options.strict:
+        first = next(iter(told.values()))
+        raise UnsupportedError(first.reason, pointer=first.pointer, hint=first.hint)
+    return list(told.values())

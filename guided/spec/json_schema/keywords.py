@@ -1,6 +1,7 @@
 """The vocabularies of JSON Schema, draft4 to 2020-12: which keyword belongs to which draft, and what is done with it.
 
-In: nothing. Out: one table. Whatever is not in it is unknown to every draft, and ignored as the standard says.
+In: nothing. Out: one table. Whatever is not in it is unknown to every draft: it has no effect, as the standard says,
+and is told (unenforced.py).
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from guided.spec.json_schema.options import DRAFTS
 
 __all__ = [
     "CONTENT",
+    "DESCRIBING",
     "DRAFT_URIS",
     "ENFORCED",
     "HOLDS",
     "KEYWORDS",
     "KNOWN",
+    "NEEDS",
+    "QUIET",
     "REFERENCES",
+    "RESTRICTING",
     "VOCABULARIES",
     "Holds",
     "Keyword",
@@ -161,3 +166,30 @@ HOLDS = {
     for draft, known in KNOWN.items()
 }
 """Draft -> its keywords that hold schemas -> where these stand."""
+
+_CONTINUING = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+RESTRICTING = frozenset(_CONTINUING).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
+"""The keywords that allow or forbid, by themselves or with the one that they continue."""
+
+NEEDS: dict[str, dict[str, str]] = {
+    draft: {**_CONTINUING, "additionalItems": "items"}
+    | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
+    for draft in DRAFTS
+}
+"""Draft -> keyword -> the one without which it has no effect."""
+
+_DESCRIBING = """discriminator xml externalDocs example links media base
+    markdownDescription enumDescriptions markdownEnumDescriptions deprecationMessage defaultSnippets doNotSuggest
+    suggestSortText errorMessage patternErrorMessage enumNames propertyOrder allowComments allowTrailingCommas
+    tsType tsEnumNames javaType"""
+DESCRIBING = frozenset(_DESCRIBING.split())
+"""Names beyond the drafts, of OpenAPI, hyper-schemas and editors, that describe only."""
+
+
+def _quiet(draft: str) -> frozenset[str]:
+    looked_at = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
+    return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - looked_at
+
+
+QUIET = {draft: _quiet(draft) for draft in DRAFTS}
+"""Draft -> the names that are enforced or describe only, whatever stands beside them."""

@@ -19,7 +19,7 @@ _NAMED = {
     "numbers": ("json", "plain"),
     "escapes": ("json", "minimal"),
     "format": ("assert", "annotate"),
-    "unknown_format": ("refuse", "ignore"),
+    "unknown_format": ("warn", "refuse", "ignore"),
 }
 
 
@@ -44,7 +44,8 @@ class JsonSchemaOptions:
             their text is forced.
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
-        unknown_format: "refuse" or "ignore" the formats that cannot be enforced.
+        unknown_format: "warn" of (`GuidedWarning`), "refuse" or "ignore" the formats that cannot be enforced.
+        strict: what would be warned of (such formats, unknown keywords, keywords without effect) is an error.
         max_string: characters of a string or an additional key that the schema leaves open.
         max_items: items of an array, and additional members of an object.
         max_digits: digits before the point, after it, and in the exponent.
@@ -60,7 +61,8 @@ class JsonSchemaOptions:
     numbers: Literal["json", "plain"] = "json"
     escapes: Literal["json", "minimal"] = "json"
     format: Literal["assert", "annotate"] = "assert"
-    unknown_format: Literal["refuse", "ignore"] = "refuse"
+    unknown_format: Literal["warn", "refuse", "ignore"] = "warn"
+    strict: bool = False
     max_string: int | None = None
     max_items: int | None = None
     max_digits: int | None = None
@@ -76,7 +78,11 @@ class JsonSchemaOptions:
             cap = getattr(self, name)
             if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < least):
                 raise SpecError(f"option {name}={cap!r} is not an integer of at least {least}")
-        for name, what in (("surrounding_whitespace", bool), ("additional_properties", bool | None)):
+        for name, what in (
+            ("surrounding_whitespace", bool),
+            ("strict", bool),
+            ("additional_properties", bool | None),
+        ):
             if not isinstance(getattr(self, name), what):
                 raise SpecError(f"option {name}={getattr(self, name)!r} is not True or False")
         if not isinstance(self.whitespace, str):

@@ -20,7 +20,7 @@ from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
 from guided.spec.json_schema.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.dynamic_scope import RECURSIVE, Scope, entered, outermost
-from guided.spec.json_schema.keywords import ENFORCED, HOLDS, KNOWN, Holds
+from guided.spec.json_schema.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.values import Json, escape, json_type, normalise, read_json
 
@@ -47,6 +47,11 @@ class Document:
     """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
     embedded: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> the document that it is."""
+    quiet: frozenset[str] = field(init=False)
+    """Keywords about which there is nothing to say, whatever stands beside them."""
+
+    def __post_init__(self) -> None:
+        self.quiet = QUIET[self.draft] - self.lacks
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +165,10 @@ class Library:
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
+        self.noteworthy: list[Schema] = []
+        """The places, as they are reached, with keywords that may have to be told of (unenforced.py)."""
+        self.passed: set[tuple[Document, str]] = set()
+        """What references have gone through to their targets: a keyword there holds schemas, known or not."""
         self.main = self._load(schema, "")
         self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
 
@@ -216,6 +225,7 @@ class Library:
         for raw in (pointer + rest).split("/")[1:]:
             token = raw.replace("~1", "/").replace("~0", "~")
             at += "/" + escape(token)
+            self.passed.add((document, at))
             base = document.bases.get(at, base)
             if isinstance(value, dict) and token in value:
                 value = value[token]
@@ -246,6 +256,8 @@ class Library:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
             asks = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
             found = self._places[key] = Schema(document, pointer, value, base, scope=scope, asks=asks)
+            if isinstance(value, dict) and not document.quiet.issuperset(value):
+                self.noteworthy.append(found)
         return found
 
     def _resource(self, uri: str, link: _Link) -> tuple[Document, str]:

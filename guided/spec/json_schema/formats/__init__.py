@@ -24,7 +24,7 @@ types are not its business. The same names hold in every draft. Each node is mad
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-All other names are unknown.
+All other names are unknown: warned of, refused or ignored, as the options ask.
 """
 
 from __future__ import annotations
@@ -82,6 +82,17 @@ _WIDER = {
 _NARROW: dict[int, str] = {}
 """The nodes of those formats that were asked for, by their id; they are kept for good."""
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("url", "link", "href"), "uri"),
+    **dict.fromkeys(("ip", "ip-address"), "ipv4"),
+    **dict.fromkeys(("timestamp", "datetime-local"), "date-time"),
+    **dict.fromkeys(("base64", "base-64"), "byte"),
+    "guid": "uuid",
+    "domain": "hostname",
+    "integer": "int64",
+}
+"""What others call a format."""
+
 FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
 """The names that are enforced."""
 
@@ -114,6 +125,7 @@ def _all_of(name: str) -> Node:
 def why_not(name: str) -> tuple[str, str]:
     """Reason and hint for a name that is not enforced."""
     instead = "say it with pattern, or pass unknown_format='ignore'"
-    close = difflib.get_close_matches(name[:40].lower().replace("_", "-"), FORMATS, n=1, cutoff=0.7)
+    plain = name[:40].lower().replace("_", "-")
+    close = [_OTHER_NAMES[plain]] if plain in _OTHER_NAMES else difflib.get_close_matches(plain, FORMATS, 1, 0.7)
     hint = f"did you mean {close[0]!r}? else {instead}" if close else instead
     return f"the format {name[:40]!r} is not known", hint
