@@ -59,6 +59,8 @@ struct ReadEncoding {
       encoding.forms.push_back(std::move(form));
     }
     for (const Form& form : encoding.forms) {
+      digest.add(form.ranges.size());
+      digest.add(form.digits.size());
       for (const Range& r : form.ranges) digest.add(uint64_t{r.lo} << 32 | r.hi);
       for (const auto& digit : form.digits) {
         digest.add(digit.size());

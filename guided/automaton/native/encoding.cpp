@@ -188,12 +188,15 @@ class Encoder {
     out_.edges.set(s, list);
   }
 
-  // A border whose characters are all spelled by the byte of the same value and in no other way.
+  // A border whose characters are all of one encoding, and spelled by the byte of the same value and in no other way:
+  // then characters that differ begin with different bytes.
   bool copy_plain(int32_t border) {
+    const Edge* first = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
       if (!is_text(e.lo)) continue;
       const Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
-      if (e.hi - base >= 128) return false;
+      if (!first) first = &e;
+      if (first->lo >> kEncodingShift != encoding || e.hi - base >= 128) return false;
       for (Symbol c = e.lo - base; c <= e.hi - base; ++c)
         if (!options_.alphabet.plain(encoding, static_cast<uint8_t>(c))) return false;
     }
@@ -216,13 +219,21 @@ class Encoder {
     }
     if (!only) return false;
     const auto [number, fresh] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
-    if (fresh) spellings_.push_back(spelling_of(only->lo));
+    if (fresh) {
+      std::shared_ptr<const Spelling> spelling = spelling_of(only->lo);
+      if (spelling)
+        spellings_.push_back(std::move(spelling));
+      else
+        number->second = -1;
+    }
+    if (number->second < 0) return false;
     inside_ += spellings_[number->second]->inside();
     const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
     list_.push_back({symbol, symbol, intern({&only->to, 1}, {})});
     return true;
   }
 
+  // Null where one spelling begins another one: the end of the first is then inside of the second.
   std::shared_ptr<const Spelling> spelling_of(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
@@ -233,6 +244,8 @@ class Encoder {
     one.add(true);
     one.edges.set(0, {&edge, 1});
     Dfa bytes = minimise(Encoder(one, options_, meter_, false).run().dfa, meter_);
+    const auto end = std::ranges::find(bytes.accept, 1) - bytes.accept.begin();
+    if (std::ranges::count(bytes.accept, 1) != 1 || !bytes.edges[static_cast<int32_t>(end)].empty()) return nullptr;
     auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
     end_last(spelling->dfa);
     if (options_.caches) options_.caches->spellings.insert(key, spelling);
