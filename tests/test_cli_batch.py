@@ -415,3 +415,19 @@ def test_shakespeare_killed_and_resumed(tmp_path):
     for line, answer in zip(lines, answers, strict=True):
         assert re.fullmatch(line["regex"], answer["text"])
         assert answer["seed"] == line["seed"]
+
+
+def test_classes_of_a_line(tmp_path):
+    lines = [
+        {"prompt": "a", "regex": r"\d{30}"},
+        {"prompt": "a", "regex": r"\d{30}", "classes": "full"},
+        {"prompt": "a", "choice": ["a"], "classes": "full"},
+        {"prompt": "a", "classes": "full"},
+        {"prompt": "a", "regex": "a", "classes": "ascii"},
+    ]
+    answers, _ = batch(tmp_path, lines, "--temperature", "5", "--seed", "1", code=1)
+    assert re.fullmatch("[0-9]{30}", answers[0]["text"])
+    assert re.fullmatch(r"\d{30}", answers[1]["text"]) and not answers[1]["text"].isascii()
+    for answer in answers[2:4]:
+        assert answer["error"]["message"] == "classes goes with a schema or a regex"
+    assert "classes is full or plain, not" in answers[4]["error"]["message"]

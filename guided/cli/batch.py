@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,10 +24,11 @@ from guided.cli.console import DONE, NO, InputError, error_fields, note, read_te
 from guided.cli.lines import Line, read_lines
 from guided.cli.options import tools_named
 from guided.cli.results import fields
-from guided.cli.specification import GENERATION, Specification, specification_options
+from guided.cli.specification import Specification, specification_options
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
+from guided.spec import generation
 
 if TYPE_CHECKING:
     from guided.engine.engine import Engine, Prompt
@@ -60,7 +62,7 @@ class Batch:
         self._writing = {kind: specification_options(arguments, kind) for kind in ("schema", "regex", "choice")}
         if self._writing["schema"]:
             trial = Specification("schema", "{}", self._writing["schema"])
-            trial.compile(GrammarCompiler(byte_vocabulary()), **GENERATION)
+            trial.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch))
         self._failed = 0
@@ -116,8 +118,12 @@ class Batch:
         options = {**self._options, **line.options}
         n: int = options.pop("n")
         own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
+        if classes := options.pop("classes", None):
+            if own is None or own.kind not in ("schema", "regex"):
+                return InputError("classes goes with a schema or a regex")
+            own = replace(own, options={**own.options, "classes": classes})
         try:
-            grammar = own.compile_quietly(engine.compiler, **GENERATION) if own is not None else None
+            grammar = own.compile_quietly(engine.compiler, **generation.JSON) if own is not None else None
         except GuidedError as error:
             return line.placed(error)
         if names := options.pop("tools", None):

@@ -72,7 +72,8 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
 
 def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those of the command line, n among them; tools by name still."""
-    given = {name: value for name in LINE_OPTIONS if (value := getattr(arguments, name)) is not None}
+    names = LINE_OPTIONS.keys() - {"classes"}  # of the specification, which is compiled here
+    given = {name: value for name in LINE_OPTIONS if name in names and (value := getattr(arguments, name)) is not None}
     if "logit_bias" in given:
         given["logit_bias"] = dict(given["logit_bias"])
     if arguments.tool_tokens is not None and "tools" not in given:
@@ -148,6 +149,7 @@ LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("temperature", "min_p", "top_p"), _NUMBER),
     **dict.fromkeys(("top_k", "seed", "n", "max_tokens", "min_tokens"), _INTEGER),
     **dict.fromkeys(("stop", "stop_regex"), _TEXTS),
+    "classes": ("full or plain", lambda value: value in ("full", "plain")),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
     "reasoning_end": ("a text", _text),

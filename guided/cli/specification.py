@@ -12,19 +12,18 @@ from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
 from guided.matching import CompiledGrammar, GrammarCompiler
+from guided.spec import generation
 from guided.spec.json_schema.options import DRAFTS
 from guided.spec.pattern import CLASS_NAMES
 
-__all__ = ["GENERATION", "Specification", "add_specification", "specification_of", "specification_options"]
-
-# What small models write best; see guided.engine.constraint.
-GENERATION: Final = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
+__all__ = ["Specification", "add_specification", "specification_of", "specification_options"]
 
 _SCHEMA_OPTIONS: Final = (
     *("whitespace", "separators", "indent", "surrounding_whitespace", "property_order", "additional_properties"),
-    *("numbers", "escapes", "format", "unknown_format", "strict", "max_string", "max_items", "max_digits", "draft"),
+    *("numbers", "escapes", "classes", "format", "unknown_format", "strict", "max_string", "max_items", "max_digits"),
+    "draft",
 )
-_REGEX_OPTIONS: Final = ("dialect", "search")
+_REGEX_OPTIONS: Final = ("dialect", "search", "classes")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,8 @@ class Specification:
     options: dict[str, Any]
 
     def compile(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
-        """The grammar; `defaults` hold for a schema where the command line does not say otherwise."""
+        """The grammar. `defaults` hold where the command line does not say otherwise: options of a schema; an
+        expression takes those that it has, too."""
         with Progress("compiling"):
             return self.compile_quietly(compiler, **defaults)
 
@@ -52,7 +52,8 @@ class Specification:
             case "schema":
                 return compiler.compile_json_schema(self.value, **self.schema_options(**defaults))
             case "regex":
-                return compiler.compile_regex(self.value, **self.options)
+                own = {name: value for name, value in defaults.items() if name in _REGEX_OPTIONS}
+                return compiler.compile_regex(self.value, **{**own, **self.options})
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:
@@ -84,11 +85,19 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     )
     group.add_argument("--dialect", choices=("python", "ecma"), help="of --regex (python)")
     group.add_argument("--search", action="store_true", default=None, help="the text must only contain a match")
+    classes = generation.JSON["classes"] if generating else "full"
+    group.add_argument(
+        "--classes",
+        choices=("full", "plain"),
+        help=r"what \d \s \w mean in --regex, and in patterns of --schema: full: as the dialect says; plain: of digits "
+        f"and spaces those of ASCII ({classes})",
+    )
     _add_schema_options(parser, generating)
 
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
-    spacing, numbers, escapes = GENERATION.values() if generating else ("json", "json", "json")
+    written = generation.JSON if generating else {}
+    spacing, numbers, escapes = (written.get(name, "json") for name in ("whitespace", "numbers", "escapes"))
     group = parser.add_argument_group("how JSON is written (--schema)")
     add = group.add_argument
     add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
@@ -127,7 +136,9 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     for name in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS):
         if getattr(arguments, name) is not None and name not in own and not mixed:
             flag = "--closed" if name == "additional_properties" else f"--{name.replace('_', '-')}"
-            needs = "--schema" if name in _SCHEMA_OPTIONS else "--regex"
+            needs = " or ".join(
+                flag for flag, names in (("--schema", _SCHEMA_OPTIONS), ("--regex", _REGEX_OPTIONS)) if name in names
+            )
             raise InputError(f"{flag} belongs to {needs}" + (f", not to --{kind}" if kind else ", which is not given"))
     if not kind:
         return None

@@ -2,20 +2,21 @@
 
 In: None, a compiled grammar, one composed of parts, a JSON Schema, a regular expression, a choice, a type, or a
 function. Out: the compiled grammar, and what makes a value of its text. What the Python value is decides what it means;
-nothing is guessed.
-JSON is written the way small models write it best: ", " and ": ", numbers without exponents, and the shortest escapes.
+nothing is guessed. It is compiled the way generation writes (guided/spec/generation.py).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.spec import generation
 from guided.spec.combinators import Expr
 from guided.spec.python_values import text_reader
+from guided.spec.regex import Classes
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Constraint", "compile_constraint", "value_parser"]
@@ -23,16 +24,24 @@ __all__ = ["Constraint", "compile_constraint", "value_parser"]
 # The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
-_WRITING: Final[dict[str, Any]] = {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"}
 
-
-def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> CompiledGrammar | None:
-    """The grammar that the constraint means: see `Engine.generate`.
+def compile_constraint(
+    compiler: GrammarCompiler, constraint: Constraint, *, classes: Classes | None = None
+) -> CompiledGrammar | None:
+    """The grammar that the constraint means: see `Engine.generate`; `classes`: None is as generation writes.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: the specification.
-        GuidedError: a grammar that was compiled for another vocabulary.
+        GuidedError: a grammar that was compiled for another vocabulary; classes of what is compiled already, or free.
+        ValueError: classes that there are not.
     """
+    own = {} if classes is None else {"classes": classes}
+    if classes not in (None, "full", "plain"):
+        raise ValueError(f"classes is {classes!r:.60}, it must be 'full' or 'plain'")
+    if own and (constraint is None or isinstance(constraint, CompiledGrammar)):
+        given = "there is none" if constraint is None else "this one is compiled already"
+        raise GuidedError(f"classes says how a constraint is compiled, and {given}")
+    regex, json_schema = {**generation.REGEX, **own}, {**generation.JSON, **own}
     match constraint:
         case None:
             return None
@@ -41,20 +50,20 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint) -> Com
                 raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
             return constraint
         case Expr():
-            return compiler.compile(constraint)
+            return compiler.compile(constraint, **regex)
         case str():
             if _is_json_object(constraint):
                 hint = "pass json.loads(text) for a JSON Schema"
                 raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
-            return compiler.compile_regex(constraint)
+            return compiler.compile_regex(constraint, **regex)
         case list() | tuple():
             if not all(isinstance(choice, str) for choice in constraint):
                 raise SpecError("a list means one of its strings; this one holds other things")
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
-            return compiler.compile_json_schema(constraint, **_WRITING)
+            return compiler.compile_json_schema(constraint, **json_schema)
         case _:
-            return compiler.compile_type(constraint, **_WRITING)
+            return compiler.compile_type(constraint, **json_schema)
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:

@@ -43,6 +43,7 @@ from guided.models.llama import Llama
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
+from guided.spec.regex import Classes
 from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
@@ -291,6 +292,7 @@ class Engine:
         *,
         max_tokens: int = 256,
         seed: int | None = None,
+        classes: Classes | None = None,
         score_forced: bool = False,
         stop: str | Sequence[str] | None = None,
         stop_token_ids: Sequence[int] | None = None,
@@ -319,7 +321,7 @@ class Engine:
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools)
-        grammar = compile_constraint(self.compiler, placed) if placed is not None else None
+        grammar = compile_constraint(self.compiler, placed, classes=classes)
         ids = self.encode_prompt(prompt)
         if not 0 <= drafts <= _MOST_DRAFTS:
             raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypedDict
 from guided.engine.chat import Message
 from guided.engine.constraint import Constraint
 from guided.sampling.logprobs import LogprobsMode
+from guided.spec.regex import Classes
 from guided.tools.tool import Tool
 
 __all__ = ["Options", "Prompt", "Request"]
@@ -17,12 +18,14 @@ Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
 
 class Options(TypedDict, total=False):
-    """Numbers of a request.
+    r"""Numbers of a request.
 
     Attributes:
         max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
+        classes: of a constraint that is given as a text or in parts: "plain" (what generation writes: \d and \s are
+            ASCII, \w has the letters of all scripts and ASCII's digits) or "full" (all that the dialect means).
         stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
         stop_token_ids, stop_regex, ignore_eos: as there.
         include_stop_str_in_output: the text is cut after the stop, not before it.
@@ -51,6 +54,7 @@ class Options(TypedDict, total=False):
     allowed_token_ids: Collection[int] | None
     bad_words: Sequence[Sequence[int]]
     min_tokens: int
+    classes: Classes | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     stop_regex: str | Sequence[str] | None

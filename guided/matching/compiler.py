@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
-from guided.errors import Finding, LimitExceeded, SpecError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.grammar import Grammar
 from guided.limits import Limits
 from guided.spec.choice import choice_to_grammar
@@ -25,7 +25,7 @@ from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import checked_registry, named_options
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
-from guided.spec.regex import parse_regex
+from guided.spec.regex import Classes, parse_regex
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "GrammarCompiler", "native_vocabulary"]
@@ -139,17 +139,32 @@ class GrammarCompiler:
         chosen = named_options(options)
         known = checked_registry(registry)
         text = schema if isinstance(schema, str) else _content(schema)
-        key = ("json_schema", text, isinstance(schema, str), chosen, _content(known))
-        return self._cached(
-            key,
-            schema,
-            lambda found: json_schema_to_grammar(schema, chosen, registry=known, limits=self.limits, found=found),
-        )
+
+        def compiled(classes: Classes) -> CompiledGrammar:
+            own = chosen if classes == chosen.classes else replace(chosen, classes=classes)
+            return self._cached(
+                ("json_schema", text, isinstance(schema, str), own, _content(known)),
+                schema,
+                lambda found: json_schema_to_grammar(schema, own, registry=known, limits=self.limits, found=found),
+            )
+
+        return _narrowed(compiled, chosen.classes)
 
     def compile_regex(
-        self, pattern: str, *, dialect: Literal["python", "ecma"] = "python", search: bool = False
+        self,
+        pattern: str,
+        *,
+        dialect: Literal["python", "ecma"] = "python",
+        search: bool = False,
+        classes: Classes = "full",
     ) -> CompiledGrammar:
-        """Compile a regular expression; the whole output must match (with `search`: contain a match).
+        r"""Compile a regular expression; the whole output must match (with `search`: contain a match).
+
+        Args:
+            dialect: "python" (what `re` matches) or "ecma" (what `new RegExp(pattern, "u")` matches).
+            search: a match somewhere is enough.
+            classes: "full", or "plain", which is how generation writes: \d and \s are ASCII, and \w has the letters of
+                all scripts and ASCII's digits (see `parse_regex`). Where nothing would be left, as "full".
 
         Raises:
             SpecError: a syntax error, with its span.
@@ -160,11 +175,17 @@ class GrammarCompiler:
             raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint=hint)
         if not isinstance(search, bool):
             raise TypeError(f"search must be True or False, not {search!r:.60}")
-        return self._cached(
-            ("regex", pattern, dialect, search),
-            pattern,
-            lambda _: _single(parse_regex(pattern, dialect=dialect, search=search, limits=self.limits)),
-        )
+
+        def compiled(classes: Classes) -> CompiledGrammar:
+            return self._cached(
+                ("regex", pattern, dialect, search, classes),
+                pattern,
+                lambda _: _single(
+                    parse_regex(pattern, dialect=dialect, search=search, classes=classes, limits=self.limits)
+                ),
+            )
+
+        return _narrowed(compiled, classes)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
@@ -203,8 +224,11 @@ class GrammarCompiler:
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
         return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp, compiled.findings)
 
-    def compile(self, expr: Expr) -> CompiledGrammar:
+    def compile(self, expr: Expr, *, classes: Classes = "full") -> CompiledGrammar:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
+
+        Args:
+            classes: of expressions and schemas that do not say it themselves, see `compile_regex`.
 
         Raises:
             SpecError: of a part; a rule that nothing defines; nothing can be written.
@@ -215,7 +239,12 @@ class GrammarCompiler:
                 f"a composed specification is an Expr, not a {type(expr).__name__}",
                 hint="write guided.sequence(part), or one of the other compile_... functions",
             )
-        return self._cached(("expr", expr), expr, lambda found: expr_to_grammar(expr, self.limits, found))
+        return _narrowed(
+            lambda own: self._cached(
+                ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, classes=own)
+            ),
+            classes,
+        )
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
@@ -289,6 +318,16 @@ class _Kept:
 
     compiled: CompiledGrammar
     weight: int = 0
+
+
+def _narrowed(compiled: Callable[[Classes], CompiledGrammar], classes: Classes) -> CompiledGrammar:
+    """The grammar, with classes of characters as they are wanted; in full where nothing else can be written."""
+    if classes == "plain":
+        try:
+            return compiled("plain")
+        except (SpecError, UnsupportedError):  # what is wrong with the specification itself is told below
+            pass
+    return compiled("full" if classes == "plain" else classes)
 
 
 def _single(node: Any) -> Grammar:

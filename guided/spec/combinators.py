@@ -43,7 +43,7 @@ from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import checked_registry, named_options
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
-from guided.spec.regex import parse_regex
+from guided.spec.regex import Classes, parse_regex
 
 __all__ = [
     "Expr",
@@ -125,7 +125,7 @@ class _Rules(Expr):
 class _Read(Expr):
     """A specification of another kind, and how it is read; what is not enforced of it is appended to the list."""
 
-    read: Callable[[Limits, list[Finding]], Grammar | Node]
+    read: Callable[[Limits, Classes, list[Finding]], Grammar | Node]
 
 
 def text(text: str) -> Expr:
@@ -185,14 +185,26 @@ def rules(start: Part, /, **definitions: Part) -> Expr:
     return _Rules(_part(start), {name: _part(part) for name, part in definitions.items()})
 
 
-def regex(pattern: str, *, dialect: Literal["python", "ecma"] = "python", search: bool = False) -> Expr:
+def regex(
+    pattern: str,
+    *,
+    dialect: Literal["python", "ecma"] = "python",
+    search: bool = False,
+    classes: Classes | None = None,
+) -> Expr:
     """What a regular expression matches as a whole; see `GrammarCompiler.compile_regex`.
 
-    Anchors and lookarounds see the text of this part alone.
+    Anchors and lookarounds see the text of this part alone. `classes`: None is as the whole is compiled, plain where an
+    engine writes it.
     """
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
-    return _Read(lambda limits, _: parse_regex(pattern, dialect=dialect, search=search, limits=limits))
+
+    def read(limits: Limits, whole: Classes, _: list[Finding]) -> Node:
+        own = whole if classes is None else classes
+        return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
+
+    return _Read(read)
 
 
 def json_schema(
@@ -202,7 +214,12 @@ def json_schema(
     if isinstance(schema, type):
         return python_type(schema, registry=registry, **options)
     chosen, kept, known = named_options(options), _copy(schema), _copy(checked_registry(registry))
-    return _Read(lambda limits, found: json_schema_to_grammar(kept, chosen, registry=known, limits=limits, found=found))
+
+    def read(limits: Limits, whole: Classes, found: list[Finding]) -> Grammar:
+        own = chosen if "classes" in options else replace(chosen, classes=whole)
+        return json_schema_to_grammar(kept, own, registry=known, limits=limits, found=found)
+
+    return _Read(read)
 
 
 def python_type(tp: Any, **options: Any) -> Expr:
@@ -251,13 +268,17 @@ def _part(value: Part) -> Expr:
 _Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the grammar
 
 
-def expr_to_grammar(expr: Expr, limits: Limits | None = None, found: list[Finding] | None = None) -> Grammar:
+def expr_to_grammar(
+    expr: Expr, limits: Limits | None = None, found: list[Finding] | None = None, *, classes: Classes = "full"
+) -> Grammar:
     """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
+
+    `classes`: of the parts that do not say it themselves.
 
     Raises:
         SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
     """
-    lowering = _Lowering(Limits() if limits is None else limits)
+    lowering = _Lowering(Limits() if limits is None else limits, classes)
     try:
         node = lowering.node(expr, {}, 0)
     except RecursionError:
@@ -271,8 +292,8 @@ def expr_to_grammar(expr: Expr, limits: Limits | None = None, found: list[Findin
 
 
 class _Lowering:
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, classes: Classes) -> None:
+        self.limits, self.classes = limits, classes
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
         self.found: list[Finding] = []
@@ -298,7 +319,7 @@ class _Lowering:
             case _Repeat(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
             case _Read(read):
-                found = read(self.limits, self.found)
+                found = read(self.limits, self.classes, self.found)
                 return self.embed(found) if isinstance(found, Grammar) else found
             case _Rule(name):
                 if name not in scope:

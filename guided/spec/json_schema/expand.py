@@ -10,7 +10,7 @@ apply to one value, bounded by `Limits.nodes`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -68,7 +68,8 @@ class Expander:
         self._scalars: dict[tuple[str, str], Schema] = {}  # by type and draft: not all agree what an integer is
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
-        self.keys = Keys(self.strings)
+        self.keys = Keys(self.strings, reader.written)
+        self.written = reader.written
         self.few = FewValues(self)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
@@ -309,7 +310,7 @@ class Expander:
                 pointer=shape.objects[0].patterns[0][1].where if shape.objects[0].patterns else "",
                 hint="join patterns whose members have the same schema",
             )
-        allowed = [self.keys.language(names) for names in shape.names]
+        allowed = [self.keys.written(names) for names in shape.names]
         for chosen in product((True, False), repeat=len(sources)):
             ids = {id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in}
             schemas: list[Schema | None] = []
@@ -321,7 +322,7 @@ class Expander:
             if self._closed_by_option(shape) and not matched:
                 continue
             names = list(allowed)
-            names += [self.keys.language(source) for source in sources if id(source) in ids]
+            names += [self.keys.written(source) for source in sources if id(source) in ids]
             names += [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
             blocks = [
                 tuple(some.schema for some in block if some.schema is not None)
@@ -331,13 +332,14 @@ class Expander:
             ]
             yield KeyClass(tuple(names), tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
 
-    def strings(self, schema: Schema) -> Node:
-        """The decoded strings that satisfy a schema; what it asks of objects (names again) is not looked at."""
+    def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
+        """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects
+        (names again) is not looked at."""
         parts: list[Node] = []
         string = self._reader.negation.derived(schema, Shape(types=("string",)))
         goal = self.goal((string, schema))
         for shape in () if is_nothing(goal) else self.expand(goal).shapes:
-            content: list[Node] = [*shape.patterns]
+            content: list[Node] = [*map(written, shape.patterns)]
             if shape.values is not None:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
                 content.append(Alt(tuple(map(Text, texts))))

@@ -121,7 +121,8 @@ class FewValues:
             return ("",)
         if not shape.patterns:
             return None
-        content = sized(And(shape.patterns), shape.length.low, shape.length.high)
+        patterns = tuple(map(self._expander.written, shape.patterns))
+        content = sized(And(patterns), shape.length.low, shape.length.high)
         return self._expander.keys.few((content,), MOST_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:

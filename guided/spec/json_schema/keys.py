@@ -35,29 +35,39 @@ Source: TypeAlias = "Node | Schema | KeySet"
 
 
 class Keys:
-    """Answers for one compilation; `strings` gives the language of the strings that satisfy a schema."""
+    """Answers for one compilation; `strings` gives the language of the strings that satisfy a schema, `written` what is
+    written of a pattern's."""
 
-    def __init__(self, strings: Callable[[Schema], Node]) -> None:
-        self._strings = strings
-        self._languages: dict[int, tuple[Source, Node]] = {}
+    def __init__(
+        self, strings: Callable[[Schema, Callable[[Node], Node]], Node], written: Callable[[Node], Node]
+    ) -> None:
+        self._strings, self._written = strings, written
+        self._languages: dict[tuple[int, bool], tuple[Source, Node]] = {}
         self._known: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
 
     def language(self, source: Source) -> Node:
-        """Decoded names."""
+        """Decoded names: all that are meant."""
+        return self._language(source, narrow=False)
+
+    def written(self, source: Source) -> Node:
+        """Decoded names: those of them that are written."""
+        return self._language(source, narrow=True)
+
+    def _language(self, source: Source, *, narrow: bool) -> Node:
         if isinstance(source, Schema):
-            found = self._languages.get(id(source))
-            if found is None:
-                found = self._languages[id(source)] = (source, self._strings(source))
-            return found[1]
+            key = id(source), narrow
+            if key not in self._languages:
+                self._languages[key] = source, self._strings(source, self._written if narrow else _as_it_is)
+            return self._languages[key][1]
         if isinstance(source, KeySet):
-            inside = [self.language(part) for part in source.within]
+            inside = [self._language(part, narrow=narrow) for part in source.within]
             outside: list[Node] = [Not(self.language(part)) for part in source.without]
             if source.names:
                 outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
             parts = (*inside, *outside)
             return And(parts) if parts else any_text()
-        return source
+        return self._written(source) if narrow else source
 
     def has(self, source: Source, name: str) -> bool:
         """Whether the source speaks of this name."""
@@ -69,7 +79,7 @@ class Keys:
             )
         key = (id(source), name)
         if key not in self._known:
-            self._languages.setdefault(id(source), (source, self.language(source)))  # keeps the source, and so its id
+            self._languages.setdefault((id(source), False), (source, self.language(source)))  # keeps the source's id
             self._known[key] = self._matches(self.language(source), name)
         return self._known[key]
 
@@ -92,3 +102,7 @@ class Keys:
                 f"whether the name {name[:40]!r} matches a pattern of names takes too many steps to decide",
                 hint="simplify the pattern",
             ) from None
+
+
+def _as_it_is(pattern: Node) -> Node:
+    return pattern

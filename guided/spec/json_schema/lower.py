@@ -219,7 +219,7 @@ class Lowering:
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
-        patterns = tuple({id(pattern): pattern for pattern in shape.patterns}.values())
+        patterns = tuple({id(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(id, patterns)), length)
         return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))

@@ -18,6 +18,7 @@ _NAMED = {
     "property_order": ("declared", "any"),
     "numbers": ("json", "plain"),
     "escapes": ("json", "minimal"),
+    "classes": ("full", "plain"),
     "format": ("assert", "annotate"),
     "unknown_format": ("warn", "refuse", "ignore"),
 }
@@ -42,6 +43,7 @@ class JsonSchemaOptions:
             `json.dumps(ensure_ascii=False)` writes: a character stands for itself, but for `\" \\ \b \f \n \r \t` and
             `\u00xx`, in lower case, for the other controls). Keys and constants then have one spelling each, so that
             their text is forced.
+        classes: of patterns, see `parse_regex`: "full" (\s is ECMA-262's) or "plain" (\s is ASCII's).
         format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
             application/json`, are then never enforced; the other drafts have the latter as annotations).
         unknown_format: "warn" of (`GuidedWarning`), "refuse" or "ignore" the formats that cannot be enforced.
@@ -60,6 +62,7 @@ class JsonSchemaOptions:
     additional_properties: bool | None = None
     numbers: Literal["json", "plain"] = "json"
     escapes: Literal["json", "minimal"] = "json"
+    classes: Literal["full", "plain"] = "full"
     format: Literal["assert", "annotate"] = "assert"
     unknown_format: Literal["warn", "refuse", "ignore"] = "warn"
     strict: bool = False

@@ -27,7 +27,7 @@ from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.spec.json_schema.unevaluated import Unevaluated
 from guided.spec.json_schema.values import Decimal10, Json, canonical, check_texts
-from guided.spec.regex import parse_regex
+from guided.spec.regex import Classes, parse_regex
 
 __all__ = ["Reader", "Reading"]
 
@@ -47,6 +47,7 @@ class Reader:
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
         self._read: dict[Schema, Reading] = {}
+        self._plain: dict[int, tuple[Node, Node]] = {}
         self.beside: dict[Schema, Shape] = {}
         """What the keywords that do not apply schemas to the same value say, of the schemas that were read."""
         self.negation = Negation(self.read, Reading)
@@ -173,13 +174,21 @@ class Reader:
         """The strings in which a pattern is found; problems point into the pattern, and to its place."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
-            return parse(pattern, self._limits)
+            found = parse(pattern, self._limits, "full")
+            if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
+                self._plain[id(found)] = found, parse(pattern, self._limits, "plain")
+            return found
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
                             pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
         except UnsupportedError as error:
             raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
                                    pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
+
+    def written(self, pattern: Node) -> Node:
+        """What is written of a pattern's strings: for text that is laid out, not where they are compared or negated."""
+        _, narrow = self._plain.get(id(pattern), (pattern, pattern))
+        return narrow
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
@@ -329,12 +338,12 @@ def _types(names: tuple[str, ...], as_written: bool) -> Shape:
 
 
 @lru_cache(maxsize=256)
-def _short_pattern(pattern: str, limits: Limits) -> Node:
-    return _any_pattern(pattern, limits)
+def _short_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
+    return _any_pattern(pattern, limits, classes)
 
 
-def _any_pattern(pattern: str, limits: Limits) -> Node:
-    return parse_regex(pattern, dialect="ecma", search=True, lenient=True, limits=limits)
+def _any_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
+    return parse_regex(pattern, dialect="ecma", search=True, classes=classes, lenient=True, limits=limits)
 
 
 _SHORT = 200

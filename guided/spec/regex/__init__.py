@@ -7,6 +7,10 @@ In: the pattern's text and a dialect. Out: an IR node without `Ref`. The way the
 (python_syntax, ecma_syntax) gives a tree (tree) with sets, flags and escapes resolved; lookarounds, anchors and word
 boundaries are then turned into boolean operations (context). Patterns without those are IR as soon as they are read.
 
+What is accepted and what is written need not be the same: `\\d` accepts the digits of all scripts, and a model that may
+write any of them does. `classes="plain"` gives a part of the language, see reader.py. An atomic group decides by what
+it takes, so that fewer characters could match more: there the pattern is read both ways, and both must match.
+
 Refused: back-references and conditional groups (not regular), atomic groups that depend on the order of tries in ways
 that atomic.py does not cover, and lookarounds inside repetition that need too many states.
 """
@@ -19,15 +23,15 @@ from typing import Literal
 from guided.grammar.ir import Node
 from guided.limits import Limits
 
-from .algebra import ANY_TEXT
+from .algebra import ANY_TEXT, conj
 from .budget import Budget
 from .context import lower
 from .ecma_syntax import EcmaReader
 from .python_syntax import PythonReader
-from .reader import read_with
-from .tree import cat
+from .reader import Classes, NeedsOrder
+from .tree import cat, erase
 
-__all__ = ["parse_regex"]
+__all__ = ["Classes", "parse_regex"]
 
 
 def parse_regex(
@@ -35,6 +39,7 @@ def parse_regex(
     *,
     dialect: Literal["python", "ecma"] = "python",
     search: bool = False,
+    classes: Classes = "full",
     lenient: bool = False,
     limits: Limits | None = None,
 ) -> Node:
@@ -44,6 +49,9 @@ def parse_regex(
         pattern: the regular expression, without delimiters.
         dialect: "python": `re` on `str`; "ecma": ECMA-262 with the u flag.
         search: False: the whole text must match; True: a match somewhere in the text is enough.
+        classes: "full": \\d, \\s and \\w are what the dialect says. "plain": of these what is best written; \\d and \\s
+            are ASCII, \\w has the letters of all scripts, ASCII's digits and the underscore. The language is a part of
+            the full one. Flags that say which characters are meant, (?a) and (?u), are obeyed.
         lenient: of "ecma", a backslash before other ASCII punctuation stands for it, as it does without the u flag.
         limits: bounds on length, nesting and size.
 
@@ -54,9 +62,19 @@ def parse_regex(
     """
     if dialect not in ("python", "ecma"):
         raise ValueError(f"dialect must be 'python' or 'ecma', not {dialect!r}")
+    if classes not in ("full", "plain"):
+        raise ValueError(f"classes must be 'full' or 'plain', not {classes!r}")
     budget = Budget(Limits() if limits is None else limits)
     make = PythonReader if dialect == "python" else partial(EcmaReader, lenient=lenient)
-    tree = read_with(lambda ordered: make(pattern, budget, ordered=ordered))
-    if search:
-        tree = cat([ANY_TEXT, tree, ANY_TEXT])
-    return lower(tree, pattern, budget)
+
+    def language(classes: Classes, ordered: bool) -> Node:
+        tree = make(pattern, budget, classes=classes, ordered=ordered).read()
+        if ordered:
+            tree = erase(tree)
+        return lower(cat([ANY_TEXT, tree, ANY_TEXT]) if search else tree, pattern, budget)
+
+    try:
+        return language(classes, False)
+    except NeedsOrder:
+        full = language("full", True)
+        return full if classes == "full" else conj(full, language("plain", True))

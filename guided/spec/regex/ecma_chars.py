@@ -14,7 +14,7 @@ from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
 
 from .terms import contains
 
-__all__ = ["LINE_ENDS", "UnknownProperty", "category", "ignore_case", "property_set", "word"]
+__all__ = ["LINE_ENDS", "UnknownProperty", "category", "ignore_case", "plain", "property_set", "word"]
 
 LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _DIGIT: Ranges = ((0x30, 0x39),)
@@ -124,6 +124,11 @@ def ignore_case(ranges: Ranges) -> Ranges:
 def word(any_case: bool) -> Ranges:
     r"""The word characters of \w and \b."""
     return ignore_case(_WORD) if any_case else _WORD
+
+
+def plain(letter: str, any_case: bool) -> Ranges:
+    r"""What is written for \d, \s or \w: of white space what is ASCII; a part of `category`."""
+    return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else category(letter, any_case)
 
 
 def category(letter: str, any_case: bool) -> Ranges:

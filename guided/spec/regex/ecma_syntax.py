@@ -15,8 +15,8 @@ from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
 
 from .algebra import text
 from .budget import Budget
-from .ecma_chars import LINE_ENDS, UnknownProperty, category, ignore_case, property_set, word
-from .reader import Frame, Reader
+from .ecma_chars import LINE_ENDS, UnknownProperty, category, ignore_case, plain, property_set, word
+from .reader import Classes, Frame, Reader
 from .tree import boundary, line_end, line_start
 
 __all__ = ["EcmaReader"]
@@ -33,8 +33,16 @@ class EcmaReader(Reader):
 
     literals = re.compile(r"[^\\.^$|()\[\]{}*+?\ud800-\udfff]+")
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, lenient: bool = False) -> None:
-        super().__init__(pattern, budget, ordered=ordered)
+    def __init__(
+        self,
+        pattern: str,
+        budget: Budget,
+        *,
+        ordered: bool = False,
+        classes: Classes = "full",
+        lenient: bool = False,
+    ) -> None:
+        super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.lenient = lenient
         self.groups = 0
         self.names: dict[str, list[tuple[tuple[int, int], ...]]] = {}
@@ -112,12 +120,16 @@ class EcmaReader(Reader):
         self.references.append((group, start, self.at))
         self.push(EPSILON, start, 0, 0)
 
-    def _class(self, start: int) -> Ranges:
-        r"""\d \s \w \p{..} or the opposite; the cursor is on the letter."""
+    def _class(self, start: int, *, negated: bool = False) -> Ranges:
+        r"""\d \s \w \p{..} or the opposite; the cursor is on the letter. `negated`: in a set with ^."""
         letter = self.text[self.at]
         self.at += 1
         if letter not in "pP":
-            return category(letter, bool(self.flags & I))
+            any_case = bool(self.flags & I)
+            if not self.narrows(letter, negated=negated):
+                return category(letter, any_case)
+            narrow = plain(letter.lower(), any_case)
+            return complement(narrow) if letter.isupper() else narrow
         end = self.text.find("}", self.at)
         if not self.take("{") or end < 0:
             raise self.error("invalid property name", start, hint="write \\p{Property} or \\p{Property=Value}")
@@ -193,10 +205,10 @@ class EcmaReader(Reader):
             here = self.at
             if not self.peek():
                 raise self.error("unterminated character class", start, start + 1, hint="close it with ], or write \\[")
-            low = self._member()
+            low = self._member(negate)
             if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
-                high = self._member()
+                high = self._member(negate)
                 if isinstance(low, tuple) or isinstance(high, tuple):
                     hint = "the ends of a range are single characters; write \\- for a hyphen"
                     raise self.error("invalid character class", here, hint=hint)
@@ -210,7 +222,7 @@ class EcmaReader(Reader):
             ranges = ignore_case(ranges)
         self.push_set(complement(ranges) if negate else ranges, start)
 
-    def _member(self) -> int | Ranges:
+    def _member(self, negated: bool) -> int | Ranges:
         """One character or class of a set."""
         start = self.at
         if self.text[start] != "\\":
@@ -218,7 +230,7 @@ class EcmaReader(Reader):
         self.at += 1
         letter = self.peek()
         if letter and letter in "dDsSwWpP":
-            return self._class(start)
+            return self._class(start, negated=negated)
         return self._character(start, in_set=True)
 
     # --- quantifiers

@@ -25,7 +25,7 @@ from guided.grammar.ir import Ranges, charset, complement
 from .algebra import meet
 from .terms import contains
 
-__all__ = ["ASCII_DIGIT", "ASCII_SPACE", "ASCII_WORD", "category", "ignore_case"]
+__all__ = ["category", "ignore_case", "plain"]
 
 ASCII_DIGIT: Ranges = ((0x30, 0x39),)
 ASCII_SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
@@ -42,6 +42,27 @@ def category(letter: str, ascii_only: bool) -> Ranges:
         return _ASCII[letter]
     spans = (match.span() for match in re.finditer(rf"\{letter}+", _assigned()))
     return tuple((_code(start), _code(end - 1)) for start, end in spans)
+
+
+@cache
+def plain(letter: str) -> Ranges:
+    r"""What is written for \d, \s or \w: ASCII, but for letters; a part of `category`."""
+    if letter != "w":
+        return _ASCII[letter]
+    return charset((*_letters(), *ASCII_WORD))
+
+
+def _letters() -> list[tuple[int, int]]:
+    """The letters of all scripts."""
+    out: list[tuple[int, int]] = []
+    everything = _assigned()
+    for start in range(0, len(everything), 256):
+        block = everything[start : start + 256]
+        if block.isalpha():
+            out.append((_code(start), _code(start + len(block) - 1)))
+        else:
+            out.extend((code, code) for code, c in enumerate(block, _code(start)) if c.isalpha())
+    return out
 
 
 _LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15 and 16 are for private use

@@ -12,12 +12,12 @@ from functools import lru_cache
 from guided.grammar.ir import Ranges, charset, complement
 
 from .algebra import text
-from .python_chars import category, ignore_case
+from .python_chars import category, ignore_case, plain
 from .reader import Reader
 
-__all__ = ["DIGITS", "OCTAL", "A", "I", "M", "PythonCharacters", "S", "X"]
+__all__ = ["DIGITS", "OCTAL", "A", "I", "M", "PythonCharacters", "S", "U", "X"]
 
-I, M, S, X, A = 1, 2, 4, 8, 16  # noqa: E741
+I, M, S, X, A, U = 1, 2, 4, 8, 16, 32  # noqa: E741
 _SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
 OCTAL, DIGITS, _HEX = "01234567", "0123456789", "0123456789abcdefABCDEF"
 
@@ -120,6 +120,12 @@ class PythonCharacters(Reader):
 
     # --- sets
 
+    def class_of(self, letter: str, *, negated: bool = False) -> Ranges:
+        r"""\d \s \w or the opposite; flags that say which characters are meant leave nothing to narrow."""
+        if self.flags & (A | U) or not self.narrows(letter, negated=negated):
+            return category(letter, bool(self.flags & A))
+        return complement(plain(letter.lower())) if letter.isupper() else plain(letter)
+
     def set(self) -> None:
         """[..]; the cursor is on the bracket."""
         start = self.at
@@ -139,12 +145,12 @@ class PythonCharacters(Reader):
                 self.at += 1
                 break
             first = False
-            low = self._member()
+            low = self._member(negate)
             if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
                 self.at += 1
                 if not self.peek():
                     continue
-                high = self._member()
+                high = self._member(negate)
                 if isinstance(low, tuple) or isinstance(high, tuple) or high < low:
                     hint = "the ends of a range are single characters, the lower one first; write \\- for a hyphen"
                     raise self.error(f"bad character range {self.text[here : self.at]}", here, hint=hint)
@@ -158,7 +164,7 @@ class PythonCharacters(Reader):
         ranges = _folded(tuple(members), union, self.flags & (I | A), alone)
         self.push_set(complement(ranges) if negate else ranges, start)
 
-    def _member(self) -> int | Ranges:
+    def _member(self, negated: bool) -> int | Ranges:
         """One character or class of a set."""
         start = self.at
         c = self.text[start]
@@ -168,5 +174,5 @@ class PythonCharacters(Reader):
         letter = self.peek()
         if letter and letter in "dDsSwW":
             self.at += 1
-            return category(letter, bool(self.flags & A))
+            return self.class_of(letter, negated=negated)
         return self.character(start, in_set=True)

@@ -18,13 +18,13 @@ from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, complement
 from .algebra import alt, text
 from .budget import Budget
 from .python_chars import category
-from .python_escapes import DIGITS, OCTAL, A, I, M, PythonCharacters, S, X
-from .reader import MAX_WIDTH, Frame
+from .python_escapes import DIGITS, OCTAL, A, I, M, PythonCharacters, S, U, X
+from .reader import MAX_WIDTH, Classes, Frame
 from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
 
 __all__ = ["PythonReader"]
 
-_FLAGS = {"i": I, "m": M, "s": S, "x": X, "a": A, "u": 0}
+_FLAGS = {"i": I, "m": M, "s": S, "x": X, "a": A, "u": U}
 _NEWLINE: Ranges = ((10, 10),)
 _MAX_REPEAT = 4294967295
 _SPACE = " \t\n\r\v\f"
@@ -36,8 +36,8 @@ class PythonReader(PythonCharacters):
 
     literals = re.compile(r"[^\\.^$|()\[{*+?]+")
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
-        super().__init__(pattern, budget, ordered=ordered)
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
+        super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
         self.names: dict[str, int] = {}
         self.later: dict[int, tuple[int, int]] = {}  # groups that a conditional names before they are open
@@ -104,7 +104,7 @@ class PythonReader(PythonCharacters):
                 self._anchor(c, start)
         elif c and c in "dDsSwW":
             self.at += 1
-            self.push_set(category(c, bool(self.flags & A)), start)
+            self.push_set(self.class_of(c), start)
         elif c and c in "123456789":
             self._reference(start)
         else:
@@ -322,7 +322,7 @@ class PythonReader(PythonCharacters):
             if set(on) & set(off):
                 raise self.error("bad inline flags: flag turned on and off", start, hint="name each flag once")
         self.open(Frame("flags", start, self.flags))
-        kept = self.flags & ~A if "u" in on or "a" in on else self.flags
+        kept = self.flags & ~(A | U) if "u" in on or "a" in on else self.flags
         self.flags = (kept | self._bits(on)) & ~self._bits(off)
 
     def _bits(self, letters: str) -> int:

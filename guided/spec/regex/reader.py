@@ -5,13 +5,17 @@ costs memory only and `Limits.depth` bounds it. One pass, linear time; a pattern
 quantifiers is read a second time with the order of preference kept.
 
 A part that is valid but not enforced is remembered and reported when the rest has proved valid.
+
+With `classes="plain"` a class (\\d, \\s, \\w) has fewer characters where that makes the language smaller, and all of
+them where fewer would make it larger: in a set with ^, in a negative lookaround, and in its opposite (\\D is no digit
+of any script). So what is written is a part of what is accepted. Word boundaries are judged by all word characters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import EPSILON, Ranges
@@ -19,9 +23,11 @@ from guided.grammar.ir import EPSILON, Ranges
 from .algebra import chars, text
 from .atomic import atomic
 from .budget import Budget
-from .tree import Tree, cat, either, erase, look, times
+from .tree import Tree, cat, either, look, times
 
-__all__ = ["Frame", "NeedsOrder", "Piece", "Reader", "read_with"]
+__all__ = ["Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
+
+Classes: TypeAlias = Literal["full", "plain"]
 
 MAX_WIDTH = 1 << 64
 _MOST = (1 << 31) - 1
@@ -67,12 +73,12 @@ class Reader:
     """A run of characters that stand for themselves."""
     flags = 0
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False) -> None:
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
         limits = budget.limits
         if len(pattern) > limits.spec_length:
             raise LimitExceeded("spec_length", len(pattern), limits.spec_length)
         self.text, self.limits, self.budget, self.ordered = pattern, limits, budget, ordered
-        self.at = 0
+        self.at, self.classes = 0, classes
         self.stack = [Frame("pattern", 0, 0)]
         self.unsupported: UnsupportedError | None = None
         self._cost: dict[int, Ranges] = {}
@@ -117,6 +123,16 @@ class Reader:
         """A count's value. Digits past any sensible count are not converted (that takes quadratic time)."""
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
+
+    def narrows(self, letter: str, *, negated: bool = False) -> bool:
+        r"""Whether \d stands for fewer characters here, for the letter d; for D, whether it is the opposite of the
+        fewer ones. `negated`: in a set with ^."""
+        if self.classes == "full":
+            return False
+        negated ^= letter.isupper()
+        for frame in self.stack:
+            negated ^= frame.kind == "look" and frame.negative
+        return not negated
 
     # --- pieces
 
@@ -265,11 +281,3 @@ class Reader:
 
     def check_end(self) -> None:
         """What can be judged only when everything was read."""
-
-
-def read_with(make: Callable[[bool], Reader]) -> Tree:
-    """Read with `make(ordered)`: unordered first, ordered if the pattern needs it."""
-    try:
-        return make(False).read()
-    except NeedsOrder:
-        return erase(make(True).read())
