@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from guided.grammar.ir import Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text, charset
+from guided.grammar.ir import Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text, charset
 
 NODE = shutil.which("node")
 
@@ -56,6 +56,15 @@ def matches(node: Node, text: str) -> bool:
             case Length(item, low, high):
                 top = len(text) if high is None else high
                 return {end for end in ends(item, start) if low <= end - start <= top}
+            case Automaton(states, first):
+                out, state = set(), first
+                for end in range(start, len(text) + 1):
+                    out |= {end} if states[state][0] else set()
+                    edges = states[state][1]
+                    state = next((to for low, high, to in edges if low <= ord(text[end : end + 1] or "\0") <= high), -1)
+                    if state < 0 or end == len(text):
+                        break
+                return out
             case _:
                 raise TypeError(type(node).__name__)
 
@@ -206,6 +215,13 @@ class Patterns:
                 return self.walk(r.choice(items))
             case Length(item, _, _):
                 return self.walk(item)
+            case Automaton(states, state):
+                out = ""
+                while states[state][1] and len(out) < 14 and not (states[state][0] and r.random() < 0.3):
+                    low, high, state = r.choice(states[state][1])
+                    known = [c for c in self.letters if low <= ord(c) <= high]
+                    out += r.choice(known) if known and r.random() < 0.9 else chr(r.randint(low, high))
+                return out
             case _:
                 return "".join(r.choice(self.letters) for _ in range(r.randint(0, 4)))
 

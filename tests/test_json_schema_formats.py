@@ -221,11 +221,13 @@ _NAME = r"(?:\w|%[0-9A-Fa-f]{2})(?:\.?(?:\w|%[0-9A-Fa-f]{2}))*"
 _VARIABLE = rf"{_NAME}(?:\*|:[1-9]\d{{0,3}})?"
 _TEMPLATE = re.compile(
     rf"(?a:(?:[^\x00- \x7f-\x9f\"%<>\\^`{{|}}\ufdd0-\ufdef\ufff0-\uffff]|%[0-9A-Fa-f]{{2}}"
-    rf"|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*)"
+    rf"|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*)"
 )
 
 
-@given(near(["http://a/{x:1}/{+y*,z.a}{?q}", "{%41}", "a'b%41", "{#v:1000}"], "a1{}:,.*%+=é '|"))
+@given(
+    near(["http://a/{x:1}/{+y*,z.a}{?q}", "{%41}", "a'b%41", "{#v:1000}", "{=a}{!b}{@c}{|d}{,e}"], "a1{}:,.*%+=é '|!@")
+)
 def test_uri_template(text):
     assert conforms("uri-template", text) == (_TEMPLATE.fullmatch(text) is not None)
 

@@ -19,6 +19,7 @@ from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
+from guided.spec.json_schema.check import pattern_notes
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
 
@@ -81,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(specification: Specification, options: dict[str, Any]) -> Report | None:
+    if specification.kind == "regex" and specification.options.get("dialect") == "ecma":
+        return Report(tuple(pattern_notes(specification.value, "", "")))
     if specification.kind != "schema":
         return None
     with Progress("reading the schema"):

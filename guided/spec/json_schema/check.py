@@ -21,8 +21,9 @@ from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.reader import Problem, Reader
 from guided.spec.json_schema.resolve import Library, Schema, subschemas
 from guided.spec.json_schema.unenforced import findings
+from guided.spec.regex import refused_with_u
 
-__all__ = ["Entry", "Report", "check_json_schema"]
+__all__ = ["Entry", "Report", "check_json_schema", "pattern_notes"]
 
 _NUMBERS = (
     f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
@@ -161,6 +162,19 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
     if bounded and not bare and options.numbers == "json":
         yield Entry(schema.where, "type", "note", _NUMBERS)
+    pattern, matched = value.get("pattern"), value.get("patternProperties")
+    if isinstance(pattern, str):
+        yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
+    for pattern in matched if isinstance(matched, dict) else ():
+        yield from pattern_notes(pattern, schema.at("patternProperties", pattern), "patternProperties")
+
+
+def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
+    """A note on a pattern of ECMA-262 that is valid without the flag u only."""
+    problem = refused_with_u(pattern)
+    if problem is not None:
+        reason = f"read as ECMA-262 does without the flag u, which refuses it: {problem.message}"
+        yield Entry(pointer, keyword, "note", reason, problem.hint)
 
 
 def _refusal(problem: GuidedError) -> Entry:

@@ -343,7 +343,7 @@ def _short_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
 
 
 def _any_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
-    return parse_regex(pattern, dialect="ecma", search=True, classes=classes, lenient=True, limits=limits)
+    return parse_regex(pattern, dialect="ecma", search=True, classes=classes, limits=limits)
 
 
 _SHORT = 200

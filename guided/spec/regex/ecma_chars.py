@@ -1,4 +1,5 @@
-r"""Character sets of ECMA-262's regular expressions with the u flag: \d \s \w \p{..} and case-insensitive matching.
+r"""Character sets of ECMA-262's regular expressions: \d \s \w \p{..} and case-insensitive matching, with the flag u
+and without it.
 
 In: names and sets. Out: `Ranges`. The data is unicode.txt beside this file, written by make_unicode.mjs from a RegExp
 engine: the Unicode version is the same whatever Python runs. Read at the first \p{..}; each set is decoded when first
@@ -7,6 +8,7 @@ asked for.
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -14,7 +16,16 @@ from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
 
 from .terms import contains
 
-__all__ = ["LINE_ENDS", "UnknownProperty", "category", "ignore_case", "plain", "property_set", "word"]
+__all__ = [
+    "LINE_ENDS",
+    "UnknownProperty",
+    "category",
+    "ignore_case",
+    "ignore_case_of_units",
+    "plain",
+    "property_set",
+    "word",
+]
 
 LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _DIGIT: Ranges = ((0x30, 0x39),)
@@ -118,6 +129,38 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
     more = [(other, other) for code, orbit in _orbits().items() if contains(ranges, code) for other in orbit]
+    return charset((*ranges, *more)) if more else ranges
+
+
+def _upper(code: int) -> int:
+    """A code unit as it is compared where case is ignored without the flag u: ECMA-262's `Canonicalize`."""
+    upper = chr(code).upper()
+    if len(upper) > 1 or ord(upper) > 0xFFFF or ord(upper) < 128 <= code:
+        return code
+    return ord(upper)
+
+
+@cache
+def _unit_orbits() -> dict[int, tuple[int, ...]]:
+    """Each code unit that has other cases -> those that match it without the flag u: a part of its `_orbits`.
+
+    Upper case is that of Python's Unicode. Where a letter is too new for it, its class is taken as a whole.
+    """
+    found = {}
+    for orbit in set(_orbits().values()):
+        known = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
+        groups: dict[int, list[int]] = {}
+        for code in orbit:
+            if code <= 0xFFFF:
+                groups.setdefault(_upper(code) if known else 0, []).append(code)
+        found.update({code: tuple(group) for group in groups.values() for code in group if len(group) > 1})
+    return found
+
+
+@lru_cache(maxsize=256)
+def ignore_case_of_units(ranges: Ranges) -> Ranges:
+    """The same without the flag u, of code units."""
+    more = [(other, other) for code, orbit in _unit_orbits().items() if contains(ranges, code) for other in orbit]
     return charset((*ranges, *more)) if more else ranges
 
 

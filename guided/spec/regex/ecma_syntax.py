@@ -2,14 +2,14 @@ r"""The `ecma` dialect: what `new RegExp(pattern, "u")` accepts (ECMA-262 sectio
 duplicate names in different alternatives).
 
 In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. In this mode nothing is lenient: lone
-brackets and unknown escapes are errors. A pair of escaped surrogates is one character; a lone surrogate is
-valid and matches nothing here, since texts hold none. Back-references are valid but refused with `UnsupportedError`.
+brackets and unknown escapes are errors; ecma_annex_b.py reads what is refused here. A pair of escaped surrogates is
+one character; a lone surrogate is valid and matches nothing here, since texts hold none. Back-references are valid but
+refused with `UnsupportedError`.
 """
 
 from __future__ import annotations
 
 import re
-import string
 
 from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
 
@@ -32,18 +32,11 @@ class EcmaReader(Reader):
     """One reading of one pattern."""
 
     literals = re.compile(r"[^\\.^$|()\[\]{}*+?\ud800-\udfff]+")
+    repeatable: tuple[str, ...] = ("atom", "group")
+    """The kinds of pieces that a quantifier may follow."""
 
-    def __init__(
-        self,
-        pattern: str,
-        budget: Budget,
-        *,
-        ordered: bool = False,
-        classes: Classes = "full",
-        lenient: bool = False,
-    ) -> None:
+    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
-        self.lenient = lenient
         self.groups = 0
         self.names: dict[str, list[tuple[tuple[int, int], ...]]] = {}
         self.references: list[tuple[int | str, int, int]] = []
@@ -86,7 +79,7 @@ class EcmaReader(Reader):
 
     def _literal(self, code: int, start: int) -> None:
         if self.flags & I:
-            self.push_set(ignore_case(((code, code),)), start)
+            self.push_set(self._folded(((code, code),)), start)
         else:
             self.push(text(chr(code)), start, 1, 1)
 
@@ -111,10 +104,13 @@ class EcmaReader(Reader):
                 raise self.error("invalid named reference", start, hint="write \\k<name>")
             self._refer(self._name(start), start)
         elif c and c in "dDsSwWpP":
-            ranges = self._class(start)
-            self.push_set(ignore_case(ranges) if self.flags & I else ranges, start)
+            self.push_set(self._folded(self._class(start)), start)
         else:
             self._literal(self._character(start, in_set=False), start)
+
+    def _folded(self, ranges: Ranges) -> Ranges:
+        """The characters that match one of `ranges` under the flags that hold here."""
+        return ignore_case(ranges) if self.flags & I else ranges
 
     def _refer(self, group: int | str, start: int) -> None:
         self.references.append((group, start, self.at))
@@ -125,11 +121,7 @@ class EcmaReader(Reader):
         letter = self.text[self.at]
         self.at += 1
         if letter not in "pP":
-            any_case = bool(self.flags & I)
-            if not self.narrows(letter, negated=negated):
-                return category(letter, any_case)
-            narrow = plain(letter.lower(), any_case)
-            return complement(narrow) if letter.isupper() else narrow
+            return self._category(letter, any_case=bool(self.flags & I), negated=negated)
         end = self.text.find("}", self.at)
         if not self.take("{") or end < 0:
             raise self.error("invalid property name", start, hint="write \\p{Property} or \\p{Property=Value}")
@@ -140,6 +132,13 @@ class EcmaReader(Reader):
         except UnknownProperty as problem:
             raise self.error(f"unknown Unicode property {expression[:80]!r}", start, hint=str(problem)) from None
         return complement(ranges) if letter == "P" else ranges
+
+    def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
+        r"""\d \s \w or the opposite, or what is written for it."""
+        if not self.narrows(letter, negated=negated):
+            return category(letter, any_case)
+        narrow = plain(letter.lower(), any_case)
+        return complement(narrow) if letter.isupper() else narrow
 
     def _character(self, start: int, *, in_set: bool) -> int:
         """The code point of an escape; the cursor is after its backslash."""
@@ -164,7 +163,7 @@ class EcmaReader(Reader):
             return int(digits, 16)
         if c == "u":
             return self._unicode(start)
-        if c in _SYNTAX or (in_set and c == "-") or (self.lenient and c in string.punctuation):
+        if c in _SYNTAX or (in_set and c == "-"):
             return ord(c)
         if in_set and c == "b":
             return 8
@@ -208,19 +207,20 @@ class EcmaReader(Reader):
             low = self._member(negate)
             if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
-                high = self._member(negate)
-                if isinstance(low, tuple) or isinstance(high, tuple):
-                    hint = "the ends of a range are single characters; write \\- for a hyphen"
-                    raise self.error("invalid character class", here, hint=hint)
-                if high < low:
-                    raise self.error("range out of order in character class", here, hint="write the lower end first")
-                parts.append((low, high))
+                parts.extend(self._range(low, self._member(negate), here))
             else:
                 parts.extend(low if isinstance(low, tuple) else [(low, low)])
-        ranges = charset(parts)
-        if self.flags & I:
-            ranges = ignore_case(ranges)
+        ranges = self._folded(charset(parts))
         self.push_set(complement(ranges) if negate else ranges, start)
+
+    def _range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
+        """What `low-high` stands for in a set."""
+        if isinstance(low, tuple) or isinstance(high, tuple):
+            hint = "the ends of a range are single characters; write \\- for a hyphen"
+            raise self.error("invalid character class", start, hint=hint)
+        if high < low:
+            raise self.error("range out of order in character class", start, hint="write the lower end first")
+        return ((low, high),)
 
     def _member(self, negated: bool) -> int | Ranges:
         """One character or class of a set."""
@@ -250,7 +250,7 @@ class EcmaReader(Reader):
                 hint = f"write {{{high},{low}}}"
                 raise self.error("numbers out of order in quantifier", start, hint=hint)
         pieces = self.frame.pieces
-        if not pieces or pieces[-1].kind not in ("atom", "group"):
+        if not pieces or pieces[-1].kind not in self.repeatable:
             hint = f"put something to repeat before it, or write \\{c}"
             if pieces and pieces[-1].kind != "repeat":
                 hint = "lookarounds and anchors cannot be repeated with the u flag: wrap them in (?:..)"

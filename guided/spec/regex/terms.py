@@ -20,6 +20,7 @@ from guided.grammar.ir import (
     EPSILON,
     Alt,
     And,
+    Automaton,
     Chars,
     Length,
     Node,
@@ -73,7 +74,8 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
 class Terms:
     """A table of terms.
 
-    Shapes: ("c", ranges), (".", a, b), ("|", *set), ("&", *set), ("~", a), ("*", a, min, max), ("#", a, min, max).
+    Shapes: ("c", ranges), (".", a, b), ("|", *set), ("&", *set), ("~", a), ("*", a, min, max), ("#", a, min, max),
+    ("@", number of an automaton, its state).
     """
 
     def __init__(self, limit: int = 20_000) -> None:
@@ -87,6 +89,7 @@ class Terms:
         self._moves: dict[int, list[tuple[Ranges, int]]] = {}
         self._derived: dict[tuple[int, int], int] = {}
         self._read_as: dict[int, tuple[Node, int]] = {}
+        self._automata: list[Automaton] = []
         self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
 
     # --- construction
@@ -168,6 +171,10 @@ class Terms:
             return NONE if high is not None and high < low else a
         return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._steep[a] + 1)
 
+    def _state(self, automaton: int, state: int) -> int:
+        """The strings that an automaton accepts from a state on."""
+        return self._make(("@", automaton, state), self._automata[automaton].states[state][0], 0)
+
     def read(self, node: Node) -> int:
         """The term of an IR node."""
         return run(self._read(node))
@@ -203,6 +210,9 @@ class Terms:
                 return self.negate((yield self._read(item)))
             case Length(item, low, high):
                 return self.length((yield self._read(item)), low, high)
+            case Automaton(_, start):
+                self._automata.append(node)
+                return self._state(len(self._automata) - 1, start)
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
 
@@ -221,6 +231,8 @@ class Terms:
                     known = frozenset().union(*map(self._front, parts))
                 case ("~" | "*" | "#", a, *_):
                     known = self._front(a)
+                case ("@", automaton, state):
+                    known = frozenset(((low, high),) for low, high, _ in self._automata[automaton].states[state][1])
                 case _:
                     known = frozenset()
             self._fronts[term] = known
@@ -263,6 +275,10 @@ class Terms:
                 return self.join(self.derive(a, code), rest)
             case ("#", a, low, high):
                 return self.length(self.derive(a, code), max(low - 1, 0), None if high is None else high - 1)
+            case ("@", automaton, state):
+                edges = self._automata[automaton].states[state][1]
+                at = bisect_right(edges, (code, 0x110000)) - 1
+                return self._state(automaton, edges[at][2]) if at >= 0 and code <= edges[at][1] else NONE
             case _:
                 return ANYTHING if term == ANYTHING else NONE
 
@@ -303,6 +319,8 @@ class Terms:
         shape = self._shape[term]
         if shape[0] == "c":
             result = chars(shape[1])
+        elif shape[0] == "@":
+            result = Automaton(self._automata[shape[1]].states, shape[2])
         else:
             operands = shape[1:] if shape[0] in "|&." else shape[1:2]
             parts: list[Node] = []

@@ -13,7 +13,7 @@ types are not its business. The same names hold in every draft. Each node is mad
     ipv4, ipv6                 RFC 2673, RFC 4291                exactly
     uri, uri-reference         RFC 3986                          exactly
     iri, iri-reference         RFC 3987                          exactly
-    uri-template               RFC 6570, levels 1 to 4           exactly
+    uri-template               RFC 6570                          exactly
     uuid                       RFC 9562                          exactly
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly

@@ -2,8 +2,8 @@
 
 uri, uri-reference: RFC 3986, appendix A. iri, iri-reference: RFC 3987, section 2.2 (the same with more characters;
 what section 4 says about text that runs both ways is advice, and not enforced). uri-template: RFC 6570, section 2,
-the operators of levels 1 to 4; those reserved for extensions belong to no level. An apostrophe is a literal (erratum
-6937). What a scheme asks of its URIs is not known here.
+the operators of levels 1 to 4 and those reserved for extensions. An apostrophe is a literal (erratum 6937).
+What a scheme asks of its URIs is not known here.
 """
 
 from __future__ import annotations
@@ -100,5 +100,5 @@ def uri_template() -> Node:
     name = seq(char, many(seq(optional("."), char)))
     prefix = seq(":", chars("1-9"), many(DIGIT, 0, 3))
     variable = seq(name, optional(alt(prefix, "*")))
-    expression = seq("{", optional(chars("+#./;?&")), variable, many(seq(",", variable)), "}")
+    expression = seq("{", optional(chars("+#./;?&=,!@|")), variable, many(seq(",", variable)), "}")
     return many(alt(literal, expression))

@@ -1,0 +1,72 @@
+"""A language of UTF-16 code units as one of characters. In: an IR node without `Ref` whose characters are code units,
+surrogates shifted by `STAND_IN`. Out: an `Automaton` of the texts whose code units are in that language.
+
+The texts are h^-1(L) for the homomorphism h that writes each character in code units. So an automaton of L, made by
+derivatives (terms.py), becomes one of the texts: what is read of a character beyond U+FFFF is two of its steps.
+Surrogates alone are in no text. Cost: one state for each derivative, `TooLarge` where there are too many.
+"""
+
+from __future__ import annotations
+
+from guided.grammar.ir import Automaton, Node, Ranges, charset
+
+from .algebra import meet
+from .budget import Budget
+from .terms import Terms
+
+__all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
+
+STAND_IN = 0x10000 - 0xD800
+"""What is added to a surrogate: no code unit lies where it comes to."""
+_ALONE: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
+_HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
+_LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
+
+
+def has_surrogates(ranges: Ranges) -> bool:
+    """Whether a set holds the stand-in of a surrogate."""
+    return bool(meet(ranges, (*_HIGH, *_LOW)))
+
+
+def texts_of_units(node: Node, budget: Budget) -> Automaton:
+    """The texts whose code units are in the language of `node`.
+
+    Raises:
+        TooLarge: more derivatives than there is room for.
+    """
+    terms = Terms()
+    order = [terms.read(node)]
+    number = {order[0]: 0}
+    states = []
+
+    def state(term: int) -> int:
+        if term not in number:
+            number[term] = len(order)
+            order.append(term)
+        return number[term]
+
+    for term in order:
+        budget.spend(1)
+        to: dict[int, list[tuple[int, int]]] = {}
+        for ranges, target in terms.moves(term):
+            if alone := meet(ranges, _ALONE):
+                to.setdefault(state(target), []).extend(alone)
+            if high := meet(ranges, _HIGH):
+                for more, after in terms.moves(target):
+                    if low := meet(more, _LOW):
+                        to.setdefault(state(after), []).extend(_pairs(high, low))
+        edges = sorted((low, high, target) for target, found in to.items() for low, high in charset(found))
+        budget.spend(len(edges))
+        states.append((terms.nullable[term], tuple(edges)))
+    return Automaton(tuple(states))
+
+
+def _pairs(high: Ranges, low: Ranges) -> list[tuple[int, int]]:
+    """The characters of a high surrogate and a low one out of these."""
+    firsts = [(0x10000 + ((a - _HIGH[0][0]) << 10), 0x10000 + ((b - _HIGH[0][0]) << 10)) for a, b in high]
+    if low == _LOW:
+        return [(a, b + 0x3FF) for a, b in firsts]
+    seconds = [(a - _LOW[0][0], b - _LOW[0][0]) for a, b in low]
+    return [
+        (first + a, first + b) for begin, end in firsts for first in range(begin, end + 1, 0x400) for a, b in seconds
+    ]

@@ -1,0 +1,203 @@
+r"""The `ecma` dialect where the flag `u` refuses a pattern: what `new RegExp(pattern)` accepts, which is ECMA-262's
+section 22.2 without that flag together with annex B.1.2.
+
+In: the pattern. Out: a `Tree` over UTF-16 code units, and whether it must be read as such (`code_units.py`). A
+surrogate, in the pattern and in the tree, is the code point `STAND_IN` after it: texts have none, and sets of the tree
+cannot hold surrogates.
+
+What differs from the reader with `u`: `]`, `{` and `}` stand for themselves where they are no syntax; so does whatever
+stands behind a backslash that makes nothing else of it (`\_`, `\p`, `\x1`, `\u{`); `\1` is a reference only if there is
+such a group, else octal; `\c` without a letter is a backslash and a c; a class may be an end of a range; lookaheads can
+be repeated; a character beyond U+FFFF is two.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+
+from guided.grammar.ir import EPSILON, Ranges, charset
+
+from .budget import Budget
+from .code_units import STAND_IN, has_surrogates
+from .ecma_chars import ignore_case_of_units, word
+from .ecma_syntax import EcmaReader, I
+from .reader import Classes
+from .tree import boundary
+
+__all__ = ["AnnexBReader"]
+
+_CONTROL = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_DIGITS, _HEX, _OCTAL = "0123456789", "0123456789abcdefABCDEF", "01234567"
+_SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, STAND_IN), (0xE000, 0xFFFF, 0))
+_COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_SKIPPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
+
+
+def _in_units(pattern: str) -> str:
+    """The pattern with two characters for each beyond U+FFFF, surrogates replaced by their stand-ins."""
+    out = []
+    for c in pattern:
+        code = ord(c)
+        if code > 0xFFFF:
+            code -= 0x10000
+            out += [chr(0xD800 + (code >> 10) + STAND_IN), chr(0xDC00 + (code & 0x3FF) + STAND_IN)]
+        else:
+            out.append(chr(code + STAND_IN) if 0xD800 <= code <= 0xDFFF else c)
+    return "".join(out)
+
+
+class AnnexBReader(EcmaReader):
+    """One reading of one pattern. Offsets of errors count code units."""
+
+    repeatable = ("atom", "group", "look")
+
+    def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full") -> None:
+        super().__init__(_in_units(pattern), budget, classes=classes)
+        found = [match[0] for match in _SKIPPED.finditer(self.text)]
+        self.named = "(?<" in found
+        self.all_groups = sum(part.startswith("(") for part in found)
+        self.of_units = self.text != pattern
+        """Whether a text's code units must be looked at: a set holds surrogates, or a look stands between two."""
+        self._pattern = pattern
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """A span of code units as one of the pattern's characters."""
+        begins = [0]
+        for c in self._pattern:
+            begins.append(begins[-1] + (2 if c > "\uffff" else 1))
+        return bisect_right(begins, start) - 1, bisect_left(begins, end)
+
+    # --- what stands at the cursor
+
+    def item(self, c: str) -> None:
+        """Read what stands at the cursor."""
+        if c in "]}" or (c == "{" and not _COUNT.match(self.text, self.at)):
+            start = self.at
+            self.at += 1
+            self._literal(ord(c), start)
+        else:
+            super().item(c)
+
+    def push_set(self, ranges: Ranges, start: int) -> None:
+        """Add one code unit out of `ranges`."""
+        self.of_units = self.of_units or has_surrogates(ranges)
+        super().push_set(ranges, start)
+
+    def _literal(self, code: int, start: int) -> None:
+        self.of_units = self.of_units or code > 0xFFFF
+        super()._literal(code, start)
+
+    def close(self) -> None:
+        """Leave a group. A lookahead may be repeated, a lookbehind may not."""
+        frame = self.frame
+        super().close()
+        if frame.kind == "look":
+            self.of_units = True
+            if not frame.ahead:
+                self.frame.pieces[-1].kind = "anchor"
+
+    def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
+        """Repeat the last piece; a lookahead is there or, where it need not be, says nothing."""
+        piece = self.frame.pieces[-1]
+        if piece.kind != "look":
+            super().quantify(low, high, start, lazy=lazy, possessive=possessive)
+        elif low == 0:
+            self.frame.pieces.pop()
+            self.push(EPSILON, piece.start, 0, 0, "repeat")
+        else:
+            piece.kind, piece.end = "repeat", self.at
+
+    # --- escapes
+
+    def _escape(self) -> None:
+        start = self.at
+        self.at += 1
+        c = self.peek()
+        if c and c in "bB":
+            self.at += 1
+            self.of_units = True
+            if (c, 0) not in self.boundaries:
+                self.boundaries[c, 0] = boundary(word(False), c == "B", (start, self.at))
+            self.push_boundary(self.boundaries[c, 0], start)
+        elif c and c in "123456789" and self._is_reference():
+            self._refer(self.number(self.digits(_DIGITS), start), start)
+        elif c == "k" and self.named:
+            self.at = start
+            super()._escape()
+        elif c and c in "dDsSwW":
+            self.push_set(self._folded(self._class(start)), start)
+        else:
+            self._literal(self._character(start, in_set=False), start)
+
+    def _is_reference(self) -> bool:
+        """Whether as many groups as the number at the cursor says are in the pattern."""
+        at = self.at
+        number = self.number(self.digits(_DIGITS), at)
+        self.at = at
+        return number <= self.all_groups
+
+    def _folded(self, ranges: Ranges) -> Ranges:
+        return ignore_case_of_units(ranges) if self.flags & I else ranges
+
+    def _class(self, start: int, *, negated: bool = False) -> Ranges:
+        letter = self.text[self.at]
+        self.at += 1
+        return self._category(letter, any_case=False, negated=negated)
+
+    def _character(self, start: int, *, in_set: bool) -> int:
+        """The code unit of an escape; the cursor is after its backslash."""
+        c = self.peek()
+        if not c:
+            raise self.error("\\ at end of pattern", start, hint="write \\\\ for a backslash")
+        if c == "c":
+            return self._control(in_set)
+        if c == "k" and self.named:
+            raise self.error("invalid named reference", start, hint="write \\k<name>")
+        if c in _OCTAL:
+            return int(self.digits(_OCTAL, 3 if c in "0123" else 2), 8)
+        self.at += 1
+        if c in _CONTROL:
+            return _CONTROL[c]
+        if c in "xu":
+            digits = self.digits(_HEX, 2 if c == "x" else 4)
+            if len(digits) == (2 if c == "x" else 4):
+                code = int(digits, 16)
+                return code + STAND_IN if 0xD800 <= code <= 0xDFFF else code
+            self.at -= len(digits)
+        return 8 if in_set and c == "b" else ord(c)
+
+    def _control(self, in_set: bool) -> int:
+        r"""\cX; the backslash alone where no such X follows. The cursor is on the c."""
+        follows = self.text[self.at + 1 : self.at + 2]
+        if follows.isascii() and (follows.isalpha() or (in_set and (follows.isdigit() or follows == "_"))):
+            self.at += 2
+            return ord(follows) % 32
+        return ord("\\")
+
+    # --- sets
+
+    def _member(self, negated: bool) -> int | Ranges:
+        if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ("p", "P"):
+            self.at += 2
+            return ord(self.text[self.at - 1])
+        return super()._member(negated)
+
+    def _range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
+        if isinstance(low, tuple) or isinstance(high, tuple):
+            ends = [((end, end),) if isinstance(end, int) else end for end in (low, high)]
+            return charset((*ends[0], (0x2D, 0x2D), *ends[1]))
+        low, high = _unit(low), _unit(high)
+        ((low, high),) = super()._range(low, high, start)
+        return _of_units(low, high)
+
+
+def _unit(code: int) -> int:
+    """The code unit that a character of the tree stands for."""
+    return code - STAND_IN if code > 0xFFFF else code
+
+
+def _of_units(low: int, high: int) -> Ranges:
+    """The characters that stand for the code units from `low` to `high`."""
+    parts = [(max(low, a) + shift, min(high, b) + shift) for a, b, shift in _SHIFTS]
+    return charset([(first, last) for first, last in parts if first <= last])
