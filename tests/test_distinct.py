@@ -41,6 +41,7 @@ from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
+from tests.json_schema_support import byte_compiler
 from tests.test_reference import examples
 from tests.test_reference_distinct import CASES
 
@@ -450,3 +451,16 @@ def test_scopes_in_boolean_nodes_are_refused(wrap: Callable[[Node], Node], inner
     for item in (inner(Text("1")), Ref("rule")):
         with pytest.raises((SpecError, UnsupportedError)):
             compiler.compile_grammar(Grammar({"start": wrap(item), "rule": inner(Text("1"))}))
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        Seq((Entry(Text("1")), Text(","), Entry(Text("1.0")))),
+        Repeat(Seq((Entry(Alt((Text("1"), Text("2")))), Text(","))), 3, None),
+    ],
+)
+def test_what_cannot_end_is_refused_at_once(twice: Node) -> None:
+    """Also where nothing but the values tells that there is no end."""
+    with pytest.raises(UnsupportedError, match="no way to an end is found"):
+        byte_compiler().compile_grammar(Grammar({"start": Distinct(twice)}))

@@ -51,6 +51,7 @@ _INSTEAD = {
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
+    "no way to an end": "ask for fewer values that differ, or allow more of them",
     "may be empty": "write a member without the empty text, and required=False to let it be left out",
 }
 """Words of the core's refusals -> what to write instead."""

@@ -200,8 +200,10 @@ class Builder {
       assemble(lower(ir_, all, meter), ir_.names, meter);
       throw VocabularyFailure("the vocabulary's tokens cannot write any output of the specification");
     }
-    return std::make_shared<Compiled>(std::shared_ptr<const Grammar>(std::move(grammar)), std::move(vocabulary),
-                                      static_cast<size_t>(memory));
+    auto compiled = std::make_shared<Compiled>(std::shared_ptr<const Grammar>(std::move(grammar)),
+                                               std::move(vocabulary), static_cast<size_t>(memory));
+    if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
+    return compiled;
   }
 
  private:

@@ -12,6 +12,13 @@ Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compi
   state_ = work_->arena.initial();
 }
 
+bool Compiled::can_end() {
+  Arena& arena = current_->arena;
+  if (grammar->known.empty() || arena.endless().all_entries()) return true;
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  return current_->completions.distance(arena.initial()) < ShortestText::kFar;
+}
+
 Matcher::Segment::~Segment() {
   // Long chains of forks are released one by one, not by recursion.
   std::shared_ptr<Segment> p = std::move(parent);

@@ -46,6 +46,9 @@ class Compiled {
     }
     return current_;
   }
+  // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
+  // vain; elsewhere what has no end has been pruned.
+  bool can_end();
   int64_t rebuilds() const { return rebuilds_.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<const Grammar> grammar;

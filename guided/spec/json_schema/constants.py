@@ -17,7 +17,6 @@ from guided.spec.json_schema.content import content_fits
 from guided.spec.json_schema.expand import Goal
 from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.numbers import number_constant
-from guided.spec.json_schema.obligations import counted_out
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import Shape, Window, item_goal
 from guided.spec.json_schema.spelling import MINIMAL_STRING, either, quoted, quoted_text
@@ -100,15 +99,16 @@ class Constants:
         equal = len({canonical(item) for item in value}) < len(value)
         if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
             return None
-        longest, layout = shape.prefix_length, self._lowering.layout
+        has, layout = self._lowering.expander.membership.has, self._lowering.layout
+        if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
+            return None
         cases: list[Node] = []
-        for settled in counted_out(shape, len(value)) if shape.item_counts else (shape,):
-            for chosen in self._choices(range(longest, len(value)), settled.rest_blocks):
-                goals = ((*item_goal(settled, at), *chosen.get(at, ())) for at in range(len(value)))
-                items = self._literals(zip(value, goals, strict=True), level, nested)
-                if items is not None:
-                    body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
-                    cases.append(layout.wrap("[]", body, not items, level))
+        for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+            goals = ((*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value)))
+            items = self._literals(zip(value, goals, strict=True), level, nested)
+            if items is not None:
+                body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
+                cases.append(layout.wrap("[]", body, not items, level))
         return either(cases) if cases else None
 
     def _literals(

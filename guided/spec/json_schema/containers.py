@@ -9,13 +9,27 @@ order is the IR's `Permutation`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from guided.grammar.ir import EMPTY, EPSILON, Alt, Member, Node, Permutation, Ref, Repeat, Seq
 from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
 from guided.spec.json_schema.spelling import comma_list, optional
 
-__all__ = ["Field", "any_order", "array_body", "array_with", "counted_items", "declared_order", "declared_then"]
+if TYPE_CHECKING:
+    from guided.spec.json_schema.count_graph import CountGraph
+    from guided.spec.json_schema.expand import Goal
+
+__all__ = [
+    "Field",
+    "any_order",
+    "array_body",
+    "array_with",
+    "counted_items",
+    "declared_order",
+    "declared_then",
+    "graph_body",
+]
 
 _LONG = 64
 
@@ -51,34 +65,56 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
     low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
     if high is not None and high < low:
         return None
-    members = (*(Member(item, required=True, repeatable=True) for item in some), Member(rest, repeatable=True))
+    members = (*(Member(item, required=True) for item in some), Member(rest, repeatable=True))
     steps = (part for item in prefix for part in (item, comma))
     return Seq((*steps, Permutation(members, comma, low, high)))
 
 
-def counted_items(prefix: Sequence[Node], yes: Node, no: Node, comma: Node, count: Window) -> Node:
-    """All of the prefix, then items of `yes` and `no` in any order, so many of `yes`; one item or more in all."""
+def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
+    """Items of `yes` and `no` in any order, so many of `yes`; one item or more in all."""
     more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
     high = count.high
 
     def rest(low: int, most: int | None) -> Node:  # after an item
         return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
 
-    if prefix:
-        before = tuple(part for item in prefix for part in (item, comma))[:-1]
-        return Seq((*before, rest(count.low, high)))
     cases = [Seq((no, rest(count.low, high)))]
     if high is None or high > 0:
         cases.append(Seq((yes, rest(count.low - 1, None if high is None else high - 1))))
     return Alt(tuple(cases))
 
 
+def graph_body(
+    graph: CountGraph, item: Callable[[Goal], Node], comma: Node, new_rule: Callable[[str, Node], None], name: str
+) -> Node | None:
+    """One item or more along the paths of a graph: a rule for each of its states, and for each item that leads to one.
+
+    With rules of their own the kinds of items stay apart: where one has no new value, the others are known.
+    """
+    ways: dict[tuple[Goal, int], Node] = {}
+    for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
+        way = ways[goal, after] = Ref(f"{name}.{len(ways)} to {after}")
+        new_rule(way.name, Seq((item(goal), Ref(f"{name}.{after}"))))
+    for state, out in enumerate(graph.edges):
+        rest: list[Node] = [Seq((comma, Alt(tuple(ways[way] for way in out))))]
+        rest += [EPSILON] if state in graph.ends else []
+        if state in graph.tails:
+            goal, window = graph.tails[state]
+            rest.append(Repeat(Seq((comma, item(goal))), window.low, window.high))
+        new_rule(f"{name}.{state}", Alt(tuple(rest)))
+    first = [ways[way] for way in graph.edges[0]]
+    if 0 in graph.tails:
+        goal, window = graph.tails[0]
+        first.append(comma_list(item(goal), comma, 1, window.high))
+    return Alt(tuple(first)) if first else None
+
+
 def any_order(
     fields: Sequence[Field], extra: Node | None, comma: Node, window: Window, some: Sequence[Node] = ()
 ) -> Node | None:
-    """One member or more in any order, each declared one at most once, each of `some` at least once."""
+    """One member or more in any order, each declared one at most once, one of each of `some`."""
     members = [Member(field.node, required=field.required) for field in fields]
-    members += [Member(node, required=True, repeatable=True) for node in some]
+    members += [Member(node, required=True) for node in some]
     if extra is not None:
         members.append(Member(extra, repeatable=True))
     if not members or window.high == 0:

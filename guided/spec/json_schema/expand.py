@@ -10,7 +10,7 @@ apply to one value, bounded by `Limits.nodes`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -18,17 +18,18 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
 from guided.spec.json_schema.content import content_fits, refusal
-from guided.spec.json_schema.distinct import distinct
+from guided.spec.json_schema.count_graph import count_graph
 from guided.spec.json_schema.few_values import FewValues
 from guided.spec.json_schema.keys import Keys, Source
 from guided.spec.json_schema.keywords import REFERENCES
-from guided.spec.json_schema.obligations import obliged
+from guided.spec.json_schema.membership import Membership
+from guided.spec.json_schema.obligations import by_type, obliged_items, obliged_members
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing, item_goal
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing
 from guided.spec.json_schema.spelling import any_text, either, sized
-from guided.spec.json_schema.values import Json, json_type
+from guided.spec.json_schema.values import json_type
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
@@ -70,6 +71,8 @@ class Expander:
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written)
         self.written = reader.written
+        self.negation = reader.negation
+        self.membership = Membership(reader.read, self.keys)
         self.few = FewValues(self)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
@@ -178,34 +181,36 @@ class Expander:
                     stack.extend((inner, True) for inner in group)
 
     def _finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
-        """The shape as a union without `some_items` and `some_members`; and why, where that is empty."""
-        if not (shape.some_items or shape.some_members or shape.item_counts or shape.unique):
+        """The shape as a union in which nothing is left that some item or member must be; and why it is empty."""
+        asked = shape.some_items or shape.some_members or shape.item_counts
+        if not (asked or shape.unique or shape.repeated):
             narrowed, why = self._narrow(shape)
             return ((narrowed,) if narrowed.types else ()), why
         out: list[Shape] = []
         why = ""
-        for case in (
-            obliged(shape, self.is_closed, self.keys.has)
-            if shape.some_items or shape.some_members or shape.item_counts
-            else (shape,)
-        ):
+        for case in self._cases(shape):
             self.check_clock()
-            for settled in self._distinct(case):
-                narrowed, problem = self._narrow(settled)
-                why = why or problem
-                out += (narrowed,) if narrowed.types else ()
+            narrowed, problem = self._narrow(case)
+            why = why or problem
+            out += (narrowed,) if narrowed.types else ()
             if len(out) * _STEP > self._limits.nodes:
                 raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
         return tuple(out), why or "no item or member can be what the schema asks some of them to be"
 
-    def _distinct(self, shape: Shape) -> Iterable[Shape]:
-        if shape.unique is None or "array" not in shape.types or shape.items.high in (0, 1) or shape.values is not None:
-            return (shape,)
-        return distinct(shape, self._few_items, self._reader.negation)
-
-    def _few_items(self, shape: Shape, at: int) -> tuple[Json, ...] | None:
-        goal = self.goal(item_goal(shape, at))
-        return () if is_nothing(goal) else self.few.of(goal)
+    def _cases(self, shape: Shape) -> Iterator[Shape]:
+        arrays, objects, rest = by_type(shape)
+        graph = None
+        if arrays is not None and shape.values is None:
+            graph = count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
+        if graph is None and not (shape.some_items or shape.some_members or shape.item_counts):
+            yield shape
+            return
+        if rest is not None:
+            yield rest
+        if arrays is not None:
+            yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
+        if objects is not None:
+            yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types for which nothing is left, and say what was the last of them."""
@@ -244,6 +249,8 @@ class Expander:
         return _window_problem(shape.length, "length of a string")
 
     def _array_problem(self, shape: Shape) -> str:
+        if shape.count_graph is not None and shape.count_graph.is_empty:
+            return "there are not as many items as are asked for"
         if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
             return "two items would be equal, which other parts exclude"
         return _window_problem(shape.items, "number of items")
@@ -266,7 +273,10 @@ class Expander:
     def _most_members(self, shape: Shape) -> int | None:
         """How many members there can be; None: as many as one likes."""
         others = self.few.other_names(shape)
-        return None if others is None else others + len([name for name in shape.named() if self.allows(shape, name)])
+        if others is None:
+            return None
+        named = (self.goal(self.member(shape, name)) for name in shape.named() if self.allows(shape, name))
+        return others + sum(self.few.of(goal) != () for goal in named)
 
     def allows(self, shape: Shape, name: str) -> bool:
         """Whether there may be a member `name`, as far as its name and `false` tell."""

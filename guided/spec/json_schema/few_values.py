@@ -1,5 +1,5 @@
-"""The values that satisfy a schema, where they are few. In: schemas for one value. Out: values, some of them perhaps
-refused by parts that are not looked at here, or None where there may be more than MOST_VALUES.
+"""The values that satisfy a schema, where they are few. In: schemas for one value. Out: these values, or None where
+there may be more than MOST_VALUES.
 
 A schema in itself, and one nested deeply, is taken to have many values. Cost: that of the values; where one part has
 many the others are not looked at, and an object that may have any other member has many.
@@ -12,10 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import And
-from guided.spec.json_schema.content import content_fits
-from guided.spec.json_schema.shape import Shape, is_nothing, item_goal
+from guided.spec.json_schema.shape import Shape, SomeMember, is_nothing, item_goal
 from guided.spec.json_schema.spelling import sized
-from guided.spec.json_schema.values import Decimal10, Json, canonical, json_type
+from guided.spec.json_schema.values import Decimal10, Json, canonical
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.expand import Expander, Goal
@@ -69,13 +68,25 @@ class FewValues:
             names.update(found)
         return len(names)
 
-    def _others(self, shape: Shape) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
-        """Names that no part declares, and what their members are."""
+    def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
+        """The names that no part declares under which a member may be what `some` asks for."""
+        names = dict[str, None]()
+        for found, _ in self._others(shape, some):
+            if found is None:
+                return None
+            names |= dict.fromkeys(found)
+        return tuple(names)
+
+    def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
+        """Names that no part declares, and what their members are; of those that `some` asks for."""
         if self._expander.is_closed(shape):
             return
         declared = shape.named()
-        for one in self._expander.others(shape):
-            goal = self._expander.goal(one.schemas)
+        asked = shape if some is None else shape._replace(extra_blocks=((some,),))
+        for one in self._expander.others(asked):
+            if some is not None and one.blocks[0] is None:
+                continue
+            goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
             if not is_nothing(goal) and self.of(goal) != ():
                 found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
@@ -93,17 +104,8 @@ class FewValues:
 
     def _of_shape(self, shape: Shape) -> Iterable[Json] | None:
         if shape.values is not None:
-            return [value for value in shape.values if self._may_be(value, shape)]
+            return [value for value in shape.values if self._expander.membership.fits(shape, value)]
         return self._each_once(self._of_type(shape, name) for name in shape.types)
-
-    def _may_be(self, value: Json, shape: Shape) -> bool:
-        """Whether an enumerated value is in the shape; what is asked of items and members is not looked at."""
-        if json_type(value) not in shape.types:
-            return False
-        if isinstance(value, str):
-            fits = len(value) in shape.length and content_fits(value, shape)
-            return fits and all(self._expander.keys.has(one, value) for one in shape.patterns)
-        return not isinstance(value, Decimal10) or value in shape.numbers
 
     def _of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:
         if name == "null":
@@ -139,7 +141,7 @@ class FewValues:
                 break
             goal = self._expander.goal(item_goal(shape, at))
             items = () if is_nothing(goal) else self.of(goal)
-            if items is None or (items and at >= longest and high is None):
+            if items is None or (items and at >= longest and high is None and shape.unique is None):
                 return None
             if len(begun) * len(items) > _MOST_TRIED:
                 return None
@@ -153,7 +155,9 @@ class FewValues:
             if len(out) + len(begun) > MOST_VALUES:
                 return None
             at += 1
-        return out
+        if shape.repeated is None and not (shape.some_items or shape.item_counts or shape.rest_blocks):
+            return out
+        return [array for array in out if self._expander.membership.fits(shape, array)]
 
     def _objects(self, shape: Shape) -> list[Json] | None:
         if shape.members.high == 0:
@@ -165,7 +169,9 @@ class FewValues:
         ]
         if any(required and self.of(goal) == () for _, goal, required in places):
             return []
-        for names, goal in self._others(shape):
+        if shape.members.high == len(shape.required):  # no other member may be there
+            places = [place for place in places if place[2]]
+        for names, goal in self._others(shape) if shape.members.high != len(shape.required) else ():
             if names is None:
                 return None
             places += ((name, goal, False) for name in names)
@@ -176,7 +182,10 @@ class FewValues:
                 return None
             more = [{**members, name: value} for members in begun for value in values]
             begun = more if required else begun + more
-        return [members for members in begun if len(members) in shape.members]
+        sized: list[Json] = [members for members in begun if len(members) in shape.members]
+        if not (shape.some_members or shape.extra_blocks):
+            return sized
+        return [members for members in sized if self._expander.membership.fits(shape, members)]
 
 
 def _numbers(shape: Shape) -> list[Json] | None:

@@ -39,11 +39,11 @@ from guided.spec.json_schema.containers import (
     counted_items,
     declared_order,
     declared_then,
+    graph_body,
 )
 from guided.spec.json_schema.content import json_string, refuse_content
 from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
 from guided.spec.json_schema.numbers import number_node
-from guided.spec.json_schema.obligations import MOST_COUNTED
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
 from guided.spec.json_schema.productive import generates
@@ -234,13 +234,20 @@ class Lowering:
         return capped
 
     def _array(self, shape: Shape, where: str, level: int) -> Node:
-        if shape.repeated is not None:
+        if shape.count_graph is not None:
+            name, graph = f"items {len(self._rules)} of #{where}", shape.count_graph
+            item, comma = partial(self._item, shape, level=level), self.layout.between(level)
+            text = self.layout.wrap(
+                "[]", graph_body(graph, item, comma, self._chain_rule(where), name), 0 in graph.ends, level
+            )
+        elif shape.repeated is not None:
             raise UnsupportedError(
-                "an array that must hold two equal items is not enforced yet",
+                "an array that must hold two equal items is not enforced where they may have many values",
                 pointer=shape.repeated.where,
                 hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
             )
-        text = self._items(shape, where, level)
+        else:
+            text = self._items(shape, where, level)
         return text if shape.unique is None or text == EMPTY else Distinct(text)
 
     def _items(self, shape: Shape, where: str, level: int) -> Node:
@@ -262,9 +269,7 @@ class Lowering:
         if rest is None and window.low > len(prefix):
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
         if shape.item_counts:
-            body = self._counted(shape, prefix, rest, window, where, level)
-            may_be_empty = window.low == 0 and shape.item_counts[0].count.low == 0
-            return self.layout.wrap("[]", body, may_be_empty, level)
+            return self._with_count(shape, level)
         if shape.rest_blocks:
             goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
             some = [self._item(shape, goal, level) for goal in goals]
@@ -276,26 +281,13 @@ class Lowering:
         item = self.value(goal, level + 1)
         return item if shape.unique is None else Entry(item)
 
-    def _counted(
-        self, shape: Shape, prefix: list[Node], rest: Node | None, window: Window, where: str, level: int
-    ) -> Node | None:
-        """One item or more, of which so many satisfy a schema."""
-        longest = shape.prefix_length
-        after = Window(max(window.low - longest, 0), window.high)
-        left = len(shape.item_counts)
-        if left > 1 or left * longest > MOST_COUNTED or shape.rest_blocks or after != Window() or len(prefix) < longest:
-            raise UnsupportedError(
-                "minContains and maxContains next to another bound on the number of items are not enforced yet",
-                pointer=where,
-                hint="drop minItems and maxItems, or all but one contains",
-            )
-        counted = shape.item_counts[0]
-        if rest is None:  # the prefixes have been counted, and nothing comes after them
-            enough = counted.count.low == 0
-            return array_body(prefix, None, self.layout.between(level), window) if enough else None
-        goals = [self.expander.goal((*item_goal(shape, longest), one)) for one in (counted.schema, counted.others)]
+    def _with_count(self, shape: Shape, level: int) -> Node:
+        """Items of which so many satisfy a schema, and nothing else is asked of their number or of the first ones."""
+        (counted,) = shape.item_counts
+        goals = [self.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
         yes, no = (EMPTY if is_nothing(goal) else self._item(shape, goal, level) for goal in goals)
-        return counted_items(prefix, yes, no, self.layout.between(level), counted.count)
+        body = counted_items(yes, no, self.layout.between(level), counted.count)
+        return self.layout.wrap("[]", body, counted.count.low == 0, level)
 
     def _object(self, shape: Shape, where: str, level: int) -> Node:
         comma, fields = self.layout.between(level), list[Field]()
@@ -320,7 +312,7 @@ class Lowering:
             name = f"members {len(self._rules)} of #{where}"
             if some and extra is not None:
                 self._refuse_counted(where, window, cap)
-                others = Permutation((*(Member(one, True, True) for one in some), Member(extra, False, True)), comma)
+                others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
                 body = declared_then(fields, others, comma, self._chain_rule(where), name, self._spell)
             else:
                 body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)

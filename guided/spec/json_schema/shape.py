@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import add
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guided.grammar.ir import Node
 from guided.spec.json_schema.keys import KeySet, Source
 from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.values import Json, canonical
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.count_graph import CountGraph
 
 __all__ = [
     "ALL_TYPES",
@@ -142,6 +145,8 @@ class Shape(NamedTuple):
     extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
     """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
     part declares, that satisfies all of it."""
+    count_graph: CountGraph | None = None
+    """The arrays of the shape item by item, where its items are counted; of shapes that are finished."""
 
     def meet(self, other: Shape) -> Shape:
         """The values in both. Members keep the order in which they were first named."""
@@ -188,6 +193,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
     **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
     **dict.fromkeys(("json_text", "no_json_text", "unique", "repeated", "speaks_of_objects"), lambda a, b: a or b),
+    "count_graph": lambda a, b: a or b,
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""
