@@ -36,6 +36,7 @@ def _caret(text: str, span: tuple[int, int]) -> str:
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
     left = max(line_start, start - 60)
+    end = min(end, start + 120)
     right = min(line_end, max(end, start) + 40)
     width = max(1, min(end, line_end) - start)
     prefix = "..." if left > line_start else ""
@@ -102,6 +103,15 @@ class UnsupportedError(GuidedError):
         return "\n".join(parts)
 
 
+_FIXED = {
+    "depth": "nest less in one rule: a part that is a rule of its own begins anew",
+    "states": "make the parts of the specification begin differently, so that a text stands at fewer places at once",
+    "memory": "ask for shorter outputs",
+    "nodes": "make the specification smaller",
+}
+"""What to do where a fixed bound is reached."""
+
+
 class LimitExceeded(GuidedError):
     """A bound of `guided.Limits` was reached.
 
@@ -109,15 +119,15 @@ class LimitExceeded(GuidedError):
         limit: the field of `Limits`.
         given: what the input asked for (for time and memory: what had been used).
         allowed: the bound.
-        fixed: whether it is a bound of the core itself, which no field of `Limits` raises.
+        fixed: whether it is a fixed bound, which no field of `Limits` raises.
+        hint: what to do about it.
     """
 
-    def __init__(self, limit: str, given: float, allowed: float, fixed: bool = False) -> None:
+    def __init__(self, limit: str, given: float, allowed: float, fixed: bool = False, hint: str = "") -> None:
         self.limit, self.given, self.allowed, self.fixed = limit, given, allowed, fixed
-        super().__init__(
-            f"limit {limit!r} exceeded: {_exact(given)} > {_exact(allowed)}; "
-            + ("a fixed bound of the core" if fixed else f"raise guided.Limits({limit}=...) to allow it")
-        )
+        self.hint = hint or (_FIXED[limit] if fixed else f"raise guided.Limits({limit}=...) to allow it")
+        bound = "a fixed bound; " if fixed else ""
+        super().__init__(f"limit {limit!r} exceeded: {_exact(given)} > {_exact(allowed)}; {bound}{self.hint}")
 
 
 def _exact(number: float) -> str:

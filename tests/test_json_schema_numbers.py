@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from guided.errors import LimitExceeded
-from guided.grammar.ir import EMPTY, Alt, And, Chars, Not, Repeat, Seq, Text
+from guided.errors import UnsupportedError
+from guided.grammar.ir import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
 from guided.spec.json_schema.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.spec.json_schema.numbers import REACH, SCIENTIFIC, number_constant, number_node
 from guided.spec.json_schema.values import Decimal10
@@ -34,6 +34,15 @@ def matches(node, text):
             return {at + len(node.text)} if text.startswith(node.text, at) else set()
         if isinstance(node, Chars):
             return {at + 1} if at < len(text) and any(a <= ord(text[at]) <= b for a, b in node.ranges) else set()
+        if isinstance(node, Automaton):
+            found, state = set(), node.start
+            for end in range(at, len(text) + 1):
+                found |= {end} if node.states[state][0] else set()
+                code = ord(text[end : end + 1] or "\0")
+                state = next((to for low, high, to in node.states[state][1] if low <= code <= high), None)
+                if state is None:
+                    break
+            return found
         if isinstance(node, Seq):
             places = {at}
             for item in node.items:
@@ -167,8 +176,47 @@ def test_scientific_spellings_are_complete(digits, places, integral, side):
 
 @pytest.mark.parametrize("bound", ["1e5000", "1e-5000", "1" * 1100])
 def test_bounds_have_a_size(bound):
-    with pytest.raises(LimitExceeded):
+    with pytest.raises(UnsupportedError) as caught:
         number_node(NumberSet(low=Bound(Decimal10.parse(bound))))
+    assert "leave it out" in caught.value.hint
+
+
+_LONG = st.integers(10**6, 10**9).map(lambda digits: digits * 2 + 1)
+
+
+@given(_LONG, st.integers(-3, 1), st.integers(-9, 9), st.integers(0, 12), st.booleans(), st.booleans(), st.data())
+def test_few_multiples_of_long_divisors(digits, places, first, count, integral, strict, data):
+    """Between bounds, where an automaton of all of them would be too large."""
+    step = Fraction(digits) * Fraction(10) ** places
+    low, high = (step * (first + more) for more in (0, count))
+    wanted = NumberSet(
+        Bound(_parsed(low), strict), Bound(_parsed(high + step / 2)), integral, divisors=(_parsed(step),)
+    )
+    node = number_node(wanted, data.draw(st.booleans()))
+    for times in range(first - 1, first + count + 3):
+        for value in (step * times, step * times + 1, step * times + Fraction(1, 10)):
+            inside = low <= value <= high + step / 2 and not (strict and value == low)
+            inside = inside and (value / step).denominator == 1 and not (integral and value.denominator > 1)
+            assert matches(node, _plain(value)) == inside, value
+
+
+def _plain(value):
+    """A decimal fraction without exponent."""
+    with localcontext(prec=50):
+        return format((Decimal(value.numerator) / Decimal(value.denominator)).normalize(), "f")
+
+
+def _parsed(value):
+    return Decimal10.parse(_plain(value))
+
+
+@given(st.integers(1, 500), st.integers(-8, -1), st.integers(0, 5000))
+def test_integers_among_the_multiples_of_fractions(digits, places, value):
+    step = Fraction(digits) * Fraction(10) ** places
+    node = number_node(NumberSet(integral=True, divisors=(_parsed(step),)))
+    assert matches(node, str(value)) == ((value / step).denominator == 1)
+    other = number_node(NumberSet(integral=True, no_divisors=(_parsed(step),)))
+    assert matches(other, str(value)) == ((value / step).denominator != 1)
 
 
 def test_empty_sets():

@@ -64,6 +64,37 @@ def test_errors_in_a_registry_document_name_it():
     assert caught.value.pointer == "http://o/d#/items/pattern"
 
 
+DRAFT7, Y2020 = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_a_remote_document_is_in_the_draft_of_what_refers_to_it():
+    registry = {
+        "http://t/a": {"type": "array", "items": [{"type": "null"}], "additionalItems": False},
+        "http://t/b": {"$ref": "a"},
+        "http://t/new": {"type": "array", "prefixItems": [{"type": "null"}], "items": False},
+        "http://t/own": {"$schema": Y2020, "$ref": "new"},
+    }
+    for reference in ("http://t/a", "http://t/b", "http://t/a#"):
+        schema = {"$schema": DRAFT7, "$ref": reference}
+        assert _verdicts(schema, "[null]", "[]", "[null, 1]", "[1]", registry=registry) == [True, True, False, False]
+        assert _verdicts(schema, "[1]", draft="2020-12", registry=registry) == [False]
+        assert _verdicts({"$ref": reference}, "[null, 1]", draft="draft6", registry=registry) == [False]
+        with pytest.raises(SpecError, match="2020-12 calls the list prefixItems"):
+            _verdicts({"$ref": reference}, registry=registry)
+    old = {"$schema": DRAFT7, "$ref": "http://t/own"}
+    assert _verdicts(old, "[null]", "[1]", registry=registry) == [True, False]
+
+
+def test_a_remote_document_without_a_draft_is_in_one_of_them():
+    registry = {"http://t/a": {"type": "null"}, "http://t/b": {"$schema": Y2020, "items": {"$ref": "a"}}}
+    schema = {"$schema": DRAFT7, "items": {"$ref": "http://t/a"}, "properties": {"b": {"$ref": "http://t/b"}}}
+    with pytest.raises(UnsupportedError, match=r"has no .schema and is referred to from schemas of") as caught:
+        json_schema_to_grammar(schema, registry=registry)
+    assert caught.value.hint == "give it a $schema"
+    registry["http://t/a"]["$schema"] = Y2020
+    json_schema_to_grammar(schema, registry=registry)
+
+
 def test_siblings_of_a_reference_by_draft():
     schema = {"$ref": "#/definitions/s", "maxLength": 1, "definitions": {"s": {"type": "string"}}}
     assert _verdicts(schema, '"a"', '"ab"') == [True, False]

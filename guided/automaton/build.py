@@ -185,7 +185,7 @@ class _Sender:
         if low < 0 or (high is not None and high < 0):
             raise ValueError("a count is at least 0")
         if low > _LARGEST_COUNT:
-            raise LimitExceeded("states", low, _LARGEST_COUNT)
+            raise LimitExceeded("states", low, _LARGEST_COUNT, fixed=True, hint="repeat a longer part less often")
         return low, -1 if high is None or high > _LARGEST_COUNT else high
 
     def _special(self, token: int | str) -> int:

@@ -162,6 +162,6 @@ class ReferenceGrammar:
                     seen.add(after)
                     further.append(after)
                 if len(seen) > MAX_SEARCH:
-                    raise LimitExceeded("states", len(seen), MAX_SEARCH)
+                    raise LimitExceeded("states", len(seen), MAX_SEARCH, fixed=True)
             level, distance = further, distance + 1
         return None

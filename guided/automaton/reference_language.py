@@ -168,7 +168,7 @@ class Language:
 
     def _state(self, items: frozenset[Item], accepting: bool) -> State:
         if len(self._states) > MAX_STATES:
-            raise LimitExceeded("states", len(self._states), MAX_STATES)
+            raise LimitExceeded("states", len(self._states), MAX_STATES, fixed=True)
         viable = True if accepting or not self._terms.remember else None
         return self._states.setdefault((items, accepting), State(items, accepting, viable))
 
@@ -207,7 +207,7 @@ class Language:
                         on_the_way.viable, on_the_way = True, before[on_the_way]
                     return
                 if len(before) > MAX_AHEAD:
-                    raise LimitExceeded("states", len(before), MAX_AHEAD)
+                    raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
                 heapq.heappush(todo, (self._size(after), len(before), after))
         for state in before:  # there is nowhere else to go from them
             state.viable = False

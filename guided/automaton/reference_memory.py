@@ -87,7 +87,7 @@ def read(memory: Memory, byte: int) -> Memory:
 def _bounded(memory: Memory) -> Memory:
     opened = sum(1 + len(scope.entries) for scope in memory)
     if opened > MAX_OPEN:
-        raise LimitExceeded("depth", opened, MAX_OPEN)
+        raise LimitExceeded("depth", opened, MAX_OPEN, fixed=True)
     return memory
 
 
@@ -124,7 +124,7 @@ def json_value(text: bytes) -> Hashable:
     except ValueError:
         return ("no JSON", text)
     except RecursionError:
-        raise LimitExceeded("depth", len(text), MAX_OPEN) from None
+        raise LimitExceeded("depth", len(text), MAX_OPEN, fixed=True) from None
 
 
 class _Members(list[tuple[str, object]]):
@@ -153,7 +153,7 @@ def _number(text: str) -> tuple[str, str, str, int]:
     if not digits:
         return ("number", "", "", 0)
     if len(exponent) > MAX_EXPONENT:
-        raise LimitExceeded("depth", len(exponent), MAX_EXPONENT)
+        raise LimitExceeded("depth", len(exponent), MAX_EXPONENT, fixed=True)
     power = int(exponent) - len(fraction) + len(digits) - len(digits.rstrip("0"))
     return ("number", sign, digits.rstrip("0"), power)
 

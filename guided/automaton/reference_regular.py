@@ -104,7 +104,7 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
         count += 1
         if depth > MAX_DEPTH or count > MAX_NODES:
             given, name, most = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
-            raise LimitExceeded(name, given, most)
+            raise LimitExceeded(name, given, most, fixed=True)
 
         def all_of(items: tuple[Node, ...]) -> list[Node]:
             return [build(item, inside, depth + 1) for item in items]
@@ -304,7 +304,7 @@ class Spelling:
                 seen |= fresh
                 work += sum(map(_width, fresh))
                 if work > MAX_STATES:
-                    raise LimitExceeded("states", work, MAX_STATES)
+                    raise LimitExceeded("states", work, MAX_STATES, fixed=True)
             self._alive.update({term: True} if found else dict.fromkeys(seen, False))
         return self._alive[term]
 

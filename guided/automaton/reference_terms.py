@@ -231,7 +231,7 @@ class Terms:
         while todo:
             node, depth = todo.pop()
             if depth > MAX_DEPTH:
-                raise LimitExceeded("depth", depth, MAX_DEPTH)
+                raise LimitExceeded("depth", depth, MAX_DEPTH, fixed=True)
             yield node
             match node:
                 case Seq(items) | Alt(items):

@@ -71,7 +71,7 @@ def error_fields(error: Exception) -> dict[str, Any]:
         fields |= {"pointer": error.pointer, "hint": error.hint}
         fields["span"] = list(error.span) if error.text else None
     if isinstance(error, LimitExceeded):
-        fields |= {"limit": error.limit, "given": error.given, "allowed": error.allowed}
+        fields |= {"limit": error.limit, "given": error.given, "allowed": error.allowed, "hint": error.hint}
     return fields
 
 

@@ -195,7 +195,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
         follow(config.threads[0], c);
       held += c.bytes();
       if (held > allowed)
-        throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed), allowed == kLeastMemory);
+        throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
       std::vector<int32_t> need = c.either;
       if (c.next >= 0) need.push_back(c.next);
       for (int32_t x : need)  // `task` and `c` are not looked at again before the next round

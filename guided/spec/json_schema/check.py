@@ -179,12 +179,10 @@ def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
 
 def _refusal(problem: GuidedError) -> Entry:
     pointer = problem.pointer if isinstance(problem, SpecError | UnsupportedError) else ""
-    hint = problem.hint if isinstance(problem, SpecError | UnsupportedError) else ""
+    hint = problem.hint if isinstance(problem, SpecError | UnsupportedError | LimitExceeded) else ""
     if isinstance(problem, SpecError):
         reason = problem.message
     else:
         reason = problem.reason if isinstance(problem, UnsupportedError) else str(problem)
     keyword = pointer.rsplit("/", 1)[-1] if pointer else ""
-    if isinstance(problem, LimitExceeded):
-        hint = f"raise Limits({problem.limit}=...)"
     return Entry(pointer, keyword, "refused", reason, hint)

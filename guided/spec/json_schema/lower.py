@@ -192,7 +192,7 @@ class Lowering:
 
     def _shape(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
         if shape.values is not None:
-            node = self._constants.any_of(shape, level)
+            node = _placed(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
                 self._reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
@@ -206,7 +206,8 @@ class Lowering:
         label += " with fraction or exponent" if numbers.not_bare else ""
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
-        return self.rule(numbers, label, "", lambda: number_node(numbers, self._plain, self.options.max_digits))
+        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        return self.rule(numbers, label, "", partial(_placed, where, make))
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
         length = self._capped(shape.length, self.options.max_string, "max_string", where)
@@ -391,6 +392,15 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "array": Lowering._array,
     "object": Lowering._object,
 }
+
+
+def _placed(where: str, make: Callable[[], Node]) -> Node:
+    """What `make` makes; what it refuses without a place is refused at this one."""
+    try:
+        return make()
+    except UnsupportedError as error:
+        error.pointer = error.pointer or where
+        raise
 
 
 def _is_small(shape: Shape) -> bool:

@@ -18,14 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from guided.errors import LimitExceeded
+from guided.errors import UnsupportedError
 from guided.grammar.ir import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.spec.json_schema.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
 from guided.spec.json_schema.values import Decimal10
 
-__all__ = ["MOST_STATES", "decided", "is_multiple", "multiples"]
+__all__ = ["MOST_LISTED", "MOST_STATES", "decided", "fits", "is_multiple", "multiples"]
 
 MOST_STATES = 20_000
+MOST_LISTED = 1_000
+"""Multiples between bounds that are listed where there would be too many states."""
 MOST_WITH_EXPONENT = 4_000
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
@@ -49,7 +51,7 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
     """Spellings of the multiples, with a sign; `plain`: without exponent.
 
     Raises:
-        LimitExceeded: the divisor has too many digits that are not zero.
+        UnsupportedError: the divisor has too many digits that are not zero.
     """
     parts: list[Node] = [_unsigned(divisor)]
     if not plain:
@@ -108,6 +110,11 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
+def fits(divisor: Decimal10) -> bool:
+    """Whether there is room for the automaton of the multiples."""
+    return _size(divisor) <= MOST_STATES
+
+
 def _size(divisor: Decimal10) -> int:
     """About how many states the automaton has."""
     shift = divisor.exponent - len(divisor.digits)
@@ -120,9 +127,12 @@ def _size(divisor: Decimal10) -> int:
 @lru_cache(maxsize=256)
 def _unsigned(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
-    size = _size(divisor)
-    if size > MOST_STATES:
-        raise LimitExceeded("states", size, MOST_STATES)
+    if not fits(divisor):
+        raise UnsupportedError(
+            f"the multiples of {divisor.plain():.40} need more than {MOST_STATES:,} states",
+            hint=f"give a minimum and a maximum with at most {MOST_LISTED:,} multiples between them, or a divisor with "
+            "fewer digits",
+        )
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     if shift > 0:
         return _round(modulus, shift)

@@ -7,6 +7,8 @@ spellings of its numbers only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, gcd, lcm
 
 from guided.spec.json_schema.multiples import is_multiple
 from guided.spec.json_schema.values import Decimal10
@@ -86,6 +88,27 @@ class NumberSet:
         high = None if self.high is None else Bound(_to_integer(self.high, -1))
         return replace(self, low=low, high=high)
 
+    def with_integral_divisors(self) -> NumberSet:
+        """For integers: the same set with integers as divisors."""
+        divisors = dict.fromkeys(map(_integral, self.divisors))
+        divisors.pop(_ONE, None)
+        without = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
+        return replace(
+            self, divisors=tuple(divisors), no_divisors=without, fractional=self.fractional or _ONE in without
+        )
+
+    def listed(self, most: int) -> tuple[Decimal10, ...] | None:
+        """The numbers themselves; None where there are no bounds, or more than `most` multiples between them."""
+        if self.low is None or self.high is None or not self.divisors:
+            return None
+        steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
+        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
+        if last - first >= most:
+            return None
+        values = [_decimal(step * count) for count in range(first, last + 1)]
+        return tuple(value for value in values if value in self)
+
     @property
     def is_empty(self) -> bool:
         """Whether no number is in the set, as far as bounds tell."""
@@ -104,6 +127,26 @@ class NumberSet:
 EVERY_NUMBER = NumberSet()
 BARE_INTEGERS = NumberSet(integral=True, bare=True)
 """The integers of draft 4."""
+
+
+_ONE = Decimal10.parse("1")
+
+
+def _fraction(value: Decimal10) -> Fraction:
+    shift = value.exponent - len(value.digits)
+    size = Fraction(int(value.digits or "0")) * Fraction(10) ** shift
+    return -size if value.negative else size
+
+
+def _decimal(value: Fraction) -> Decimal10:
+    """A fraction whose denominator divides a power of ten."""
+    places = value.denominator.bit_length()
+    return Decimal10.parse(f"{value.numerator * 10**places // value.denominator}e-{places}")
+
+
+def _integral(divisor: Decimal10) -> Decimal10:
+    """The least integer that is a multiple of the divisor: the integers among its multiples are those of it."""
+    return Decimal10.parse(str(_fraction(divisor).numerator))
 
 
 def _each_once(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from guided.errors import LimitExceeded
+from guided.errors import UnsupportedError
 from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
-from guided.spec.json_schema.multiples import decided, multiples
+from guided.spec.json_schema.multiples import MOST_LISTED, decided, fits, multiples
 from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.number_text import (
     ANY_EXPONENT,
@@ -273,11 +273,18 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 
 
 def _check_size(value: Decimal10) -> None:
-    """A bound of n digits costs n * n nodes, one with a large exponent as many characters."""
+    """A bound of n digits costs n * n nodes, one with a large exponent as many characters: UnsupportedError."""
     if len(value.digits) > _LONGEST_BOUND:
-        raise LimitExceeded("nodes", len(value.digits) ** 2, _LONGEST_BOUND**2)
+        raise UnsupportedError(
+            f"a number of {len(value.digits)} digits: at most {_LONGEST_BOUND:,} are written",
+            hint="round it, or leave it out",
+        )
     if abs(value.exponent) > _LARGEST_EXPONENT:
-        raise LimitExceeded("nodes", abs(value.exponent), _LARGEST_EXPONENT)
+        raise UnsupportedError(
+            f"a number with {abs(value.exponent)} places on one side of the point: at most {_LARGEST_EXPONENT:,} are "
+            "written",
+            hint="give a number nearer to 1, or leave it out",
+        )
 
 
 def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
@@ -337,6 +344,11 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         if below is not None:
             parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain or numbers.bare))))
         whole = _alt(parts)
+    return _short(whole, max_digits)
+
+
+def _short(whole: Node, max_digits: int | None) -> Node:
+    """Those of the numbers of which no part has more digits."""
     if max_digits is None:
         return whole
     run = digit_run(1, max_digits)
@@ -349,7 +361,17 @@ _CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
 def _combined(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
-    """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out."""
+    """Multiples, and a set without other sets; of the latter spellings with an exponent beyond REACH are left out.
+
+    Where the automaton of the multiples would be too large, but few of them lie between the bounds, these are listed.
+    """
+    if numbers.integral:
+        numbers = numbers.with_integral_divisors()
+        if numbers.is_empty:
+            return EMPTY
+    if any(not fits(divisor) for divisor in numbers.divisors) and (values := numbers.listed(MOST_LISTED)) is not None:
+        written = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
+        return _short(_alt([number_constant(value, plain, written) for value in values]), max_digits)
     zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not zeros
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.dynamic_scope import RECURSIVE, Scope, entered, outermost
@@ -47,6 +47,8 @@ class Document:
     """Pointer of each schema that has an identifier of its own -> its URI; "" -> the document's."""
     embedded: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> the document that it is."""
+    inherits: bool = False
+    """Whether its dialect is that of the first schema that refers to it."""
     quiet: frozenset[str] = field(init=False)
     """Keywords about which there is nothing to say, whatever stands beside them."""
 
@@ -263,7 +265,7 @@ class Library:
     def _resource(self, uri: str, link: _Link) -> tuple[Document, str]:
         for known in (uri, uri + "#"):
             if known not in self._resources and known in self._registry:
-                self._load(self._registry[known], uri)
+                self._load(self._registry[known], uri, link.source.document)
         if uri not in self._resources and (found := metaschema(uri)):
             name, text = found
             if name not in self._resources:
@@ -274,16 +276,32 @@ class Library:
                 f" refers to {uri!r}, which is neither in the document nor in the registry",
                 "pass it in registry={uri: schema}; nothing is fetched",
             )
-        return self._resources[uri]
+        document, pointer = self._resources[uri]
+        here = link.source.document
+        if (
+            document.inherits
+            and uri != link.source.base
+            and (document.draft, document.lacks) != (here.draft, here.lacks)
+        ):
+            raise UnsupportedError(
+                f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of {here.draft}",
+                pointer=link.source.at(link.keyword),
+                hint="give it a $schema",
+            )
+        return document, pointer
 
     # --- documents
 
-    def _load(self, schema: object, uri: str) -> Document:
+    def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
+        """A document; without a `$schema` it is in the dialect of the one that refers to it, `above`."""
         root = self._read(schema, uri)
-        declared = self._options.draft is not None or (isinstance(root, dict) and "$schema" in root)
         prefix = uri + "#" if uri else ""
-        dialect = self._dialect(root, prefix) or Dialect(self._options.draft or "2020-12")
-        document = Document(root, dialect.draft, declared, prefix, dialect.lacks)
+        dialect = self._dialect(root, prefix)
+        inherits = dialect is None and above is not None
+        declared = dialect is not None or (self._options.draft is not None if above is None else above.declared)
+        if dialect is None:
+            dialect = Dialect(above.draft, above.lacks) if above else Dialect(self._options.draft or "2020-12")
+        document = Document(root, dialect.draft, declared, prefix, dialect.lacks, inherits=inherits)
         self._index(document, uri, schema if isinstance(schema, str) else None)
         return document
 

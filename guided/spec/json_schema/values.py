@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -163,11 +164,27 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             span=(error.pos, min(error.pos + 1, len(text))),
         ) from None
     except RecursionError:
-        raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
+        deepest = _nesting(text)
+        if deepest > limits.depth:
+            raise LimitExceeded("depth", deepest, limits.depth) from None
+        raise LimitExceeded(
+            "depth", deepest, sys.getrecursionlimit(), fixed=True,
+            hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
+        ) from None  # fmt: skip
     except _Refused:
         raise _refusal(text) from None
     _check_size(value, text, limits)
     return value
+
+
+def _nesting(text: str) -> int:
+    """How deep the brackets of a JSON text nest."""
+    depth = deepest = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.DOTALL):
+        if match[0][0] != '"':
+            depth += 1 if match[0] in "[{" else -1
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def _check_size(value: Json, text: str, limits: Limits) -> None:
