@@ -170,9 +170,10 @@ def _content_encoding(validator: Any, name: Any, value: Any, _: Any) -> Iterator
 def _content_media_type(validator: Any, name: Any, value: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
     if name != "application/json" or not validator.is_type(value, "string"):
         return
-    text = value if schema.get("contentEncoding") is None else _decoded(value)
-    try:
-        json.loads(text or "", parse_int=str, parse_float=str, parse_constant=_no_number)
+    data = value.encode("utf-8", "surrogatepass") if schema.get("contentEncoding") is None else _decoded(value)
+    try:  # as RFC 8259 has it, in UTF-8: of bytes the library would guess the encoding
+        text = (data or b"").decode("utf-8", "strict" if schema.get("contentEncoding") else "surrogatepass")
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
     except ValueError:
         yield jsonschema.ValidationError("not a JSON text")
 

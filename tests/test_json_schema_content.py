@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,65 @@ def test_json_in_a_string(text, data):
         assert matches(native, written) == JUDGE(written), written
 
 
+@st.composite
+def _encoded(draw):
+    """Bytes near a JSON text in base64, with letters changed or other bits that no byte takes."""
+    data = draw(_texts()).encode("utf-8", "replace")
+    if draw(st.booleans()):
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(st.binary(max_size=2)) + data[at + draw(st.integers(0, 1)) :]
+    text = base64.b64encode(data).decode()
+    kind = draw(st.sampled_from(["as it is", "as it is", "bits", "letter", "padding"]))
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    if kind == "bits" and text.endswith("="):
+        at = len(text.rstrip("=")) - 1
+        free = 4 if text.endswith("==") else 2
+        value = letters.index(text[at]) | draw(st.integers(0, 2**free - 1))
+        text = text[:at] + letters[value] + text[at + 1 :]
+    elif kind == "letter" and text:
+        at = draw(st.integers(0, len(text) - 1))
+        text = text[:at] + draw(st.sampled_from([*letters, "=", "-", ""])) + text[at + 1 :]
+    elif kind == "padding":
+        text = text.rstrip("=") + "=" * draw(st.integers(0, 3))
+    return text
+
+
+@QUIET
+@given(_encoded(), st.data())
+def test_json_in_base64(text, data):
+    """As the decoded bytes are judged, in every spelling of the string around them."""
+    judge = Judge({"$schema": DRAFT7, **BOTH})
+    for options, written in (
+        ({}, json.dumps(text)),
+        ({}, data.draw(spellings(text))),
+        ({"escapes": "minimal"}, json.dumps(text)),
+    ):
+        assert matches(_base64_json(**options), written) == judge(written), written
+
+
+@cache
+def _base64_json(**options):
+    return compiled(grammar(BOTH, **options))
+
+
+PHASES = ["1", " -0.5e+10 ", "[]", '{"a":[1,{"b":"\u00e9\U0001f600\\n\\u00e9"}],"c":{}}', "[[[[]]],{}]", "nul", "[1,]"]
+PHASES += ['{"a" 1}', "]", '"\udfff"', "", "[}", '{"a":1,"a":2}', "\ufeff1"]
+
+
+@pytest.mark.parametrize("text", PHASES, ids=range(len(PHASES)))
+def test_json_in_base64_at_every_phase(text):
+    for spaces in range(3):
+        written = json.dumps(base64.b64encode((" " * spaces + text).encode("utf-8", "surrogatepass")).decode())
+        assert matches(_base64_json(), written) == Judge({"$schema": DRAFT7, **BOTH})(written)
+
+
+def test_samples_in_base64_hold_json():
+    native = compiled(grammar({"type": "string", **BOTH}, escapes="minimal"))
+    for seed in range(20):
+        text = json.loads(sample(native, random.Random(seed), 60))
+        json.loads(base64.b64decode(text, validate=True).decode())
+
+
 @pytest.mark.parametrize(
     "text", ['"\\ud800"', '"\\u00e9\\/"', "1e999", "[[],{}]", "0" * 2, "-", "", "NaN", '{"a":1,"a":2}']
 )
@@ -105,6 +165,14 @@ def test_constants():
     assert verdicts({"not": JSON, "enum": list(texts)}, *texts) == [False, True, True, True, False]
     assert verdicts({"oneOf": [JSON, BASE64], "enum": list(texts)}, *texts) == [True, False, True, True, False]
     assert verdicts({**BASE64, "enum": list(texts)}, *texts) == [False, False, True, True, True]
+    encoded = ("W10=", "W10", "bnVsbA==", "bnVsbA==="[:7], "W1==", "gA==", "MQ==", "[]", 1)
+    held = [True, False, True, False, False, False, True, False, True]
+    assert verdicts({**BOTH, "enum": list(encoded)}, *encoded) == held
+    assert verdicts({"not": {"type": "string", **BOTH}, "enum": list(encoded)}, *encoded) == [
+        *(not one for one in held[:-1]), True]  # fmt: skip
+    assert verdicts({"allOf": [JSON, {"not": BOTH}], "enum": ["1111", "12"]}, "1111", "12") == [True, True]
+    with pytest.raises(SpecError, match="no JSON value"):  # each is one of the two only
+        grammar({"allOf": [JSON, BOTH], "enum": ["1111", "MTEx", "12"]})
     assert verdicts({"propertyNames": {**JSON, "enum": ["1", "x"]}}, {"1": 1}, {"x": 1}) == [True, False]
 
 
@@ -121,7 +189,11 @@ def test_strings_that_differ():
 @pytest.mark.parametrize(
     ("schema", "pointer", "reason"),
     [
-        (BOTH, "/contentMediaType", "a JSON text in base64"),
+        ({**BOTH, "pattern": "a"}, "/contentMediaType", "a JSON text next to another constraint"),
+        ({**BOTH, "maxLength": 9}, "/contentMediaType", "a JSON text next to another constraint"),
+        ({"items": {"allOf": [JSON, BOTH]}}, "/items/allOf/0/contentMediaType", "a JSON text next to another"),
+        ({"not": {"type": "string", **BOTH}}, "/not/contentMediaType", "a string that must not hold a JSON text"),
+        ({"propertyNames": BOTH}, "/propertyNames/contentMediaType", "JSON texts as names of members"),
         ({**JSON, "pattern": "a"}, "/contentMediaType", "a JSON text next to another constraint"),
         ({**JSON, "minLength": 2}, "/contentMediaType", "a JSON text next to another constraint"),
         ({"items": {"allOf": [JSON, BASE64]}}, "/items/allOf/0/contentMediaType", "a JSON text next to another"),
@@ -177,9 +249,10 @@ def test_bad_values():
 
 
 def test_the_report():
-    parts = {"a": JSON, "b": BASE64, "c": {"contentEncoding": "7bit", **JSON}}
+    parts = {"a": JSON, "b": BASE64, "c": {"contentEncoding": "7bit", **JSON}, "d": BOTH}
     for options, status in (({}, "enforced"), ({"format": "annotate"}, "annotation")):
         report = check_json_schema({"$schema": DRAFT7, "properties": parts}, JsonSchemaOptions(**options))
         found = {entry.pointer.removeprefix("/properties/"): entry.status for entry in report.entries}
         assert report.ok and found["a/contentMediaType"] == found["b/contentEncoding"] == status
+        assert found["d/contentMediaType"] == found["d/contentEncoding"] == status
         assert found["c/contentEncoding"] == found["c/contentMediaType"] == "annotation"

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
-from guided.spec.json_schema.content import content_fits, refusal
+from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
 from guided.spec.json_schema.few_values import FewValues
 from guided.spec.json_schema.keys import Keys, Source
@@ -244,7 +244,8 @@ class Expander:
         return self._object_problem(shape) if name == "object" else ""
 
     def _string_problem(self, shape: Shape) -> str:
-        if shape.json_text is not None and shape.no_json_text is not None:
+        contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
+        if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
             return "a string would have to hold a JSON text, and none"
         return _window_problem(shape.length, "length of a string")
 
@@ -353,7 +354,7 @@ class Expander:
             if shape.values is not None:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
                 content.append(Alt(tuple(map(Text, texts))))
-            elif (asked := shape.json_text or shape.no_json_text) is not None:
+            elif (asked := asked_content(shape)) is not None:
                 raise refusal(asked, "JSON texts as names of members are not enforced", "drop it from propertyNames")
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))

@@ -42,6 +42,7 @@ from guided.spec.json_schema.containers import (
     graph_body,
 )
 from guided.spec.json_schema.content import json_string, refuse_content
+from guided.spec.json_schema.content_base64 import json_in_base64
 from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -217,6 +218,9 @@ class Lowering:
         refuse_content(shape, length)
         if shape.json_text is not None:
             return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, self.encoding))
+        if shape.json_base64 is not None:
+            label = "string of JSON in base64"
+            return self.rule("json in base64", label, "", lambda: json_in_base64(self.rule, self.encoding))
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))

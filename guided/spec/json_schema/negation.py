@@ -106,6 +106,10 @@ class Negation:
             yield Shape(types=("string",), no_json_text=shape.json_text)
         if shape.no_json_text is not None:
             yield Shape(types=("string",), json_text=shape.no_json_text)
+        if shape.json_base64 is not None:
+            yield Shape(types=("string",), no_json_base64=shape.json_base64)
+        if shape.no_json_base64 is not None:
+            yield Shape(types=("string",), json_base64=shape.no_json_base64)
         yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
         yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
         for part in shape.arrays:

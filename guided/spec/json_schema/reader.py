@@ -14,7 +14,6 @@ from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema.applicators import APPLICATORS
-from guided.spec.json_schema.content import refusal
 from guided.spec.json_schema.disjoint import Disjoint
 from guided.spec.json_schema.effect import check_foreign
 from guided.spec.json_schema.evaluation import evaluation
@@ -206,11 +205,10 @@ class Reader:
             raise SpecError(f"{keyword} must be a string, not {_show(value)}", pointer=schema.at(keyword))
         if not self.asserts(schema, keyword):
             return ANYTHING
+        both = schema.known("contentMediaType") and self.asserts(schema, "contentMediaType")
         if keyword == "contentEncoding":
-            return format_shape("byte") or ANYTHING
-        if schema.known("contentEncoding"):
-            raise refusal(schema, "a JSON text in base64 is not enforced", "drop one of the two keywords")
-        return Shape(json_text=schema)
+            return ANYTHING if both else format_shape("byte") or ANYTHING
+        return Shape(json_base64=schema) if schema.known("contentEncoding") else Shape(json_text=schema)
 
     def asserts(self, schema: Schema, keyword: str) -> bool:
         """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""

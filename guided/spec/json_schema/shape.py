@@ -119,7 +119,8 @@ class Shape(NamedTuple):
     """A conjunction, type by type. `values` None: no enumeration.
 
     `unique`, `repeated`: the schema that asks that all items differ, or that some do not. `json_text`, `no_json_text`:
-    the schema that asks that a string holds a JSON text, or that it does not.
+    the schema that asks that a string holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: in
+    base64.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -129,6 +130,8 @@ class Shape(NamedTuple):
     patterns: tuple[Node, ...] = ()
     json_text: Schema | None = None
     no_json_text: Schema | None = None
+    json_base64: Schema | None = None
+    no_json_base64: Schema | None = None
     items: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
     unique: Schema | None = None
@@ -192,7 +195,10 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     **dict.fromkeys(("length", "items", "members"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
     **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
-    **dict.fromkeys(("json_text", "no_json_text", "unique", "repeated", "speaks_of_objects"), lambda a, b: a or b),
+    **dict.fromkeys(
+        ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "speaks_of_objects"),
+        lambda a, b: a or b,
+    ),
     "count_graph": lambda a, b: a or b,
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
