@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.dynamic_scope import RECURSIVE, Scope, entered, outermost
 from guided.spec.json_schema.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
+from guided.spec.json_schema.links import Link, absolute, joined, nearby
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 from guided.spec.json_schema.values import Json, escape, json_type, normalise, read_json
 
@@ -201,9 +202,9 @@ class Library:
     def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
         if keyword == "$recursiveRef" and reference != "#":
             raise SpecError("$recursiveRef must be '#'", pointer=schema.at(keyword), hint="use $ref for other targets")
-        link = _Link(schema, keyword, reference)
+        link = Link(schema, keyword, reference)
         uri, fragment = urldefrag(reference)
-        document, pointer = self._resource(_absolute(uri, link) if uri else schema.base, link)
+        document, pointer = self._resource(absolute(uri, link) if uri else schema.base, link)
         try:
             fragment = unquote(fragment, errors="strict")
         except UnicodeDecodeError:
@@ -221,7 +222,7 @@ class Library:
             document, pointer = self._anchors[uri, fragment]
         return self._walk(document, pointer, "", link)
 
-    def _walk(self, document: Document, pointer: str, rest: str, link: _Link) -> Schema:
+    def _walk(self, document: Document, pointer: str, rest: str, link: Link) -> Schema:
         """Follow the tokens of `rest` below the place `pointer` of the document."""
         value, at, base = document.root, "", document.bases[""]
         for raw in (pointer + rest).split("/")[1:]:
@@ -235,7 +236,7 @@ class Library:
                 value = value[int(token[:9])]
             else:
                 place = document.prefix + at
-                raise link.problem(f" points to nothing: there is no {place!r}", _nearby(value, token))
+                raise link.problem(f" points to nothing: there is no {place!r}", nearby(value, token))
             if at in document.embedded:
                 document, at = document.embedded[at], ""
                 base = document.bases[""]
@@ -262,7 +263,7 @@ class Library:
                 self.noteworthy.append(found)
         return found
 
-    def _resource(self, uri: str, link: _Link) -> tuple[Document, str]:
+    def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
         for known in (uri, uri + "#"):
             if known not in self._resources and known in self._registry:
                 self._load(self._registry[known], uri, link.source.document)
@@ -349,7 +350,7 @@ class Library:
             document, pointer = self._own_document(document, pointer, value, base)
         path, fragment = _identifier(value, document.draft)
         if path:
-            base = document.bases[pointer] = _join(base, path)
+            base = document.bases[pointer] = joined(base, path)
             self._resources.setdefault(base, (document, pointer))
         if fragment:
             self._anchors.setdefault((base, fragment), (document, pointer))
@@ -379,26 +380,6 @@ class Library:
                     self._dynamic.setdefault(base, {}).setdefault(name, (document, pointer))
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A reference, for messages."""
-
-    source: Schema
-    keyword: str
-    reference: str
-
-    def problem(self, text: str, hint: str = "") -> SpecError:
-        pointer = self.source.at(self.keyword)
-        return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
-
-
-def _absolute(uri: str, link: _Link) -> str:
-    try:
-        return urljoin(link.source.base, uri)
-    except ValueError as error:
-        raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
-
-
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
     """The URI that a schema gives itself, and before 2019-09 its anchor; empty where there is none."""
     own = value.get("id" if draft == "draft4" else "$id")
@@ -406,20 +387,3 @@ def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
         return "", ""
     path, fragment = urldefrag(own)
     return path, fragment if draft in _OLD else ""
-
-
-def _join(base: str, path: str) -> str:
-    try:
-        return urljoin(base, path)
-    except ValueError:
-        return path
-
-
-def _nearby(value: Json, token: str) -> str:
-    if not isinstance(value, dict) or not value:
-        return ""
-    import difflib
-
-    close = difflib.get_close_matches(token, list(value)[:1000], n=1)
-    names = close or list(value)[:5]
-    return f"did you mean {close[0]!r}?" if close else "there is " + ", ".join(repr(name) for name in names)
