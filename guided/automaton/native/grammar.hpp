@@ -6,6 +6,7 @@
 // same rule.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -15,35 +16,6 @@
 #include "rules.hpp"
 
 namespace guided {
-
-struct CallEdge {
-  int32_t rule, after;
-  bool tail;  // nothing but the caller's end follows: no frame is kept
-};
-struct EffectEdge {
-  Effect effect;
-  int32_t to;
-};
-struct ByteSpan {
-  uint8_t lo, hi;  // inclusive
-  int32_t to;
-};
-struct TokenEdge {
-  int32_t token, to;
-};
-
-struct Position {
-  int32_t rule = 0;
-  int32_t row = -1;               // start of its row in Grammar::next; -1: byte_lo..byte_hi in Grammar::spans
-  int32_t byte_lo = 0, byte_hi = 0;
-  int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
-  bool accept = false;            // the rule may end here
-  bool active = false;            // has byte or token edges: worth keeping in a configuration
-  int32_t scopes = 0;             // that the frame has open here (memory.hpp)
-  int32_t rest = 0;               // of a relative rule: the least that the frame must still count
-  bool boundary = true;           // a token may end here (false only where no whole token leads on)
-  ByteSet bytes;                  // bytes with an edge
-};
 
 struct Rule {
   RuleKind kind = RuleKind::Plain;
@@ -57,7 +29,7 @@ struct Rule {
   int32_t scopes = 0;   // that open in it (memory.hpp)
   bool keeps = false;   // entries end in it
   bool unbounded = false;                          // some member may be written any number of times
-  std::vector<uint8_t> byte_class;  // 256
+  std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
   Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`
 };

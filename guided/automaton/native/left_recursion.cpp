@@ -46,50 +46,67 @@ Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<in
   return minimise(determinise(nfa, meter), meter);
 }
 
-}  // namespace
+// For each rule its left corners, and whether they are reached through an effect or stand in a rule with a register.
+struct Corners {
+  std::vector<std::vector<int32_t>> rules;
+  std::vector<std::vector<uint8_t>> guarded;
+  std::vector<int32_t> component;
 
-void remove_left_recursion(std::vector<LoweredRule>& rules, int32_t, Meter& meter) {
-  int32_t n = static_cast<int32_t>(rules.size());
-  std::vector<std::vector<int32_t>> corners(n);
-  std::vector<std::vector<uint8_t>> guarded(n);
-  for (int32_t r = 0; r < n; ++r) {
-    const Dfa& dfa = rules[r].dfa;
-    if (dfa.empty()) continue;
+  explicit Corners(const std::vector<LoweredRule>& all) : rules(all.size()), guarded(all.size()) {
+    for (size_t r = 0; r < all.size(); ++r)
+      if (!all[r].automaton().empty()) find(all[r], r);
+    component = components(rules);
+  }
+
+ private:
+  void find(const LoweredRule& rule, size_t r) {
+    const Dfa& dfa = rule.automaton();
     std::vector<int32_t> reach{0};  // the start, and what effects lead to from there
-    std::vector<uint8_t> seen(dfa.size(), 0);
-    seen[0] = 1;
     for (size_t i = 0; i < reach.size(); ++i)
       for (const Edge& e : dfa.edges[reach[i]]) {
         if (is_call(e.lo)) {
-          corners[r].push_back(static_cast<int32_t>(e.lo - kCall));
-          guarded[r].push_back(i > 0 || rules[r].kind != RuleKind::Plain);
-        } else if (is_effect(e.lo) && !seen[e.to]) {
-          seen[e.to] = 1;
+          rules[r].push_back(rule.callee(e));
+          guarded[r].push_back(i > 0 || rule.kind != RuleKind::Plain);
+        } else if (is_effect(e.lo) && std::ranges::find(reach, e.to) == reach.end()) {
           reach.push_back(e.to);
         }
       }
   }
-  std::vector<int32_t> comp = components(corners);
+};
+
+}  // namespace
+
+bool has_left_recursion(const std::vector<LoweredRule>& rules) {
+  const Corners corners(rules);
+  std::vector<int32_t> members(rules.size(), 0);
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (++members[corners.component[r]] > 1) return true;
+    if (std::ranges::find(corners.rules[r], static_cast<int32_t>(r)) != corners.rules[r].end()) return true;
+  }
+  return false;
+}
+
+void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
+  const auto n = static_cast<int32_t>(rules.size());
+  const Corners corners(rules);
+  const std::vector<int32_t>& comp = corners.component;
   std::vector<std::vector<int32_t>> members(n);
   for (int32_t r = 0; r < n; ++r) members[comp[r]].push_back(r);
-  std::vector<Dfa> fresh(n);
-  std::vector<uint8_t> changed(n, 0);
+  std::vector<std::pair<int32_t, Dfa>> fresh;
   int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool inside = false;
-    for (size_t i = 0; i < corners[r].size(); ++i)
-      if (comp[corners[r][i]] == comp[r]) {
+    for (size_t i = 0; i < corners.rules[r].size(); ++i)
+      if (comp[corners.rules[r][i]] == comp[r]) {
         inside = true;
-        if (guarded[r][i]) throw Unsupported("left recursion through a counted repetition or a permutation");
+        if (corners.guarded[r][i]) throw Unsupported("left recursion through a counted repetition or a permutation");
       }
     if (!inside && members[comp[r]].size() == 1) continue;
-    fresh[r] = suffix_automaton(rules, comp, members[comp[r]], r, meter);
-    states += fresh[r].size();
+    fresh.emplace_back(r, suffix_automaton(rules, comp, members[comp[r]], r, meter));
+    states += fresh.back().second.size();
     meter.states(states);
-    changed[r] = 1;
   }
-  for (int32_t r = 0; r < n; ++r)
-    if (changed[r]) rules[r].dfa = std::move(fresh[r]);
+  for (auto& [r, dfa] : fresh) rules[r].change(std::move(dfa));
 }
 
 }  // namespace guided

@@ -6,22 +6,13 @@
 
 namespace guided {
 
-namespace {
-bool has_calls(const Dfa& dfa) {
-  for (int32_t s = 0; s < dfa.size(); ++s)
-    if (std::ranges::any_of(dfa.edges[s], [](const Edge& e) { return is_call(e.lo); })) return true;
-  return false;
-}
-}  // namespace
-
 LoweredGrammar Lowerer::run() {
   LoweredGrammar out;
   out.nullable = nullable_.rule(ir_.start);
   out.start = instance(ir_.start, 0);
   for (size_t i = 0; i < pending_.size(); ++i) {
-    Pending p = pending_[i];
-    if (p.synthetic) continue;
-    if (from_cache(i, p)) continue;
+    const Pending p = pending_[i];
+    if (p.synthetic || is_known(i, p)) continue;
     std::vector<Effect> effects;
     Nfa nfa;
     nfa.start = nfa.add();
@@ -34,29 +25,36 @@ LoweredGrammar Lowerer::run() {
     build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
     rules_[i].dfa = finish(nfa);
     rules_[i].effects = std::move(effects);
-    rules_[i].keep = rules_[i].keep && !has_calls(rules_[i].dfa);  // numbers of rules mean nothing elsewhere
     rules_[i].origin = p.rule;
+    for (int32_t& ref : rules_[i].key.refs) {  // those that are called, by their own numbers from here on
+      const auto called = instances_.find({ref, p.encoding});
+      ref = called == instances_.end() ? -1 : called->second;
+    }
   }
   out.rules = std::move(rules_);
   out.known = ir_.known;
   return out;
 }
 
-// A rule that is regular by itself may be known from an earlier grammar.
-bool Lowerer::from_cache(size_t i, const Pending& p) {
-  const IrNode& node = ir_.nodes[ir_.rules[p.rule]];
-  if (!options_.caches || options_.flat || !node.closed) return false;
-  Digest key = node.digest;
-  key.add(ir_.encoding_digests[p.encoding]);
-  rules_[i].keep = true;
-  rules_[i].key = key;
-  std::shared_ptr<const ByteAutomaton> known = options_.caches->rules.find(key);
-  if (!known) return false;
-  rules_[i].dfa = known->dfa;
-  rules_[i].spellings = known->spellings;
-  rules_[i].encoded = true;
-  rules_[i].keep = false;
-  rules_[i].origin = p.rule;
+// Whether the rule is known from an earlier grammar: it is taken over.
+bool Lowerer::is_known(size_t i, const Pending& p) {
+  if (!options_.caches || options_.flat) return false;
+  RuleKey key = keys_.of(p.rule, p.encoding);
+  const bool look = key.portable && (!only_closed_ || key.refs.empty());
+  const std::shared_ptr<const KnownRule> known = look ? options_.caches->rules.find(key.digest) : nullptr;
+  if (!known) {
+    rules_[i].key = std::move(key);
+    return false;
+  }
+  std::vector<int32_t> callees;
+  for (int32_t place : known->refs) callees.push_back(instance(key.refs[place], p.encoding));
+  LoweredRule& rule = rules_[i];
+  rule.prepared = known->rule;
+  rule.callees = std::move(callees);
+  rule.effects = known->effects;
+  for (Effect& e : rule.effects)
+    if (e.op == Effect::Open) e.a = key.scopes[e.a];
+  rule.origin = p.rule;
   return true;
 }
 
@@ -229,8 +227,8 @@ void Lowerer::build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, in
 }
 
 LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet,
-                           Meter& meter) {
-  return Lowerer(ir, options, alphabet, meter).run();
+                           bool only_closed, Meter& meter) {
+  return Lowerer(ir, options, alphabet, only_closed, meter).run();
 }
 
 }  // namespace guided

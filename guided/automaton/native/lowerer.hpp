@@ -7,8 +7,8 @@
 // and the whole is determinised and minimised. Operands of And, Not and Length are regular languages over characters,
 // built with all that they refer to in place and each kept. What would be long as states becomes a rule of its own
 // with a register in its frame (register_rules.cpp).
-// Cost: linear in the nodes but for determinising and boolean operations; a rule that is regular by itself is made once
-// for a vocabulary.
+// Cost: linear in the nodes but for determinising and boolean operations; a rule is made once for a vocabulary, unless
+// a part of it is a rule with a register, or what it refers to is looked through (rule_keys.hpp).
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "nullability.hpp"
+#include "rule_keys.hpp"
 #include "rules.hpp"
 #include "unroll_weight.hpp"
 
@@ -25,8 +26,10 @@ namespace guided {
 
 class Lowerer {
  public:
-  Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, Meter& meter)
-      : ir_(ir), options_(options), meter_(meter), nullable_(ir, meter), live_(alphabet), weight_(ir) {}
+  Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
+          Meter& meter)
+      : ir_(ir), options_(options), only_closed_(only_closed), meter_(meter), nullable_(ir, meter),
+        keys_(ir, nullable_), live_(alphabet), weight_(ir) {}
   LoweredGrammar run();
 
  private:
@@ -46,7 +49,7 @@ class Lowerer {
   };
 
   // ---- rules, by number
-  bool from_cache(size_t i, const Pending& p);
+  bool is_known(size_t i, const Pending& p);
   int32_t instance(int32_t rule, int32_t encoding);
   int32_t synthetic(LoweredRule rule);  // one that the IR does not have
   Dfa finish(const Nfa& nfa);
@@ -72,8 +75,10 @@ class Lowerer {
 
   const IrGrammar& ir_;
   const LowerOptions& options_;
+  bool only_closed_;
   Meter& meter_;
   Nullability nullable_;
+  RuleKeys keys_;
   std::vector<uint8_t> open_rules_;  // those that a rule in place lies in
   const LiveAlphabet& live_;
   UnrollWeight weight_;

@@ -87,7 +87,7 @@ bool Places::counts_on(int32_t a, int32_t b) const {
 }
 
 // Classes of bytes that the place does not tell apart; null where its threads are of several rules.
-const std::vector<uint8_t>* Places::classes(int32_t place) const {
+const std::array<uint8_t, 256>* Places::classes(int32_t place) const {
   const Config* threads = config(place);
   if (!threads) return &grammar_.rules[grammar_.positions[met_[place].place - kPosition].rule].byte_class;
   int32_t rule = -1;
@@ -101,7 +101,7 @@ const std::vector<uint8_t>* Places::classes(int32_t place) const {
 
 Kinds Places::leading(int32_t from, int32_t to) {
   Kinds broken = kBrokenBytes;
-  const std::vector<uint8_t>* alike = classes(from);
+  const std::array<uint8_t, 256>* alike = classes(from);
   std::array<int32_t, 256> after;
   after.fill(kNotYet);
   for (int b = 0; b < 128; ++b) {
@@ -165,7 +165,7 @@ bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
 
 template <class Check>
 bool Places::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
-  const std::vector<uint8_t>* alike = classes(from);
+  const std::array<uint8_t, 256>* alike = classes(from);
   int32_t checked = kNotYet, met = -1;  // neighbours mostly lead to the same place
   for (int b = lo; b <= hi; ++b) {
     const auto byte = static_cast<uint8_t>(b);

@@ -67,7 +67,7 @@ class Places {
   int32_t step(int32_t place, uint8_t byte);
   int32_t place_of(int32_t pos);
   bool counts_on(int32_t a, int32_t b) const;
-  const std::vector<uint8_t>* classes(int32_t place) const;
+  const std::array<uint8_t, 256>* classes(int32_t place) const;
   bool characters_lead(int32_t from, int32_t to);
   bool tail_leads(int32_t from, int lo, int hi, int more, int32_t to);
   template <class Check>

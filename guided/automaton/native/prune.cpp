@@ -53,24 +53,24 @@ bool generates(const LoweredRule& rule, const Dfa& dfa) {
   return (rule.max < 0 || needed <= rule.max) && (unbounded || available >= rule.min);
 }
 
-bool calls_unproductive(const Dfa& dfa, const std::vector<uint8_t>& productive) {
-  for (int32_t s = 0; s < dfa.size(); ++s)
-    for (const Edge& e : dfa.edges[s])
-      if (is_call(e.lo) && !productive[e.lo - kCall]) return true;
-  return false;
+bool calls_unproductive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  bool out = false;
+  rule.each_callee([&](int32_t callee) { out |= !productive[callee]; });
+  return out;
 }
 
 // The automaton without calls of unproductive rules, trimmed.
-Dfa productive_part(Dfa dfa, const std::vector<uint8_t>& productive) {
+Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  Dfa dfa = rule.automaton();
   for (int32_t s = 0; s < dfa.size(); ++s)
-    dfa.edges.erase_if(s, [&](const Edge& e) { return is_call(e.lo) && !productive[e.lo - kCall]; });
+    dfa.edges.erase_if(s, [&](const Edge& e) { return is_call(e.lo) && !productive[rule.callee(e)]; });
   return trim(std::move(dfa));
 }
 
 // Rules' automata are trimmed: only calls that are dropped can change them.
 bool is_productive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
-  if (!calls_unproductive(rule.dfa, productive)) return generates(rule, rule.dfa);
-  return generates(rule, productive_part(rule.dfa, productive));
+  if (!calls_unproductive(rule, productive)) return generates(rule, rule.automaton());
+  return generates(rule, productive_part(rule, productive));
 }
 
 }  // namespace
@@ -80,9 +80,10 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
   std::vector<uint8_t> productive(n, 0);
   std::vector<std::vector<int32_t>> callers(n);
   for (size_t r = 0; r < n; ++r)
-    for (int32_t s = 0; s < rules[r].dfa.size(); ++s)
-      for (const Edge& e : rules[r].dfa.edges[s])
-        if (is_call(e.lo)) callers[e.lo - kCall].push_back(static_cast<int32_t>(r));
+    rules[r].each_callee([&](int32_t callee) {
+      if (callers[callee].empty() || callers[callee].back() != static_cast<int32_t>(r))
+        callers[callee].push_back(static_cast<int32_t>(r));
+    });
   std::deque<int32_t> work;  // first come, first served: callees settle before their caller is looked at again
   for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
   std::vector<uint8_t> queued(n, 1);
@@ -91,7 +92,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     work.pop_front();
     queued[r] = 0;
     if (productive[r]) continue;
-    meter.work(rules[r].dfa.size());
+    meter.work(rules[r].automaton().size());
     if (!is_productive(rules[r], productive)) continue;
     productive[r] = 1;
     for (int32_t c : callers[r])
@@ -103,9 +104,9 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
   for (size_t r = 0; r < n; ++r) {
     LoweredRule& rule = rules[r];
     if (!productive[r])
-      rule.dfa = Dfa{};
-    else if (calls_unproductive(rule.dfa, productive))
-      rule.dfa = productive_part(std::move(rule.dfa), productive);
+      rule.change({});
+    else if (calls_unproductive(rule, productive))
+      rule.change(productive_part(rule, productive));
     if (rule.kind != RuleKind::Set || rule.dfa.empty()) continue;
     if (!goes_on(rule, rule.dfa)) rule.max = 1;
     // Members that can't be written no longer count as available.
