@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from guided.errors import Finding
@@ -119,6 +120,12 @@ def _meant(keyword: str, value: Mapping[str, object], draft: str) -> str:
         return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
     if keyword in _INSTEAD:
         return f"did you mean {_INSTEAD[keyword]}?"
+    return _near(keyword[:40], draft)
+
+
+@lru_cache(maxsize=1024)
+def _near(keyword: str, draft: str) -> str:
+    """A hint at the keyword that is written much like this name."""
     plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
-    close = difflib.get_close_matches(keyword[:40].lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(keyword.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.75)
     return f"did you mean {plain[close[0]]!r}?" if close else "leave it out, or begin its name with x-"

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 from guided.grammar.ir import Node
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window
@@ -122,10 +122,15 @@ def _all_of(name: str) -> Node:
     return parse_regex(_WIDER[name], dialect="ecma", search=True)
 
 
+@lru_cache(maxsize=256)
+def _hint(name: str) -> str:
+    """What an unknown name may have been meant to be, and what else to do."""
+    instead = "say it with pattern, or pass unknown_format='ignore'"
+    plain = name.lower().replace("_", "-")
+    close = [_OTHER_NAMES[plain]] if plain in _OTHER_NAMES else difflib.get_close_matches(plain, FORMATS, 1, 0.7)
+    return f"did you mean {close[0]!r}? else {instead}" if close else instead
+
+
 def why_not(name: str) -> tuple[str, str]:
     """Reason and hint for a name that is not enforced."""
-    instead = "say it with pattern, or pass unknown_format='ignore'"
-    plain = name[:40].lower().replace("_", "-")
-    close = [_OTHER_NAMES[plain]] if plain in _OTHER_NAMES else difflib.get_close_matches(plain, FORMATS, 1, 0.7)
-    hint = f"did you mean {close[0]!r}? else {instead}" if close else instead
-    return f"the format {name[:40]!r} is not known", hint
+    return f"the format {name[:40]!r} is not known", _hint(name[:40])
