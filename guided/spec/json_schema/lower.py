@@ -82,6 +82,7 @@ class Lowering:
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
+        self._numbers: dict[str, int] = {}  # by label, the last that a rule was given
         self._containers: set[str] = set()  # rules of one place of the schema
         self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
@@ -117,10 +118,11 @@ class Lowering:
         """The rule for `key`, made later and once; its name is the label, numbered where another has it."""
         found = self._refs.get(key)
         if found is None:
-            name, number = label, 1
+            name, number = label, self._numbers.get(label, 1)
             while name in self._rules or name == "start":
                 number += 1
                 name = f"{label}~{number}"
+            self._numbers[label] = number
             found = self._refs[key] = Ref(name)
             self._add(name, EMPTY, origin)
             self._queue.append((name, make))
