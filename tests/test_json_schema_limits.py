@@ -1,14 +1,17 @@
 """Options, limits, the report, and text that is no schema at all: only clear errors."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.grammar import Node
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
+from guided.spec.json_schema.lower import Lowering
 from tests.json_schema_support import schemas
 
 OPTIONS = [
@@ -175,3 +178,24 @@ def test_damaged_schemas_compile_or_are_refused(schema, data):
     report = check_json_schema(text)
     if isinstance(report.error, SpecError | UnsupportedError):
         assert 0 <= report.error.span[0] <= report.error.span[1] <= len(report.error.text) + 1
+
+
+def test_rules_of_one_place_are_named_without_trying_all_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    class Rules(dict[str, Node]):
+        def __contains__(self, name: object) -> bool:
+            tried.append(name)
+            return super().__contains__(name)
+
+    made = Lowering.__init__
+
+    def with_rules(self: Lowering, *arguments: Any) -> None:
+        made(self, *arguments)
+        self._rules = Rules()
+
+    monkeypatch.setattr(Lowering, "__init__", with_rules)
+    schema = {"anyOf": [{"pattern": f"^{n}x"} for n in range(200)], "type": "string"}
+    grammar = json_schema_to_grammar(schema)
+    assert len(grammar.rules) > 200
+    assert len(tried) < 4 * len(grammar.rules)

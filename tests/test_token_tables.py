@@ -41,6 +41,12 @@ def compiler() -> GrammarCompiler:
 PATTERNS = [
     "[A-z]+", "^a.*b$", "ab|ba|cde", "^(?:ab|ba).+$", "^[a-e]+$", "^[a-z0-9_-]{1,9}$", "^[^@]+@[^@.]+[.][a-z]{2,}$",
     "/a/b[0-9]+/", "^[0-9a-eXY]{4}-[0-9a-eXY]{2}-[0-9a-eXY]{5}$", "^\\S+$", "é", "^.{3}$", "^(?!ab)", "a{3}|b{3}",
+    # nothing is refused for some characters, whatever they are
+    "^(?!.*(?:cde|baab)).*$", "(?:aab|e_e).*(?:X9|-b)", "^\\S+( \\S+)*$", "^(?:\\S+\\s+){2,9}\\S+$", "[a-e0-9_-]{9}",
+    "ab.*ab",
+    "^(?:.{7})*$", "^[^é]*(?:é[^é]*é[^é]*)*$", "^(?!.*(?:aba|bc[de]|eXY|01[ab]|9_-|[.]/@|é€)).*$",
+    "(?:aab|b[cd]e|c.X|d0|[/@.]9_).*(?:X[ab]e|Y1-|[ -]@a)", "(?:[a-d]{3}|[-_/@.]{3}|[XY019e]{4}).*[a-dXY]{4}",
+    "^[!-~]*-[!-~]{6}$",
 ]  # fmt: skip
 STRINGS = st.fixed_dictionaries(
     {"type": st.just("string")},
@@ -78,6 +84,23 @@ def test_masks_are_walks(schema: dict, rng: random.Random) -> None:
         token = rng.choice(tokens)
         assert matcher.accept_token(token)
         written += compiler().vocabulary.tokens[token] or b""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_masks_of_patterns_are_walks(pattern: str) -> None:
+    """Each pattern, from its begin and from inside of the texts that a walk finds."""
+    rng = random.Random(pattern)
+    grammar = compiler().compile_json_schema({"type": "string", "pattern": pattern})
+    for _ in range(3):
+        matcher = GrammarMatcher(grammar)
+        assert matcher.accept_string('"')
+        for _ in range(6):
+            allowed = mask_of(matcher)
+            assert set(allowed) == set(matcher._walk_mask())
+            tokens = [t for t in allowed if compiler().vocabulary.tokens[t] not in (None, b'"')]
+            if not tokens:
+                break
+            assert matcher.accept_token(rng.choice(tokens))
 
 
 @pytest.mark.parametrize("text", ['"', '"a', '"a-', '"_@'])

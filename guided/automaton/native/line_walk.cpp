@@ -24,12 +24,14 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
     Ending ending;
     const int32_t* row = nullptr;
     bool exits = false;
+    int32_t free_run = -1;
   };
+  runs_ = task_.runs && !task_.relative() ? task_.runs->find(task_.thread.pos, places_.follow_kinds()) : nullptr;
   const auto& lines = trie_.lines();
   const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
   auto enter = [&](Frame& frame, int32_t place) {
     const MetPlaces::Met& met = places_.meet(place);
-    frame = {place, met, places_.row(place), met.exits};
+    frame = {place, met, places_.row(place), met.exits, free_run(place)};
   };
   std::vector<Frame> frames(kUsualDepth);
   enter(frames[0], start);
@@ -49,9 +51,17 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
     }
     if (depth >= frames.size()) frames.resize(depth * 2);
     if (frames[depth].place != place) enter(frames[depth], place);
-    ++i;
+    if (line.longest <= frames[depth].free_run && (trie_.below(i) & ~runs_->kinds()) == 0)
+      i = line.skip;
+    else
+      ++i;
     table_.take(frames[depth].ending, line.payload_lo, lines[i].payload_lo);
   }
+}
+
+int32_t LineWalk::free_run(int32_t place) {
+  const int32_t position = runs_ ? places_.position_of(place) : -1;
+  return position < 0 ? -1 : runs_->length(position);
 }
 
 bool LineWalk::differ(const OtherTable& other) {

@@ -1,7 +1,7 @@
 // Walks of all the vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
 //
 // `sweep` is for a place from which most of the vocabulary leads on and few characters loop, where looking for loops
-// gains nothing. `differ` makes a table of that of another position of the same rule: two walks go along, one from
+// gains nothing; what can be read whatever it is (free_runs.hpp) is taken at once. `differ` makes a table of that of another position of the same rule: two walks go along, one from
 // each, and what lies below a line at which they meet is as in the other table.
 // In: the places met so far and the table that is being built; out: the table's tokens, and those that leave.
 // Cost: O(lines reached), some ns each; `differ` gives up where the two differ on too many.
@@ -19,7 +19,7 @@ constexpr int kMostBytes = 24;  // a place that reads as many may lead through m
 class LineWalk {
  public:
   LineWalk(const TableTask& task, MetPlaces& places, TableBuilder& table)
-      : trie_(task.trie()), follow_(task.follow), places_(places), table_(table) {}
+      : task_(task), trie_(task.trie()), follow_(task.follow), places_(places), table_(table) {}
 
   // Whether many tokens below a node may lead on from the place, most of which hold characters that do not loop.
   bool leads_everywhere(int32_t node, int32_t place, Kinds loops) const;
@@ -39,10 +39,15 @@ class LineWalk {
     return place != Places::kNowhere && places_.bytes(place).has(byte) ? places_.next(place, byte) : Places::kNowhere;
   }
 
+  // So many characters of the kinds of `runs_` can be read from a place, whatever they are; -1 where it is none.
+  int32_t free_run(int32_t place);
+
+  const TableTask& task_;
   const TokenTrie& trie_;
   const ByteSet follow_;
   MetPlaces& places_;
   TableBuilder& table_;
+  FreeRuns::Runs* runs_ = nullptr;
 };
 
 }  // namespace guided

@@ -110,7 +110,7 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, follow_number};
   if (!table) {
     const auto other = latest_.find(latest);
-    table = build_token_table(arena_, vocabulary_, key_thread, follow,
+    table = build_token_table(arena_, vocabulary_, key_thread, follow, runs_,
                               other == latest_.end() ? nullptr : &other->second);
     vocabulary_.cache.insert(key, table);
   }

@@ -24,6 +24,7 @@
 #include <tuple>
 #include <vector>
 
+#include "free_runs.hpp"
 #include "token_table.hpp"
 #include "trie_walk.hpp"
 #include "vocabulary.hpp"
@@ -47,7 +48,8 @@ struct Counts {
 
 class MaskBuilder {
  public:
-  MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
+  MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary)
+      : arena_(arena), vocabulary_(vocabulary), runs_(arena.grammar(), vocabulary.live, vocabulary.trie.with_kind()) {}
   // With the arena's lock held.
   const MaskRecipe& recipe(int32_t state);
   TokenTable& table(const Thread& thread);
@@ -111,6 +113,7 @@ class MaskBuilder {
 
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
+  FreeRuns runs_;
   std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;

@@ -52,6 +52,7 @@ class MetPlaces : public Places {
 
   MetPlaces(const TableTask& task, TableBuilder& table);
 
+  Kinds follow_kinds() const { return follow_kinds_; }
   const Met& meet(int32_t place) {
     if (static_cast<size_t>(place) < met_.size() && met_[place].known) return met_[place];
     return look(place);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trie_walk.hpp"
+#include "whole_characters.hpp"
 
 namespace guided {
 
@@ -64,6 +65,18 @@ bool Places::at_boundary(int32_t place) const {
   return !grammar_.single || grammar_.positions[met_[place].place - kPosition].boundary;
 }
 
+int32_t Places::position_of(int32_t place) const {
+  const Config* threads = config(place);
+  if (!threads) return met_[place].place - kPosition;
+  int32_t found = -1;
+  for (const Thread& t : *threads) {
+    if (t.pos == kExit) continue;
+    if (found >= 0 || t.reg != thread_.reg || t.ret != thread_.ret || t.mem != thread_.mem) return -1;
+    found = t.pos;
+  }
+  return found;
+}
+
 std::pair<int32_t, uint8_t> Places::counted_on(int32_t place) {
   for (int b = 0; b < 128; ++b) {
     const auto byte = static_cast<uint8_t>(b);
@@ -122,35 +135,19 @@ Kinds Places::leading(int32_t from, int32_t to) {
 
 // ---- characters past ASCII, as far as tokens hold their bytes
 bool Places::characters_lead(int32_t from, int32_t to) {
-  struct Lead {
-    int lo, hi, second_lo, second_hi, more;
-  };
-  // White space is no whole character (token_trie.cpp): its last bytes, or those before them, are stepped over.
-  static constexpr Lead kLeads[] = {
-      {0xC2, 0xC2, 0x80, 0x9F, 1}, {0xC2, 0xC2, 0xA1, 0xBF, 1}, {0xC3, 0xDF, 0x80, 0xBF, 1},
-      {0xE0, 0xE0, 0xA0, 0xBF, 2}, {0xE1, 0xE1, 0x80, 0x99, 2}, {0xE1, 0xE1, 0x9B, 0xBF, 2},
-      {0xE2, 0xE2, 0x82, 0xBF, 2}, {0xE3, 0xE3, 0x81, 0xBF, 2}, {0xE4, 0xEC, 0x80, 0xBF, 2},
-      {0xED, 0xED, 0x80, 0x9F, 2}, {0xEE, 0xEE, 0x80, 0xBF, 2}, {0xEF, 0xEF, 0x80, 0xBA, 2},
-      {0xEF, 0xEF, 0xBC, 0xBF, 2}, {0xF0, 0xF0, 0x90, 0xBF, 3}, {0xF1, 0xF3, 0x80, 0xBF, 3},
-      {0xF4, 0xF4, 0x80, 0x8F, 3}};
-  static constexpr Lead kLasts[] = {
-      {0xE1, 0x9A, 0x81, 0xBF, 0}, {0xE2, 0x80, 0x8B, 0xA7, 0}, {0xE2, 0x80, 0xAA, 0xAE, 0},
-      {0xE2, 0x80, 0xB0, 0xBF, 0}, {0xE2, 0x81, 0x80, 0x9E, 0}, {0xE2, 0x81, 0xA0, 0xBF, 0},
-      {0xE3, 0x80, 0x81, 0xBF, 0}, {0xEF, 0xBB, 0x80, 0xBE, 0}};
   if (to != kNowhere)
     for (int b = 0xC2; b <= 0xF4; ++b)
       if (vocabulary_.live.has(static_cast<uint8_t>(b)) && !met_[from].bytes.has(static_cast<uint8_t>(b))) return false;
-  for (const Lead& lead : kLeads) {
+  for (const CharacterLead& lead : kCharacterLeads) {
     auto leads = [&](int32_t after) {
       return after == kNowhere ? to == kNowhere : tail_leads(after, lead.second_lo, lead.second_hi, lead.more, to);
     };
     if (!bytes_lead(from, lead.lo, lead.hi, leads)) return false;
   }
-  for (const Lead& last : kLasts) {  // of three bytes, the first two given
+  for (const CharacterEnd& end : kCharacterEnds) {
     int32_t at = from;
-    for (int byte : {last.lo, last.hi})
-      at = at == kNowhere ? kNowhere : next(at, static_cast<uint8_t>(byte));
-    if (at == kNowhere ? to != kNowhere : !tail_leads(at, last.second_lo, last.second_hi, 1, to)) return false;
+    for (uint8_t byte : {end.first, end.second}) at = at == kNowhere ? kNowhere : next(at, byte);
+    if (at == kNowhere ? to != kNowhere : !tail_leads(at, end.lo, end.hi, 1, to)) return false;
   }
   return true;
 }

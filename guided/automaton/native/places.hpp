@@ -43,6 +43,8 @@ class Places {
   const Config* config(int32_t place) const {
     return met_[place].place < kPosition ? &arena_.config(met_[place].place) : nullptr;
   }
+  // The position of the frame that alone is there, but for its end; -1 where there are several, or of other frames.
+  int32_t position_of(int32_t place) const;
   // Of a position: the least that the frame must still count.
   int32_t rest(int32_t place) const { return grammar_.positions[met_[place].place - kPosition].rest; }
   // Whether a whole token may end there.

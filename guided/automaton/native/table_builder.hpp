@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arena.hpp"
+#include "free_runs.hpp"
 #include "token_table.hpp"
 #include "vocabulary.hpp"
 
@@ -23,6 +24,7 @@ struct TableTask {
   const TokenVocabulary& vocabulary;
   Thread thread;
   ByteSet follow;
+  FreeRuns* runs = nullptr;          // for walks of the vocabulary
   const TokenTable* left = nullptr;  // whose remainders are walked; null: the vocabulary is
 
   const TokenTrie& trie() const { return left ? left->remainders : vocabulary.trie; }

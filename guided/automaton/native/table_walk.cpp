@@ -173,13 +173,13 @@ class TableWalk {
 }  // namespace
 
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
-                                              const ByteSet& follow, const OtherTable* other) {
-  return TableWalk({arena, vocabulary, thread, follow}).run(other);
+                                              const ByteSet& follow, FreeRuns& runs, const OtherTable* other) {
+  return TableWalk({arena, vocabulary, thread, follow, &runs}).run(other);
 }
 
 std::shared_ptr<TokenTable> build_remainder_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
                                                   const ByteSet& follow, const TokenTable& left) {
-  return TableWalk({arena, vocabulary, thread, follow, &left}).run(nullptr);
+  return TableWalk({arena, vocabulary, thread, follow, nullptr, &left}).run(nullptr);
 }
 
 }  // namespace guided

@@ -132,6 +132,8 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
       const bool broken = ends[c] == Broken || (child.inside && child.payload_hi > child.payload_lo);
       const Kinds own = child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters;
       nodes_[node].below |= child.below | (broken ? kBrokenBytes : own);
+      const int length = child.longest + ((child.byte & 0xC0) != 0x80);
+      nodes_[node].longest = static_cast<uint8_t>(std::clamp<int>(length, nodes_[node].longest, 0xFF));
     }
 }
 
@@ -157,7 +159,7 @@ void TokenTrie::add_lines() {
     open.pop_back();
     const Node& n = nodes_[at.node];
     line_of_[at.node] = static_cast<int32_t>(lines_.size());
-    lines_.push_back({0, n.payload_lo, at.depth, n.byte});
+    lines_.push_back({0, n.payload_lo, at.depth, n.byte, n.longest});
     below_.push_back(n.below);
     for (Kinds k = at.kinds; n.payload_hi > n.payload_lo && k; k &= k - 1)
       with_kind_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
@@ -177,7 +179,7 @@ void TokenTrie::add_lines() {
     last.push_back(i);
   }
   for (int32_t i : last) lines_[i].skip = count;
-  lines_.push_back({count + 1, static_cast<int32_t>(payloads_.size()), 0, 0});
+  lines_.push_back({count + 1, static_cast<int32_t>(payloads_.size()), 0, 0, 0});
 }
 
 }  // namespace guided

@@ -48,6 +48,7 @@ class TokenTrie {
     uint16_t children = 0;
     uint8_t byte = 0;
     bool inside = false;  // of a character past ASCII, or after what is none of kWholeCharacters
+    uint8_t longest = 0;  // of what is strictly below, in characters; 255 stands for more, too
     Kinds below = 0;      // strictly below
   };
 
@@ -57,6 +58,7 @@ class TokenTrie {
     int32_t payload_lo;  // of the node; its own end where those of the next line begin
     uint16_t depth;
     uint8_t byte;
+    uint8_t longest;  // of what is strictly below, in characters; 255 stands for more, too
   };
 
   void build(std::vector<TrieEntry> entries);
