@@ -84,7 +84,7 @@ void FreeRuns::Tail::settle() {
 // returns false.
 template <class Visit>
 void FreeRuns::each_byte(int32_t position, int lo, int hi, Visit&& visit) const {
-  const std::vector<uint8_t>& alike = grammar_.rules[grammar_.positions[position].rule].byte_class;
+  const auto& alike = grammar_.rules[grammar_.positions[position].rule].byte_class;
   int met = -1;
   for (int b = lo; b <= hi; ++b) {
     if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == met) continue;
