@@ -142,11 +142,14 @@ class GrammarCompiler:
 
         def compiled(classes: Classes) -> CompiledGrammar:
             own = chosen if classes == chosen.classes else replace(chosen, classes=classes)
-            return self._cached(
-                ("json_schema", text, isinstance(schema, str), own, _content(known)),
-                schema,
-                lambda found: json_schema_to_grammar(schema, own, registry=known, limits=self.limits, found=found),
-            )
+
+            def read(found: list[Finding], ask: bool = False) -> Grammar:
+                return json_schema_to_grammar(
+                    schema, own, registry=known, limits=self.limits, found=found, ask_for_values=ask
+                )
+
+            key = ("json_schema", text, isinstance(schema, str), own, _content(known))
+            return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
         return _narrowed(compiled, chosen.classes)
 
@@ -260,15 +263,26 @@ class GrammarCompiler:
         )
 
     def _cached(
-        self, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+        self,
+        key: tuple[object, ...],
+        source: object,
+        read: Callable[[list[Finding]], Grammar],
+        why_empty: Callable[[], object] = lambda: None,
     ) -> CompiledGrammar:
-        """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds."""
-        compiled = self._found_or_made(key, source, read)
+        """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds.
+
+        `why_empty` raises the error of a specification that allows nothing, where more can be said of it.
+        """
+        compiled = self._found_or_made(key, source, read, why_empty)
         warn_of(compiled.findings)
         return compiled
 
     def _found_or_made(
-        self, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+        self,
+        key: tuple[object, ...],
+        source: object,
+        read: Callable[[list[Finding]], Grammar],
+        why_empty: Callable[[], object],
     ) -> CompiledGrammar:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
@@ -287,6 +301,7 @@ class GrammarCompiler:
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
+            why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
         compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source, findings)

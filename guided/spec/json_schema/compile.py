@@ -27,17 +27,20 @@ def json_schema_to_grammar(
     registry: Mapping[str, object] | None = None,
     limits: Limits = NO_LIMITS_GIVEN,
     found: list[Finding] | None = None,
+    ask_for_values: bool = True,
 ) -> Grammar:
     """The JSON texts whose values satisfy the schema, as a grammar.
 
     `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
-    What was read and is not enforced goes to `found`; without it, it is warned of (`GuidedWarning`).
+    `ask_for_values=False`: who compiles the grammar finds out whether there is a value at all, and asks here for the
+    reason only where there is none. What was read and is not enforced goes to `found`; without it, it is warned of
+    (`GuidedWarning`).
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
     try:
         library = Library(schema, options, registry or {}, limits)
         expander = Expander(Reader(library, options, limits), options, limits)
-        grammar = Lowering(library, expander, options, limits).grammar()
+        grammar = Lowering(library, expander, options, limits).grammar(asked=ask_for_values)
         unenforced = _unenforced(library, options) if library.noteworthy else []
     except (SpecError, UnsupportedError) as error:
         # A pointer into the main document begins with a slash; a problem inside a pattern shows the pattern itself.

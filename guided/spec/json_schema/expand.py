@@ -34,6 +34,11 @@ from guided.spec.json_schema.values import json_type
 __all__ = ["Expander", "Expansion", "Goal"]
 
 _SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
+_LEAVES = frozenset(
+    ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+     "exclusiveMaximum", "multipleOf")
+)  # fmt: skip
+"""Keywords that say the same wherever they stand."""
 _MOST_SOURCES = 6
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 
@@ -66,7 +71,7 @@ class Expander:
         self._reader, self._options, self._limits = reader, options, limits
         self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
-        self._scalars: dict[tuple[str, str], Schema] = {}  # by type and draft: not all agree what an integer is
+        self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written)
@@ -78,8 +83,8 @@ class Expander:
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The conjunction in its normal form.
 
-        A schema that is only a reference stands for its target, and one that alone asks for a type of scalars, and for
-        nothing else, for the first such schema.
+        A schema that is only a reference stands for its target, and one that asks for scalars alone for the first that
+        says the same.
         """
         out: dict[Schema, None] = {}
         for schema in schemas:
@@ -87,10 +92,8 @@ class Expander:
                 schema = self._target(schema)
             if schema.asks or schema.value is False:
                 out[schema] = None
-        if len(out) == 1 and len(schema.asks) == 1 and schema.asks[0] == "type" and not schema.document.lacks:
-            name = schema.get("type")
-            if isinstance(name, str) and name in _SCALARS:
-                return (self._scalars.setdefault((name, schema.document.draft), schema),)
+        if len(out) == 1 and schema in out and (said := _leaf(schema)) is not None:
+            return (self._leaves.setdefault(said, schema),)
         return tuple(out)
 
     def _target(self, schema: Schema) -> Schema:
@@ -366,6 +369,27 @@ def _is_alias(schema: Schema) -> bool:
     return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
 
 
+def _leaf(schema: Schema) -> tuple[object, ...] | None:
+    """What a schema says that asks for scalars of one type, and all of whose keywords are leaves; else None."""
+    value, asks = schema.value, schema.asks
+    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
+        return None
+    name = value.get("type")
+    if not isinstance(name, str) or name not in _SCALARS:
+        return None
+    said: list[object] = [schema.document.draft]  # not all agree what an integer is
+    for keyword in asks:
+        told = value[keyword]
+        items = told if isinstance(told, list) else (told,)
+        said += (keyword, type(told), len(items))
+        for item in items[: _MOST_TOLD + 1]:
+            if isinstance(item, dict | list) or len(items) > _MOST_TOLD:
+                return None
+            said += (type(item), item)
+    return tuple(said)
+
+
+_MOST_TOLD = 64  # values of an enumeration: longer ones are hardly ever repeated
 _Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
 
 

@@ -91,8 +91,8 @@ class Lowering:
         self._other_keys: dict[object, Node] = {}
         self._kept: list[object] = []  # keeps alive what is known by its id
 
-    def grammar(self) -> Grammar:
-        """The whole grammar; SpecError where no value satisfies the schema."""
+    def grammar(self, *, asked: bool) -> Grammar:
+        """The whole grammar; SpecError where no value satisfies the schema and this is `asked`."""
         around = self.layout.around
         goal = self.expander.goal((self._root,))
         top = self.value(goal, 0)
@@ -101,7 +101,7 @@ class Lowering:
             self.expander.check_clock()
             name, make = self._queue.popleft()
             self._rules[name] = make()
-        if not generates("start", self._rules):
+        if asked and not generates("start", self._rules):
             pointer, reason = self._reasons[0] if self._reasons else (self._root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(self._rules, "start", self._origins)
