@@ -51,7 +51,7 @@ def test_equal_leaves_are_one_rule() -> None:
     leaf = {"type": "string", "pattern": "^a+$", "maxLength": 9}
     places = {"a": {**leaf, "title": "one"}, "b": leaf, "c": {**leaf, "description": "three"}}
     rules = json_schema_to_grammar({"type": "object", "properties": places, "additionalProperties": False}).rules
-    assert len([name for name in rules if name.startswith("string of")]) == 1
+    assert len([name for name in rules if name.startswith("string of") and "member" not in name]) == 1
 
 
 def test_a_leaf_that_is_wrong_is_told_at_its_first_place() -> None:
