@@ -18,9 +18,12 @@ from guided.grammar.ir import (
     ANY_CHAR,
     EPSILON,
     UTF8,
+    AllOf,
     Alt,
     And,
+    AnyOf,
     Chars,
+    Condition,
     Encoded,
     Encoding,
     Form,
@@ -28,6 +31,7 @@ from guided.grammar.ir import (
     Length,
     Member,
     Node,
+    NoneOf,
     Not,
     Permutation,
     Ref,
@@ -36,6 +40,7 @@ from guided.grammar.ir import (
     Span,
     Special,
     Text,
+    Written,
     charset,
     complement,
 )
@@ -146,14 +151,32 @@ def regular_nodes(alphabet: str, names: tuple[str, ...] = (), max_leaves: int = 
 
 
 def _permutation(draw: st.DrawFn, alphabet: str, items: st.SearchStrategy[Node], distinct: bool) -> Node:
-    firsts = draw(st.permutations(alphabet)) if distinct else draw(st.lists(st.sampled_from(alphabet), max_size=3))
+    firsts = draw(st.permutations(alphabet)) if distinct else draw(st.lists(st.sampled_from(alphabet), max_size=4))
     members = []
-    for first in firsts[: draw(st.integers(0, 3))]:
+    for first in firsts[: draw(st.integers(0, 4))]:
         item: Node = Seq((Text(first), draw(items))) if draw(st.booleans()) else Text(first)
         members.append(Member(item, draw(st.booleans()), draw(st.integers(0, 2)) == 0))
     low, high = draw(bounds)
     separator = draw(st.sampled_from([EPSILON, Text(","), Repeat(Text(","), 0, 1), Text(alphabet[0])]))
-    return Permutation(tuple(members), separator, low, high)
+    if draw(st.booleans()):
+        return Permutation(tuple(members), separator, low, high)
+    slots: list[int] = []
+    for at, member in enumerate(members):
+        shares = slots and not member.repeatable and not members[slots[-1]].repeatable and draw(st.booleans())
+        slots.append(slots[-1] if shares else at)
+    condition = draw(conditions(len(members))) if members else None
+    return Permutation(tuple(members), separator, max(low, 1), high, tuple(slots), draw(st.booleans()), condition)
+
+
+def conditions(members: int) -> st.SearchStrategy[Condition | None]:
+    """Conditions on so many members."""
+    some = st.builds(Written, st.lists(st.integers(0, members - 1), max_size=3, unique=True).map(tuple))
+
+    def extend(items: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
+        several = st.lists(items, max_size=3).map(tuple)
+        return st.builds(AllOf, several) | st.builds(AnyOf, several) | st.builds(NoneOf, several)
+
+    return st.none() | st.recursive(some, extend, max_leaves=8)
 
 
 @cache
@@ -443,14 +466,33 @@ class Outputs:
             nonlocal total
             if not text:
                 return
-            if required <= set(order) and node.min <= len(order) and (node.max is None or len(order) <= node.max):
+            whole = required <= set(order) and node.min <= len(order) and (node.max is None or len(order) <= node.max)
+            if whole and (node.condition is None or holds(node.condition, set(order))):
                 total = total | text
-            for i, member in enumerate(node.members):
-                if i not in order or member.repeatable:
+            for i in range(len(node.members)):
+                if may_follow(node, order, i):
                     add((*order, i), self.times(self.times(text, separator if order else {()}), items[i]))
 
         add((), {()})
         return total
+
+
+def holds(condition: Condition, written: set[int]) -> bool:
+    """Whether the condition holds where these members are written."""
+    if isinstance(condition, Written):
+        return any(member in written for member in condition.members)
+    found = [holds(item, written) for item in condition.items]
+    return all(found) if isinstance(condition, AllOf) else any(found) == isinstance(condition, AnyOf)
+
+
+def may_follow(node: Permutation, order: tuple[int, ...], at: int) -> bool:
+    """Whether a member may come after those of `order`, by its slot and the permutation's order."""
+    members, slots = node.members, node.slots or tuple(range(len(node.members)))
+    if members[at].repeatable:
+        return True
+    if any(slots[other] == slots[at] for other in order):
+        return False
+    return not node.ordered or not any(members[other].repeatable or slots[other] > slots[at] for other in order)
 
 
 def language(

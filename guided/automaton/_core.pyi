@@ -61,6 +61,18 @@ class Builder:
         min: int,
         max: int,
     ) -> int: ...
+    def conditional(
+        self,
+        items: Sequence[int],
+        required: Sequence[bool],
+        repeatable: Sequence[bool],
+        separator: int,
+        min: int,
+        max: int,
+        slots: Sequence[int],
+        ordered: bool,
+        nodes: Sequence[tuple[int, Sequence[int]]],
+    ) -> int: ...
     def encoding(self, encoding: Encoding) -> int: ...
     def compile(
         self,

@@ -17,10 +17,13 @@ from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.grammar.ir import (
     UTF8,
+    AllOf,
     Alt,
     And,
+    AnyOf,
     Automaton,
     Chars,
+    Condition,
     Distinct,
     Encoded,
     Encoding,
@@ -28,6 +31,7 @@ from guided.grammar.ir import (
     Grammar,
     Length,
     Node,
+    NoneOf,
     Not,
     Permutation,
     Ranges,
@@ -36,6 +40,7 @@ from guided.grammar.ir import (
     Seq,
     Special,
     Text,
+    Written,
     charset,
 )
 from guided.limits import Limits
@@ -44,6 +49,7 @@ __all__ = ["compile_native"]
 
 _LARGEST_COUNT = 2**30 - 1
 _MOST_ENCODINGS = 64
+_DEEPEST = 100_000
 _USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation)
 """The kinds whose children the core finds by itself, in its order; most nodes it reads as a whole."""
 _INSTEAD = {
@@ -166,14 +172,16 @@ class _Sender:
                 return build.distinct(sent(item), list(known))
             case Special(token):
                 return self._special(token)
-            case Permutation(members, separator, low, high):
-                return build.permutation(
-                    [sent(member.item) for member in members],
-                    [member.required for member in members],
-                    [member.repeatable for member in members],
-                    sent(separator),
-                    *self._bounds(low, high),
-                )
+            case Permutation(members, separator, low, high, slots, ordered, condition):
+                items = [sent(member.item) for member in members]
+                required = [member.required for member in members]
+                repeatable = [member.repeatable for member in members]
+                bounds = self._bounds(low, high)
+                if not slots and not ordered and condition is None:
+                    return build.permutation(items, required, repeatable, sent(separator), *bounds)
+                own = slots or tuple(range(len(members)))
+                asked = [] if condition is None else _listed(condition)
+                return build.conditional(items, required, repeatable, sent(separator), *bounds, own, ordered, asked)
         raise TypeError("not a node")
 
     def _instead(self, name: object) -> str:
@@ -231,6 +239,34 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
             _native_encodings.clear()
         known = _native_encodings[id(encoding)] = (encoding, _core.Encoding(forms))
     return known[1]
+
+
+_CONDITIONS = (Written, AllOf, AnyOf, NoneOf)
+"""In the order of the core's numbers."""
+
+
+def _listed(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
+    """The conditions that `condition` is made of, each object once, parts first: (kind, members or places of parts)."""
+    places: dict[int, int] = {}
+    out: list[tuple[int, tuple[int, ...]]] = []
+    open_ = [condition]
+    while open_:
+        at = open_[-1]
+        if not isinstance(at, _CONDITIONS):
+            raise TypeError("not a condition")
+        parts = () if isinstance(at, Written) else at.items
+        missing = [part for part in parts if id(part) not in places]
+        if id(at) in places or not missing:
+            open_.pop()
+            if id(at) not in places:
+                places[id(at)] = len(out)
+                found = at.members if isinstance(at, Written) else tuple(places[id(part)] for part in parts)
+                out.append((_CONDITIONS.index(type(at)), found))
+        elif len(open_) > _DEEPEST:
+            raise ValueError(f"conditions nest deeper than {_DEEPEST}")
+        else:
+            open_ += missing
+    return out
 
 
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]

@@ -21,10 +21,13 @@ from guided.automaton.reference_regular import MAX_DEPTH, Run, Spelling, in_boun
 from guided.errors import LimitExceeded, SpecError
 from guided.grammar.ir import (
     UTF8,
+    AllOf,
     Alt,
     And,
+    AnyOf,
     Automaton,
     Chars,
+    Condition,
     Distinct,
     Encoded,
     Encoding,
@@ -32,6 +35,7 @@ from guided.grammar.ir import (
     Grammar,
     Length,
     Node,
+    NoneOf,
     Not,
     Permutation,
     Ref,
@@ -39,6 +43,7 @@ from guided.grammar.ir import (
     Seq,
     Special,
     Text,
+    Written,
 )
 
 __all__ = ["Members", "Rest", "Term", "Terms"]
@@ -56,19 +61,47 @@ class Members:
     def may_stop(self) -> bool:
         """Whether nothing more has to come."""
         asked = {i for i, member in enumerate(self.whole.members) if member.required}
-        return asked <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+        enough = asked <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+        return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
 
-    def choices(self) -> Iterator[tuple[Node, Members]]:
-        """What may come next, and the rest after it."""
-        if self.whole.max is not None and self.count >= self.whole.max:
+    def is_open(self, at: int) -> bool:
+        """Whether its slot, and the order if there is one, let member `at` come next."""
+        members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
+        if members[at].repeatable:
+            return True
+        if any(slots[i] == slots[at] for i in self.seen):
+            return False
+        return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
+
+    def choices(self) -> Iterator[tuple[int, Members]]:
+        """The members that may come next, and the rest after each."""
+        whole = self.whole
+        if whole.max is not None and self.count >= whole.max:
             return
         # With no upper bound, counts past the lower one are alike; 1 stands for "not the first".
-        top = max(self.whole.min, 1) if self.whole.max is None else self.whole.max
-        for i, member in enumerate(self.whole.members):
-            if i not in self.seen or member.repeatable:
-                seen = self.seen | {i} if member.required or not member.repeatable else self.seen
-                item = Seq((self.whole.separator, member.item)) if self.count else member.item
-                yield item, Members(self.whole, seen, min(self.count + 1, top))
+        top = max(whole.min, 1) if whole.max is None else whole.max
+        for i, member in enumerate(whole.members):
+            if self.is_open(i):
+                forgets = whole.condition is None and not whole.ordered and member.repeatable and not member.required
+                yield i, Members(whole, self.seen if forgets else self.seen | {i}, min(self.count + 1, top))
+
+    def item(self, at: int) -> Node:
+        """What is written for member `at`."""
+        item = self.whole.members[at].item
+        return Seq((self.whole.separator, item)) if self.count else item
+
+
+def holds(condition: Condition, seen: frozenset[int]) -> bool:
+    """Whether a condition holds where these members were written, and no others."""
+    match condition:
+        case Written(members):
+            return bool(seen.intersection(members))
+        case AllOf(items):
+            return all(holds(item, seen) for item in items)
+        case AnyOf(items):
+            return any(holds(item, seen) for item in items)
+        case NoneOf(items):
+            return not any(holds(item, seen) for item in items)
 
 
 Term: TypeAlias = Node | Run | Members | Mark | Open
@@ -106,7 +139,7 @@ class Terms:
             case Members():
                 if head.may_stop:
                     yield ()
-                yield from head.choices()
+                yield from ((head.item(at), after) for at, after in head.choices())
             case Distinct(item, known):
                 yield (Open(frozenset(known)), item, Mark.CLOSE)
             case Entry(item):
@@ -181,6 +214,8 @@ class Terms:
     def _fillable(self, rest: Members) -> bool:
         """Whether a permutation can be finished: the members that must come can, and enough others for the bounds."""
         whole = rest.whole
+        if whole.condition is not None or whole.ordered or whole.slots:
+            return self._finishable(rest)
         members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
         must = [can for i, member, can in members if member.required and i not in rest.seen]
         others = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
@@ -191,6 +226,21 @@ class Terms:
         if not self.productive(whole.separator):
             most.append(0 if rest.count else 1)
         return all(must) and fewest <= min(most)
+
+    def _finishable(self, rest: Members) -> bool:
+        """As above, by trying all that may come, a set of members at a time."""
+        todo, met = [rest], {rest}
+        while todo:
+            at = todo.pop()
+            if at.may_stop:
+                return True
+            if at.count and not self.productive(at.whole.separator):
+                continue
+            for i, after in at.choices():
+                if after not in met and self.productive(at.whole.members[i].item):
+                    met.add(after)
+                    todo.append(after)
+        return False
 
     def size(self, term: Term) -> int:
         """A guess at how much `term` takes to write."""

@@ -20,10 +20,13 @@ __all__ = [
     "EMPTY",
     "EPSILON",
     "UTF8",
+    "AllOf",
     "Alt",
     "And",
+    "AnyOf",
     "Automaton",
     "Chars",
+    "Condition",
     "Distinct",
     "Encoded",
     "Encoding",
@@ -33,6 +36,7 @@ __all__ = [
     "Length",
     "Member",
     "Node",
+    "NoneOf",
     "Not",
     "Permutation",
     "Ranges",
@@ -42,6 +46,7 @@ __all__ = [
     "Span",
     "Special",
     "Text",
+    "Written",
     "charset",
     "complement",
     "intersect",
@@ -187,16 +192,56 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """Some of these members, named by their index, was written."""
+
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these conditions hold."""
+
+    items: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of these conditions holds, or several."""
+
+    items: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoneOf:
+    """None of these conditions holds."""
+
+    items: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
+"""What the members of a permutation must satisfy together, when it ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Permutation:
     """`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable.
 
     The members' languages must differ in a way that the text shows; where two overlap, either may be counted.
+
+    `slots`: for each member its slot, a number below that of the members; members of one slot exclude each other, and
+    a repeatable member has a slot of its own. Empty: each member has. `ordered`: members come in the order of their
+    slots, repeatable ones last, in any order. `condition`: what must hold at the end. With any of the three, `min` is
+    at least 1.
     """
 
     members: tuple[Member, ...]
     separator: Node
     min: int = 0
     max: int | None = None
+    slots: tuple[int, ...] = ()
+    ordered: bool = False
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -49,12 +50,6 @@ struct Config {
   std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token (budgets.hpp); -1: not known yet
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
-};
-
-struct SeenSet {  // the register of a permutation's frame
-  int64_t count = 0;
-  std::vector<uint64_t> bits;
-  bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
 };
 
 class Arena {
@@ -138,7 +133,8 @@ class Arena {
     int64_t needed = 0, available = 0;  // members that must, and that may once, still be written
   };
   static Left left(const Rule& rule, const SeenSet& set);
-  static bool can_put(const Rule& rule, const SeenSet& set, size_t member, Left left);
+  bool can_put(const Rule& rule, const SeenSet& set, size_t member, Left left);
+  bool can_come_true(const Rule& rule, int32_t part, const SeenSet& set);
 
   std::shared_ptr<const Grammar> grammar_;
   std::mutex mutex_;
@@ -160,6 +156,7 @@ class Arena {
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
   std::vector<int32_t> initial_registers_;
+  std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
 };

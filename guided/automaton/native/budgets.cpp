@@ -187,7 +187,8 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
     for (size_t k = first; k < looked_at.size(); ++k) clear_bit(some.data(), looked_at[k]);
     for (size_t w = 0; w < words; ++w) allowed[w] |= some[w];
   }
-  completions_.first_tokens(state, looked_at);
+  // Bounds need the first tokens of the text that they come from; where distances are exact there is no such text.
+  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
   std::sort(looked_at.begin(), looked_at.end());
   looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
   for (int32_t token : looked_at)

@@ -19,6 +19,7 @@ void bind_builder(nb::module_& m) {
       .def("ref", &Builder::ref)
       .def("special", &Builder::special)
       .def("permutation", &Builder::permutation)
+      .def("conditional", &Builder::conditional)
       .def("automaton", &Builder::automaton)
       .def("distinct", &Builder::distinct)
       .def("entry", &Builder::entry)

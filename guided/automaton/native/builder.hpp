@@ -123,6 +123,19 @@ class Builder {
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
   }
+  // As above, and members share slots, may be bound to the slots' order, and satisfy a condition: (kind, parts), nodes
+  // before those that they are parts of (condition.hpp).
+  int32_t conditional(const std::vector<int32_t>& items, const std::vector<bool>& required,
+                      const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max,
+                      const std::vector<int32_t>& slots, bool ordered,
+                      const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes) {
+    if (min < 1) throw nb::value_error("a permutation with a condition, with slots or in order is not empty");
+    const int32_t id = permutation(items, required, repeatable, separator, min, max);
+    IrNode& n = ir_.nodes[id];
+    n.condition = std::make_shared<Condition>(Condition::read(n.required, n.repeatable, slots, ordered, nodes));
+    n.required.assign(n.required.size(), 0);  // what is required is part of the condition
+    return id;
+  }
   int32_t distinct(int32_t item, const std::vector<std::string>& names) {
     KnownNames known;
     known.sorted = names;

@@ -18,6 +18,7 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
     d.add(static_cast<uint64_t>(rule.min));
     d.add(static_cast<uint64_t>(rule.max));
   }
+  if (rule.condition) d.add(rule.condition->digest());
   for (size_t i = 0; i < rule.required.size(); ++i) d.add(rule.required[i] * 4u + rule.repeatable[i]);
   if (rule.prepared) d.add(rule.prepared->shape);
   for (int32_t r : rule.callees) d.add(callee[r]);
@@ -139,6 +140,8 @@ void describe(const LoweredRule& from, Rule& rule) {
   }
   rule.required = from.required;
   rule.repeatable = from.repeatable;
+  if (from.condition)
+    rule.search = std::make_shared<ConditionSearch>(*from.condition, from.repeatable, from.min, from.max);
   rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
   rule.once_bits = rule.required_bits;
   for (size_t i = 0; i < rule.required.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "condition.hpp"
 #include "encoding.hpp"
 #include "memory.hpp"
 
@@ -28,6 +29,7 @@ struct IrNode {
   std::shared_ptr<const Dfa> automaton;       // Automaton
   Digest digest;                              // of the whole subtree
   bool closed = true;                         // no rule, token or permutation anywhere in it
+  std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };
 
 struct IrGrammar {

@@ -101,6 +101,7 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   if (rule.kind == RuleKind::Set) {
     const SeenSet& seen = arena_.seen(key_thread.reg);
     key.add(static_cast<uint64_t>(seen.count));
+    key.add(static_cast<uint64_t>(static_cast<int64_t>(seen.last)));
     for (uint64_t w : seen.bits) key.add(w);
   } else {
     key.add(static_cast<uint64_t>(key_thread.reg));

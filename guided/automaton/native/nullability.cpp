@@ -49,7 +49,7 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
 }
 
 bool Nullability::permutation(const IrNode& n) {
-  return n.min == 0 && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
+  return n.min == 0 && !n.condition && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
 }
 
 bool Nullability::decide(const IrNode& n) const {

@@ -39,6 +39,12 @@ bool generates(const LoweredRule& rule, const Dfa& dfa) {
   if (dfa.empty() || rule.kind == RuleKind::Plain) return !dfa.empty();
   if (rule.kind == RuleKind::Counter) return rule.min <= 0 || !dfa.edges[0].empty();
   const std::vector<uint8_t> there = members(rule, dfa);
+  if (rule.condition) {
+    std::vector<uint8_t> repeatable = rule.repeatable;
+    for (size_t i = 0; i < there.size(); ++i)
+      if (!there[i]) repeatable[i] = kAbsent;
+    return ConditionSearch(*rule.condition, repeatable, rule.min, goes_on(rule, dfa) ? rule.max : 1).generates();
+  }
   int64_t available = 0, needed = 0;
   bool unbounded = false;
   for (size_t i = 0; i < there.size(); ++i) {

@@ -163,6 +163,7 @@ void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t 
   rule.min = std::max<int64_t>(n.min, 1);
   rule.max = n.max;
   rule.required = n.required;
+  rule.condition = n.condition;
   rule.repeatable = n.repeatable;
   std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
   for (size_t i = 0; i < n.items.size(); ++i) {

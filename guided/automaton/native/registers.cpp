@@ -6,7 +6,7 @@
 namespace guided {
 
 int32_t Arena::intern_seen(const SeenSet& set) {
-  std::vector<int32_t> key{static_cast<int32_t>(set.count)};
+  std::vector<int32_t> key{static_cast<int32_t>(set.count), set.last};
   for (uint64_t w : set.bits) {
     key.push_back(static_cast<int32_t>(w));
     key.push_back(static_cast<int32_t>(w >> 32));
@@ -41,12 +41,28 @@ Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
 }
 
 bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
+  if (rule.search) {
+    const auto number = static_cast<int32_t>(member);
+    if (!rule.search->is_open(set, number)) return false;
+    const SeenSet after = rule.search->with(set, number);
+    return std::ranges::all_of(rule.search->touched(set, number),
+                               [&](int32_t part) { return can_come_true(rule, part, after); });
+  }
   const bool seen = set.has(member);
   if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
   if (rule.required[member] && !seen) --left.needed;
   if (!rule.repeatable[member]) --left.available;
   if (rule.max >= 0 && set.count + 1 + left.needed > rule.max) return false;
   return rule.unbounded || set.count + 1 + left.available >= rule.min;
+}
+
+bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
+  auto [it, fresh] = outlooks_[&rule].try_emplace(rule.search->key(part, set));
+  if (fresh) {
+    it->second = rule.search->plan(part, set, {}, 0).has_value();
+    charge(64 + it->first.size());
+  }
+  return it->second;
 }
 
 bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
@@ -81,9 +97,14 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
   if (effect.op == Effect::Put) {
     size_t member = static_cast<size_t>(effect.a);
     if (!can_put(rule, seen_[reg], member, left(rule, seen_[reg]))) return -1;
-    SeenSet set = seen_[reg];
-    set.bits[member / 64] |= uint64_t{1} << (member % 64);
-    ++set.count;
+    SeenSet set;
+    if (rule.search) {
+      set = rule.search->with(seen_[reg], static_cast<int32_t>(member));
+    } else {
+      set = seen_[reg];
+      set.bits[member / 64] |= uint64_t{1} << (member % 64);
+      ++set.count;
+    }
     if (rule.max < 0) set.count = std::min(set.count, rule.min);
     return intern_seen(set);
   }
@@ -96,6 +117,12 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
 bool Arena::may_end(const Rule& rule, int32_t reg) const {
   if (rule.kind == RuleKind::Plain) return true;
   if (rule.kind == RuleKind::Counter) return reg >= rule.min && (rule.max < 0 || reg <= rule.max);
+  if (rule.search) {
+    if (seen_[reg].count < rule.min) return false;
+    for (int32_t part = 0; part < rule.search->parts(); ++part)
+      if (!rule.search->holds(part, seen_[reg])) return false;
+    return true;
+  }
   return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "condition.hpp"
 #include "encoding.hpp"
 #include "ir.hpp"
 #include "live_alphabet.hpp"
@@ -96,8 +97,6 @@ struct ByteCaches {
   ContentCache<LiveCharacters> characters;
 };
 
-constexpr uint8_t kAbsent = 2;
-
 // A rule on its way: first `dfa` over characters, calls named by the numbers of rules, then `prepared`. One that is known
 // from an earlier grammar is prepared from the begin. An automaton that generates nothing stays empty.
 struct LoweredRule {
@@ -111,6 +110,7 @@ struct LoweredRule {
   int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;  // each once
   std::vector<uint8_t> required, repeatable;  // Set; repeatable: kAbsent for a member that cannot be written
+  std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
   int32_t origin = -1;                        // the IR rule it comes from
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }

@@ -52,6 +52,7 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
     for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
     return times(once, std::max<int64_t>(1, rule.min));
   }
+  if (rule.search) return conditional_cost(rule);
   int64_t sum = 0, written = 0, again = kFar;
   std::vector<int64_t> others;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
@@ -73,6 +74,66 @@ int64_t ShortestText::whole_cost(const Rule& rule) const {
     sum = plus(sum, others[i]);
   }
   return sum;
+}
+
+// What the members cost that a permutation's body begins with.
+std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
+  std::vector<int64_t> out(rule.required.size(), kFar);
+  const Position& s = grammar_.positions[rule.start];
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i)
+    out[static_cast<size_t>(grammar_.effects[i].effect.a)] = cost_[grammar_.effects[i].to];
+  return out;
+}
+
+// The member that a permutation with a condition writes next on its way to the end, of those that cost `most` at most;
+// -1: none is needed. None where there is no way.
+std::optional<int32_t> ShortestText::next_member(const Rule& rule, const SeenSet& seen,
+                                                 const std::vector<int64_t>& costs, int64_t most) const {
+  const ConditionSearch& search = *rule.search;
+  int32_t next = INT32_MAX;
+  for (int32_t part = 0; part < search.parts(); ++part) {
+    const auto plan = search.plan(part, seen, costs, most);
+    if (!plan) return std::nullopt;
+    for (int32_t member : *plan) next = std::min(next, member);
+  }
+  if (next != INT32_MAX) return next;
+  if (seen.count >= rule.min) return -1;
+  std::vector<int32_t> order;  // any that leaves the condition possible
+  for (int32_t m = 0; m < static_cast<int32_t>(costs.size()); ++m)
+    if (costs[m] <= most && search.is_open(seen, m)) order.push_back(m);
+  std::ranges::stable_sort(order, {}, [&](int32_t m) { return costs[m]; });
+  for (int32_t m : order) {
+    const SeenSet after = search.with(seen, m);
+    auto possible = [&](int32_t part) { return search.plan(part, after, costs, most).has_value(); };
+    if (std::ranges::all_of(search.touched(seen, m), possible)) return m;
+  }
+  return std::nullopt;
+}
+
+int64_t ShortestText::conditional_cost(const Rule& rule) const {
+  const std::vector<int64_t> costs = member_costs(rule);
+  SeenSet seen{0, std::vector<uint64_t>((costs.size() + 63) / 64, 0), -1};
+  for (int64_t sum = 0;;) {
+    const std::optional<int32_t> next = next_member(rule, seen, costs, kFar - 1);
+    if (!next) return kFar;
+    if (*next < 0) return sum;
+    sum = plus(sum, costs[*next]);
+    seen = rule.search->with(seen, *next);
+  }
+}
+
+// As next_member(), kept. Members that cost more than the whole rule may lead back into it, and are left for where
+// nothing else is possible: so texts are finite.
+int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
+  const Rule& rule = grammar_.rules[number];
+  auto [it, fresh] = needed_.try_emplace(pair_key(number, reg), -1);
+  if (!fresh) return it->second;
+  const std::vector<int64_t> costs = member_costs(rule);
+  auto next = next_member(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
+  if (!next) next = next_member(rule, arena_.seen(reg), costs, kFar - 1);
+  it->second = next.value_or(-1);
+  arena_.charge(48);
+  return it->second;
 }
 
 void ShortestText::prepare() {
@@ -116,6 +177,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
   auto comes_first = [&](const Effect& e) {
     auto member = static_cast<size_t>(e.a);
+    if (rule.search && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
     return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
   };
   for (bool first : {true, false}) {
@@ -157,7 +219,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
 
 // What the register of a frame still asks for: iterations, or required members.
 int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
-  if (rule.kind == RuleKind::Plain) return 0;
+  if (rule.kind == RuleKind::Plain || rule.search) return 0;  // of a condition: what is near is not asked
   const Position& s = grammar_.positions[rule.start];
   int64_t sum = 0, once = kFar;
   for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {

@@ -6,6 +6,8 @@
 // without cycles.
 #pragma once
 
+#include <optional>
+
 #include "arena.hpp"
 
 namespace guided {
@@ -29,12 +31,18 @@ class ShortestText {
   void relax(int32_t rule);
   int64_t call_cost(int32_t call) const;
   int64_t whole_cost(const Rule& rule) const;
+  std::vector<int64_t> member_costs(const Rule& rule) const;
+  std::optional<int32_t> next_member(const Rule& rule, const SeenSet& seen, const std::vector<int64_t>& costs,
+                                     int64_t most) const;
+  int64_t conditional_cost(const Rule& rule) const;
+  int32_t needed_member(int32_t rule, int32_t reg);
   const std::vector<int32_t>& cheapest_effects(int32_t pos);
   int64_t owed(const Rule& rule, int32_t reg);
 
   Arena& arena_;
   const Grammar& grammar_;
   std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
+  std::unordered_map<uint64_t, int32_t> needed_;  // by rule and register
   std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
 };
 

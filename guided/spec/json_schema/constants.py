@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
-from guided.spec.json_schema.containers import any_order, array_body, declared_order
+from guided.spec.json_schema.containers import array_body, declared_order, permuted
 from guided.spec.json_schema.content import content_fits
 from guided.spec.json_schema.expand import Goal
 from guided.spec.json_schema.number_set import NumberSet
@@ -135,6 +135,10 @@ class Constants:
             yield asked
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if shape.formula is not None:
+            settled = self._lowering.expander.multiplied(shape)
+            found = [node for one in settled if (node := self._object(value, one, level, nested)) is not None]
+            return either(found) if found else None
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander
@@ -162,7 +166,7 @@ class Constants:
         layout = self._lowering.layout
         comma, window = layout.between(level), Window()
         if self._lowering.options.property_order == "any":
-            body = any_order(fields, None, comma, window)
+            body = permuted(fields, None, comma, window)
         else:
             body = declared_order(fields, None, comma, window, None, _no_rule, "", Text)
         return layout.wrap("{}", body, not fields, level)

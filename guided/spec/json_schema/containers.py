@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Member, Node, Permutation, Ref, Repeat, Seq
 from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
 from guided.spec.json_schema.spelling import comma_list, optional
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Field",
-    "any_order",
     "array_body",
     "array_with",
+    "bound_members",
     "counted_items",
     "declared_order",
     "declared_then",
     "graph_body",
+    "permuted",
 ]
 
 _LONG = 64
@@ -109,17 +110,42 @@ def graph_body(
     return Alt(tuple(first)) if first else None
 
 
-def any_order(
-    fields: Sequence[Field], extra: Node | None, comma: Node, window: Window, some: Sequence[Node] = ()
+def permuted(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    some: Sequence[Node] = (),
+    ordered: bool = False,
 ) -> Node | None:
-    """One member or more in any order, each declared one at most once, one of each of `some`."""
+    """One member or more in any order, each declared one at most once, each of `some` at least once.
+
+    `ordered`: the declared ones in their order, all others after them.
+    """
     members = [Member(field.node, required=field.required) for field in fields]
-    members += [Member(node, required=True) for node in some]
+    members += [Member(node, required=True, repeatable=ordered) for node in some]
     if extra is not None:
         members.append(Member(extra, repeatable=True))
     if not members or window.high == 0:
         return None
-    return Permutation(tuple(members), comma, max(window.low, 1), window.high)
+    return Permutation(tuple(members), comma, max(window.low, 1), window.high, ordered=ordered)
+
+
+def bound_members(
+    slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
+    ordered: bool,
+) -> Node | None:  # fmt: skip
+    """One member or more: for each slot one of its members at most, extras any number of times, under a condition.
+
+    `ordered`: the slots in their order, extras last.
+    """
+    members = [(Member(node), at) for at, nodes in enumerate(slots) for node in nodes]
+    members += [(Member(node, repeatable=True), len(slots) + at) for at, node in enumerate(extras)]
+    if not members or window.high == 0:
+        return None
+    numbers = tuple(at for _, at in members)
+    whole = tuple(member for member, _ in members)
+    return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
 
 
 def declared_then(

@@ -20,6 +20,7 @@ from guided.limits import Limits
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
 from guided.spec.json_schema.few_values import FewValues
+from guided.spec.json_schema.formula import Formula, Junction, Leaf, for_type, formula_of, join, leaves, normal_form
 from guided.spec.json_schema.keys import Keys, Source
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.membership import Membership
@@ -27,9 +28,10 @@ from guided.spec.json_schema.obligations import by_type, obliged_items, obliged_
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.scalars import scalar_shapes
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape, Window, is_nothing
 from guided.spec.json_schema.spelling import any_text, either, sized
-from guided.spec.json_schema.values import json_type
+from guided.spec.json_schema.values import Json, json_type
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
@@ -41,6 +43,7 @@ _LEAVES = frozenset(
 """Keywords that say the same wherever they stand."""
 _MOST_SOURCES = 6
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
+_FEW = 300 * _STEP  # a normal form that is larger gives way to a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
@@ -73,6 +76,7 @@ class Expander:
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._acyclic: set[Schema] = set()
+        self._joined: dict[Goal, Schema] = {}
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written)
         self.written = reader.written
@@ -124,17 +128,26 @@ class Expander:
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
             self._check_acyclic(schema)
+        try:
+            return self._multiplied(goal, _FEW)
+        except LimitExceeded as error:
+            if error.limit != "nodes":
+                raise
+        return self._by_type(goal)
+
+    def _multiplied(self, goal: Goal, most: int) -> Expansion:
+        """The disjunctive normal form; LimitExceeded beyond so many nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
         # (shape so far, groups still to choose from as a linked list, schemas already met)
         work: list[tuple[Shape, _Groups, frozenset[Schema]]] = [(ANYTHING, _push(goal, None), frozenset())]
         steps = 0
         while work:
-            steps += 1
-            if steps * _STEP > self._limits.nodes:
-                raise LimitExceeded("nodes", steps * _STEP, self._limits.nodes)
-            self.check_clock()
             shape, groups, met = work.pop()
+            steps += 1 + (len(shape.objects) + len(shape.required)) // 8
+            if steps * _STEP > most:
+                raise LimitExceeded("nodes", steps * _STEP, most)
+            self.check_clock()
             if groups is None:
                 finished, why = self._finished(shape)
                 shapes += finished
@@ -160,6 +173,66 @@ class Expander:
                             continue
                     work.append((both, rest, met | {schema}))
         return Expansion(tuple(shapes), tuple(reasons))
+
+    def _by_type(self, goal: Goal) -> Expansion:
+        """The shapes of a formula, type by type, where alternatives would multiply."""
+        formula = formula_of(goal, self._reader.read, self._reader.negation)
+        shapes: list[Shape] = []
+        for name in ALL_TYPES:
+            of_type = for_type(formula, name)
+            if name not in ("array", "object"):
+                shapes += scalar_shapes(of_type, name, self._narrowed, self._limits.nodes)
+            elif isinstance(of_type, bool):
+                shapes += [Shape(types=(name,))] if of_type else []
+            elif name == "array":
+                shapes += self._normal_form(of_type, Shape(types=("array",)))
+            else:
+                shapes += self._objects(of_type)
+        why = "" if shapes else "no type is left that all parts of the schema allow"
+        return Expansion(tuple(shapes), () if shapes else ((goal[0].where, why),))
+
+    def _narrowed(self, shape: Shape) -> Shape | None:
+        narrowed = self._narrow(shape)[0]
+        return narrowed if narrowed.types else None
+
+    def _normal_form(self, formula: Formula, start: Shape) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out."""
+        made = normal_form(formula, self._without, self._narrowed, start, self._limits.nodes)
+        return [shape for one in made for shape in self._finished(one)[0]]
+
+    def _without(self, leaf: Leaf) -> Iterator[Formula]:
+        """What a leaf of one type excludes, as alternatives."""
+        negation, (name,) = self._reader.negation, leaf.shape.types
+        others = [Leaf(shape, leaf.at) for shape in negation.shapes_without(leaf.shape, leaf.at)]
+        if leaf.shape.values is not None:
+            differs = (self._goal_formula((negation.of(s),)) for s in self._constants(leaf))
+            yield for_type(join(True, differs), name)
+        yield from (found for other in others if (found := for_type(other, name)) is not False)
+
+    def _goal_formula(self, goal: Goal) -> Formula:
+        return formula_of(goal, self._reader.read, self._reader.negation)
+
+    def _constants(self, leaf: Leaf) -> list[Schema]:
+        return [self._reader.negation.constant(value, leaf.at) for value in leaf.shape.values or ()]
+
+    def _objects(self, formula: Formula) -> tuple[Shape, ...]:
+        """Objects: what is asked of all of them as one shape, and the rest as a formula on their members."""
+        items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
+        base, rest = Shape(types=("object",)), list[Formula]()
+        for item in items:
+            if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
+                base = base.meet(item.shape)
+            else:
+                rest.append(item)
+        narrowed = self._narrowed(base)
+        if narrowed is None:
+            return ()
+        return (narrowed._replace(formula=None if not rest else join(True, rest)),)
+
+    def multiplied(self, shape: Shape) -> list[Shape]:
+        """The shapes of an object with a formula, multiplied out."""
+        assert shape.formula is not None
+        return self._normal_form(shape.formula, shape._replace(formula=None))
 
     def check_clock(self) -> None:
         """Raises LimitExceeded where the seconds of this compilation are used up."""
@@ -313,20 +386,65 @@ class Expander:
                     out.append(schema)
         return tuple(out)
 
-    def others(self, shape: Shape) -> Iterator[KeyClass]:
-        """The classes of names that no part declares, and the schemas for their members."""
-        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
-        spoken += [some.keys for block in shape.extra_blocks for some in block]
+    # --- for objects with a formula
+
+    def is_closed_with(self, shape: Shape, formula: Formula) -> bool:
+        """As `is_closed`, where the parts of a formula may speak of members, too."""
+        parts = [part for leaf in leaves(formula) for part in leaf.shape.objects]
+        if self.is_closed(shape) and not self._closed_by_option(shape):
+            return True
+        open_ = any(part.patterns or part.additional is not None for part in (*shape.objects, *parts))
+        return self._options.additional_properties is False and not open_
+
+    def nothing(self, at: Schema) -> Schema:
+        """A schema for no value."""
+        return self._reader.negation.nothing(at)
+
+    def constant_goal(self, at: Schema, value: Json) -> Goal:
+        """A goal for one value."""
+        return self.goal((self._reader.negation.constant(value, at),))
+
+    def complement(self, goal: Goal) -> Schema:
+        """What is not in the goal."""
+        negation = self._reader.negation
+        if len(goal) == 1:
+            return negation.of(goal[0])
+        if goal not in self._joined:
+            self._joined[goal] = negation.derived(goal[0], ANYTHING, *((schema,) for schema in goal))
+        return negation.of(self._joined[goal])
+
+    def apart(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals share no value, to judge at sight."""
+        return any(self._reader.disjoint(one, two) for one in a for two in b)
+
+    def may_be(self, goal: Goal) -> bool:
+        """Whether a value may satisfy the goal; False: none does."""
+        if is_nothing(goal) or any(self._reader.negation.complement_of(schema) in goal for schema in goal):
+            return False
+        return goal in self.open_goals or bool(self.expand(goal).shapes)
+
+    def classes(self, shape: Shape, spoken: list[Source]) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
+        """The classes of names by the sources that speak of them: languages that a name is in, and sources by id."""
         sources = list({id(source): source for source in spoken}.values())
         if len(sources) > _MOST_SOURCES:
             raise UnsupportedError(
                 f"more than {_MOST_SOURCES} patterns of names apply to one object",
-                pointer=shape.objects[0].patterns[0][1].where if shape.objects[0].patterns else "",
+                pointer=shape.objects[0].patterns[0][1].where if shape.objects and shape.objects[0].patterns else "",
                 hint="join patterns whose members have the same schema",
             )
         allowed = [self.keys.written(names) for names in shape.names]
         for chosen in product((True, False), repeat=len(sources)):
-            ids = {id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in}
+            ids = frozenset(id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in)
+            names = list(allowed)
+            names += [self.keys.written(source) for source in sources if id(source) in ids]
+            names += [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
+            yield tuple(names), ids
+
+    def others(self, shape: Shape) -> Iterator[KeyClass]:
+        """The classes of names that no part declares, and the schemas for their members."""
+        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
+        spoken += [some.keys for block in shape.extra_blocks for some in block]
+        for names, ids in self.classes(shape, spoken):
             schemas: list[Schema | None] = []
             matched = False
             for part in shape.objects:
@@ -335,16 +453,13 @@ class Expander:
                 schemas += found or [part.additional]
             if self._closed_by_option(shape) and not matched:
                 continue
-            names = list(allowed)
-            names += [self.keys.written(source) for source in sources if id(source) in ids]
-            names += [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
             blocks = [
                 tuple(some.schema for some in block if some.schema is not None)
                 if all(id(some.keys) in ids for some in block)
                 else None
                 for block in shape.extra_blocks
             ]
-            yield KeyClass(tuple(names), tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
+            yield KeyClass(names, tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
 
     def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects

@@ -160,6 +160,8 @@ class FewValues:
         return [array for array in out if self._expander.membership.fits(shape, array)]
 
     def _objects(self, shape: Shape) -> list[Json] | None:
+        if shape.formula is not None:
+            return None
         if shape.members.high == 0:
             return [{}]
         places = [

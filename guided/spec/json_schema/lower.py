@@ -31,15 +31,17 @@ from guided.grammar.ir import (
     Text,
 )
 from guided.limits import Limits
+from guided.spec.json_schema.conditional import bind
 from guided.spec.json_schema.constants import Constants
 from guided.spec.json_schema.containers import (
-    any_order,
     array_body,
     array_with,
+    bound_members,
     counted_items,
     declared_order,
     declared_then,
     graph_body,
+    permuted,
 )
 from guided.spec.json_schema.content import json_string, refuse_content
 from guided.spec.json_schema.content_base64 import json_in_base64
@@ -296,7 +298,36 @@ class Lowering:
         body = counted_items(yes, no, self.layout.between(level), counted.count)
         return self.layout.wrap("[]", body, counted.count.low == 0, level)
 
+    def _bound_object(self, shape: Shape, where: str, level: int) -> Node:
+        """An object with a formula on its members."""
+        try:
+            bound = bind(shape, self.expander)
+        except UnsupportedError as error:
+            try:
+                settled = self.expander.multiplied(shape)
+            except LimitExceeded:
+                raise error from None
+            return either([self._object(one, where, level) for one in settled])
+        slots = [
+            [self.field(name, self.value(cell.goal, level + 1), False).node for cell in cells]
+            for name, cells in bound.slots.items()
+        ]
+        extras = [
+            Seq((self._other_key(extra.names, where), self._after(self.value(cell.goal, level + 1))))
+            for extra in bound.extras
+            for cell in extra.cells
+        ]
+        window, cap = shape.members, self.options.max_items
+        if extras and cap is not None:
+            window = window.meet(Window(0, len(slots) + cap))
+        ordered = self.options.property_order == "declared"
+        body = bound_members(slots, extras, self.layout.between(level), window, bound.condition, ordered)
+        text = self.layout.wrap("{}", body, bound.may_be_empty, level)
+        return Distinct(text, bound.names) if extras and text != EMPTY else text
+
     def _object(self, shape: Shape, where: str, level: int) -> Node:
+        if shape.formula is not None:
+            return self._bound_object(shape, where, level)
         comma, fields = self.layout.between(level), list[Field]()
         names = shape.named()
         required = set(shape.required)
@@ -312,13 +343,13 @@ class Lowering:
             cap = few if cap is None else min(cap, few)  # else the last ones of the count would have no names
         if extra is None and window.low > len(fields):
             self._reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
-        if self.options.property_order == "any":
+        ordered = self.options.property_order == "declared"
+        if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
             most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-            body = any_order(fields, extra, comma, most, some)
+            body = permuted(fields, extra, comma, most, some, ordered)
         else:
             name = f"members {len(self._rules)} of #{where}"
             if some and extra is not None:
-                self._refuse_counted(where, window, cap)
                 others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
                 body = declared_then(fields, others, comma, self._chain_rule(where), name, self._spell)
             else:
@@ -358,14 +389,6 @@ class Lowering:
         for block, out in zip(one.blocks, some, strict=True):
             if block is not None:
                 yield (*one.schemas, *block), out
-
-    def _refuse_counted(self, where: str, window: Window, cap: int | None) -> None:
-        if window != Window() or cap is not None:
-            raise UnsupportedError(
-                "a count of members next to a member that must be there under any name needs members in any order",
-                pointer=where,
-                hint="pass property_order='any', or drop minProperties, maxProperties and the option max_items",
-            )
 
     def _chain_rule(self, where: str) -> Callable[[str, Node], None]:
         return lambda name, node: self._add(name, node, where)

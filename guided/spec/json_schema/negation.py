@@ -53,6 +53,7 @@ class Negation:
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
         self._known: dict[Schema, Schema] = {}
+        self._originals: dict[Schema, Schema] = {}
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
@@ -84,19 +85,24 @@ class Negation:
                 make = partial(self._complement, schema)
                 found = Derived(schema.document, schema.pointer, {}, schema.base, make, asks=_MADE)
             self._known[schema], self._known[found] = found, schema
+            self._originals[found] = schema
         return found
+
+    def complement_of(self, schema: Schema) -> Schema | None:
+        """The schema that this one was made from as its complement; None for all others."""
+        return self._originals.get(schema)
 
     def _complement(self, schema: Schema) -> Reading:
         reading = self._read(schema)
-        cases = [self.derived(schema, shape) for shape in self._shapes(reading.shape, schema)]
+        cases = [self.derived(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
         if reading.shape.values is not None:
             cases += self._other_values(reading.shape.values, schema)
         for group in reading.groups:
             cases.append(self.derived(schema, ANYTHING, *((self.of(branch),) for branch in group)))
         return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
-    def _shapes(self, shape: Shape, at: Schema) -> Iterator[Shape]:
-        """Shapes that together hold what `shape` does not."""
+    def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
+        """Shapes that together hold what `shape` does not, its enumeration aside."""
         if types := tuple(name for name in ALL_TYPES if name not in shape.types):
             yield Shape(types=types)
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
@@ -188,16 +194,16 @@ class Negation:
         texts = tuple(Text(value) for value in of_type["string"] if isinstance(value, str))
         yield self.derived(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
         for name in ("array", "object"):
-            differs = ((self.of(self._constant(value, at)),) for value in of_type[name])
+            differs = ((self.of(self.constant(value, at)),) for value in of_type[name])
             yield self.derived(at, Shape(types=(name,)), *differs)
 
-    def _constant(self, value: Json, at: Schema) -> Schema:
+    def constant(self, value: Json, at: Schema) -> Schema:
         """The schema of one value, from its parts."""
         if isinstance(value, list):
-            part = ArrayPart(tuple(self._constant(item, at) for item in value), None)
+            part = ArrayPart(tuple(self.constant(item, at) for item in value), None)
             return self.derived(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
         if isinstance(value, dict):
-            members = ObjectPart({name: self._constant(member, at) for name, member in value.items()}, None)
+            members = ObjectPart({name: self.constant(member, at) for name, member in value.items()}, None)
             size = Window(len(value), len(value))
             return self.derived(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
         return self.derived(at, Shape(values=(value,)))

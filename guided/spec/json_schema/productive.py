@@ -72,6 +72,8 @@ def _permutes(node: Permutation, known: set[str], missing: list[str]) -> bool:
     if node.max is not None and node.max < node.min:
         return False
     usable = [(member, _generates(member.item, known, missing)) for member in node.members]
+    if node.condition is not None or node.ordered or node.slots:
+        return any(works for _, works in usable)  # the core decides
     if not all(works for member, works in usable if member.required):
         return False
     count = sum(works for _, works in usable)

@@ -21,6 +21,7 @@ from guided.spec.json_schema.values import Json, canonical
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.count_graph import CountGraph
+    from guided.spec.json_schema.formula import Formula
 
 __all__ = [
     "ALL_TYPES",
@@ -150,6 +151,9 @@ class Shape(NamedTuple):
     part declares, that satisfies all of it."""
     count_graph: CountGraph | None = None
     """The arrays of the shape item by item, where its items are counted; of shapes that are finished."""
+    formula: Formula | None = None
+    """Of an object: what its members must satisfy besides, where alternatives would multiply. Set last: no shape that
+    has one meets another."""
 
     def meet(self, other: Shape) -> Shape:
         """The values in both. Members keep the order in which they were first named."""
@@ -199,7 +203,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
         ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "speaks_of_objects"),
         lambda a, b: a or b,
     ),
-    "count_graph": lambda a, b: a or b,
+    **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""

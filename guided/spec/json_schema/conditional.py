@@ -1,0 +1,327 @@
+"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots, and a condition on
+them, for the IR's `Permutation`.
+
+A formula speaks of a member by schemas: it is absent, or its value satisfies one. For each name these schemas cut the
+values into *cells*, disjoint sets of values that the formula cannot tell apart: "is in S" is then "one of these cells
+was written". Names that no part declares fall into classes by the patterns that speak of them, and the values of each
+class into cells likewise; such a cell may be written again and again. So twenty independent conditions are a condition
+of twenty parts, and which of the cells were written is a register of the automaton.
+
+Cost: the cells of a name, which double with each schema that neither contains the ones before nor excludes them;
+bounded by `MOST_CELLS`. What is not done: bounds on the number of members inside of the formula, but for "none" and
+"some".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from guided.errors import UnsupportedError
+from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.spec.json_schema.formula import Formula, Junction, Leaf, Negated, fold, leaves
+from guided.spec.json_schema.keys import KeySet, Source
+from guided.spec.json_schema.resolve import Schema
+from guided.spec.json_schema.shape import ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.values import Json
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.expand import Expander, Goal
+
+__all__ = ["MOST_CELLS", "Bound", "Cell", "Extra", "bind"]
+
+MOST_CELLS = 48
+_FALSE: Condition = AnyOf(())
+
+
+class Cell(NamedTuple):
+    """Values of a member that the formula cannot tell apart; `within`: the goals of the formula that hold for them."""
+
+    goal: Goal
+    within: frozenset[Goal]
+
+
+class Extra(NamedTuple):
+    """A class of names that no part declares: the languages that they are in, and the cells of their values."""
+
+    names: tuple[Node, ...]
+    sources: frozenset[int]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(slots=True)
+class Bound:
+    """An object's members. Cells are numbered through: those of the slots in order, then those of the extras."""
+
+    names: tuple[str, ...]
+    slots: dict[str, tuple[Cell, ...]]
+    extras: list[Extra]
+    condition: Condition = field(default=_FALSE)
+    may_be_empty: bool = False
+
+
+def bind(shape: Shape, expander: Expander) -> Bound:
+    """The cells and the condition of a shape with a formula.
+
+    Raises:
+        UnsupportedError: a name has too many cells, or the formula counts members.
+    """
+    assert shape.formula is not None
+    return _Binding(shape, shape.formula, expander).bound()
+
+
+class _Binding:
+    def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
+        self._base, self._formula, self._expander = shape, formula, expander
+        self._leaves = leaves(formula)
+        self._where = self._leaves[0].at.where if self._leaves else ""
+        self._constants: dict[int, list[dict[str, Goal]]] = {}
+        for leaf in self._leaves:
+            if leaf.shape.values is not None:
+                self._constants[id(leaf)] = [
+                    {name: self._constant(leaf, item) for name, item in value.items()}
+                    for value in leaf.shape.values
+                    if isinstance(value, dict)
+                ]
+        self._names = self._every_name()
+        self._members = {id(leaf): self._members_of(leaf) for leaf in self._leaves}
+        self._number: dict[str, list[int]] = {}
+        self._extra_numbers: list[list[int]] = []
+        self._every: tuple[int, ...] = ()
+
+    def bound(self) -> Bound:
+        base, expander = self._base, self._expander
+        self._closed = expander.is_closed_with(base, self._formula)
+        slots = {name: self._cells(self._slot_goal(name), asked) for name, asked in self._asked().items()}
+        slots = {name: cells for name, cells in slots.items() if cells}
+        extras = [] if self._closed else self._extras()
+        at = 0
+        for name, cells in slots.items():
+            self._number[name] = list(range(at, at + len(cells)))
+            at += len(cells)
+        for extra in extras:
+            self._extra_numbers.append(list(range(at, at + len(extra.cells))))
+            at += len(extra.cells)
+        self._every = tuple(range(at))
+        self._slots, self._extra = slots, extras
+        required: list[Condition] = [Written(tuple(self._number.get(name, ()))) for name in base.required]
+        condition = AllOf((*required, fold(self._formula, self._condition)))
+        return Bound(
+            tuple(self._names),
+            slots,
+            extras,
+            condition,
+            not base.required and base.members.low == 0 and holds(condition),
+        )
+
+    # --- cells
+
+    def _every_name(self) -> dict[str, None]:
+        """The declared names in order, then those that are required or belong to a constant."""
+        shapes = [self._base, *(leaf.shape for leaf in self._leaves)]
+        names: dict[str, None] = {}
+        for shape in shapes:
+            names |= shape.properties()
+        for shape in shapes:
+            names |= dict.fromkeys(shape.required)
+        for constants in self._constants.values():
+            for members in constants:
+                names |= dict.fromkeys(members)
+        return names
+
+    def _slot_goal(self, name: str) -> Goal:
+        if not self._expander.allows(self._base, name):
+            return (self._expander.nothing(self._leaves[0].at),)
+        return self._expander.goal(self._expander.member(self._base, name))
+
+    def _constant(self, leaf: Leaf, value: Json) -> Goal:
+        return self._expander.constant_goal(leaf.at, value)
+
+    def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
+        """What a leaf asks of each declared member of which it asks anything."""
+        shape, expander = leaf.shape, self._expander
+        if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
+            names: Iterable[str] = self._names
+        else:
+            names = dict.fromkeys(name for part in shape.objects for name in part.properties)
+        out: dict[str, Goal] = {}
+        for name in names:
+            goal = expander.goal(expander.member(shape, name))
+            if not all(expander.keys.has(source, name) for source in shape.names):
+                goal = (expander.nothing(leaf.at),)
+            if goal:
+                out[name] = goal
+        return out
+
+    def _asked(self) -> dict[str, dict[Goal, None]]:
+        """For each name the goals that the formula speaks of, each once."""
+        out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
+        for leaf in self._leaves:
+            asked = [self._members[id(leaf)], *self._constants.get(id(leaf), ())]
+            for name, goal in (item for members in asked for item in members.items()):
+                if not is_nothing(goal):
+                    out[name][goal] = None
+            for some in leaf.shape.some_members:
+                goal = () if some.schema is None else self._expander.goal((some.schema,))
+                for name in self._names if goal and not is_nothing(goal) else ():
+                    if self._expander.keys.has(some.keys, name):
+                        out[name][goal] = None
+        return out
+
+    def _cells(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
+        """The parts into which goals cut the values of the base; those that are empty at sight are left out."""
+        expander = self._expander
+        cells = [Cell(base, frozenset())] if expander.may_be(base) else []
+        for goal in asked:
+            cut: list[Cell] = []
+            for cell in cells:
+                both = expander.goal((*cell.goal, *goal))
+                if both == cell.goal:
+                    cut.append(Cell(cell.goal, cell.within | {goal}))
+                    continue
+                if not expander.apart(cell.goal, goal) and expander.may_be(both):
+                    cut.append(Cell(both, cell.within | {goal}))
+                    rest = expander.goal((*cell.goal, expander.complement(goal)))
+                    cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
+                else:
+                    cut.append(cell)
+            cells = cut
+            if len(cells) > MOST_CELLS:
+                raise UnsupportedError(
+                    f"alternatives of an object ask one member for more than {MOST_CELLS} kinds of values that overlap",
+                    pointer=self._where,
+                    hint="tell the alternatives apart by a required member with const or enum, and use oneOf or anyOf",
+                )
+        return tuple(cells)
+
+    # --- names that no part declares
+
+    def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
+        found: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
+        return found + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
+
+    def _extras(self) -> list[Extra]:
+        sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
+        sources += [names for leaf in self._leaves for names in leaf.shape.names]
+        sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
+        out: list[Extra] = []
+        for names, ids in self._expander.classes(self._base, sources):
+            base = self._expander.goal(_found(self._base.objects, ids))
+            asked: dict[Goal, None] = {}
+            for leaf in self._leaves:
+                asked[self._expander.goal(_found(leaf.shape.objects, ids))] = None
+                for some in leaf.shape.some_members:
+                    if some.schema is not None and id(some.keys) in ids:
+                        asked[self._expander.goal((some.schema,))] = None
+            cells = self._cells(base, [goal for goal in asked if goal and not is_nothing(goal)])
+            if cells:
+                out.append(Extra(names, ids, cells))
+        return out
+
+    # --- the condition
+
+    def _condition(self, at: Formula, parts: list[Condition]) -> Condition:
+        if isinstance(at, Leaf):
+            return self._leaf(at)
+        if isinstance(at, Junction):
+            return AllOf(tuple(parts)) if at.every else AnyOf(tuple(parts))
+        if isinstance(at, Negated):
+            return NoneOf((parts[0],))
+        return AllOf(()) if at else _FALSE
+
+    def _leaf(self, leaf: Leaf) -> Condition:
+        shape = leaf.shape
+        asked: list[Condition] = []
+        forbidden: list[int] = []
+        for name, goal in self._members[id(leaf)].items():
+            if name in self._slots:
+                forbidden += self._outside(self._number[name], self._slots[name], goal)
+        for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
+            goal = self._expander.goal(_found(shape.objects, extra.sources))
+            if not all(id(names) in extra.sources for names in shape.names):
+                forbidden += numbers
+            else:
+                forbidden += self._outside(numbers, extra.cells, goal)
+        if forbidden:
+            asked.append(NoneOf((Written(tuple(forbidden)),)))
+        asked += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
+        asked += [self._some(some.keys, some.schema) for some in shape.some_members]
+        asked += self._count(shape.members)
+        if shape.values is not None:
+            asked.append(AnyOf(tuple(map(self._is_constant, self._constants[id(leaf)]))))
+        return AllOf(tuple(asked))
+
+    def _outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
+        """The cells whose values do not satisfy the goal."""
+        if not goal:
+            return []
+        if is_nothing(goal):
+            return numbers
+        return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
+
+    def _some(self, keys: KeySet, schema: Schema | None) -> Condition:
+        goal = () if schema is None else self._expander.goal((schema,))
+        found: list[int] = []
+        places = [
+            (self._number[name], cells) for name, cells in self._slots.items() if self._expander.keys.has(keys, name)
+        ]
+        places += [
+            (numbers, extra.cells)
+            for numbers, extra in zip(self._extra_numbers, self._extra, strict=True)
+            if id(keys) in extra.sources
+        ]
+        for numbers, cells in places:
+            outside = set(self._outside(numbers, cells, goal))
+            found += [number for number in numbers if number not in outside]
+        return Written(tuple(found))
+
+    def _count(self, window: Window) -> list[Condition]:
+        if window == Window():
+            return []
+        if window == Window(1):
+            return [Written(self._every)]
+        if window.high == 0:
+            return [_FALSE if window.low else NoneOf((Written(self._every),))]
+        raise UnsupportedError(
+            "minProperties or maxProperties in one of many alternatives of an object is not enforced",
+            pointer=self._where,
+            hint="move the count out of the alternatives, or list the required members instead",
+        )
+
+    def _is_constant(self, members: dict[str, Goal]) -> Condition:
+        asked: list[Condition] = []
+        rest = set(self._every)
+        for name, goal in members.items():
+            numbers = self._number.get(name, [])
+            outside = set(self._outside(numbers, self._slots.get(name, ()), goal))
+            within = [number for number in numbers if number not in outside]
+            asked.append(Written(tuple(within)))
+            rest -= set(within)
+        asked.append(NoneOf((Written(tuple(sorted(rest))),)))
+        return AllOf(tuple(asked))
+
+
+def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
+    """What parts ask of members that they do not declare, whose names are in the sources of these ids."""
+    out: list[Schema | None] = []
+    for part in parts:
+        found: list[Schema | None] = [schema for source, schema in part.patterns if id(source) in ids]
+        out += found or [part.additional]
+    return tuple(schema for schema in out if schema is not None)
+
+
+def holds(condition: Condition) -> bool:
+    """Whether a condition holds where nothing was written."""
+    made: dict[int, bool] = {}
+
+    def of(at: Condition) -> bool:
+        if id(at) not in made:
+            if isinstance(at, Written):
+                made[id(at)] = False
+            else:
+                parts = [of(item) for item in at.items]
+                made[id(at)] = all(parts) if isinstance(at, AllOf) else any(parts) == isinstance(at, AnyOf)
+        return made[id(at)]
+
+    return of(condition)
