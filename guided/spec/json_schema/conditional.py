@@ -23,7 +23,7 @@ from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
 from guided.spec.json_schema.formula import Formula, Junction, Leaf, Negated, fold, leaves
 from guided.spec.json_schema.keys import KeySet, Source
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
 from guided.spec.json_schema.values import Json
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def bind(shape: Shape, expander: Expander) -> Bound:
 class _Binding:
     def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
         self._base, self._formula, self._expander = shape, formula, expander
+        self._negation = expander.reader.negation
+        self._joined: dict[Goal, Schema] = {}
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
         self._constants: dict[int, list[dict[str, Goal]]] = {}
@@ -91,8 +93,8 @@ class _Binding:
         self._every: tuple[int, ...] = ()
 
     def bound(self) -> Bound:
-        base, expander = self._base, self._expander
-        self._closed = expander.is_closed_with(base, self._formula)
+        base = self._base
+        self._closed = self._is_closed()
         slots = {name: self._cells(self._slot_goal(name), asked) for name, asked in self._asked().items()}
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._closed else self._extras()
@@ -132,11 +134,11 @@ class _Binding:
 
     def _slot_goal(self, name: str) -> Goal:
         if not self._expander.allows(self._base, name):
-            return (self._expander.nothing(self._leaves[0].at),)
+            return (self._negation.nothing(self._leaves[0].at),)
         return self._expander.goal(self._expander.member(self._base, name))
 
     def _constant(self, leaf: Leaf, value: Json) -> Goal:
-        return self._expander.constant_goal(leaf.at, value)
+        return self._expander.goal((self._negation.constant(value, leaf.at),))
 
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
         """What a leaf asks of each declared member of which it asks anything."""
@@ -149,7 +151,7 @@ class _Binding:
         for name in names:
             goal = expander.goal(expander.member(shape, name))
             if not all(expander.keys.has(source, name) for source in shape.names):
-                goal = (expander.nothing(leaf.at),)
+                goal = (self._negation.nothing(leaf.at),)
             if goal:
                 out[name] = goal
         return out
@@ -180,9 +182,9 @@ class _Binding:
                 if both == cell.goal:
                     cut.append(Cell(cell.goal, cell.within | {goal}))
                     continue
-                if not expander.apart(cell.goal, goal) and expander.may_be(both):
+                if not self._apart(cell.goal, goal) and expander.may_be(both):
                     cut.append(Cell(both, cell.within | {goal}))
-                    rest = expander.goal((*cell.goal, expander.complement(goal)))
+                    rest = expander.goal((*cell.goal, self._complement(goal)))
                     cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
                 else:
                     cut.append(cell)
@@ -195,7 +197,22 @@ class _Binding:
                 )
         return tuple(cells)
 
+    def _complement(self, goal: Goal) -> Schema:
+        if len(goal) == 1:
+            return self._negation.of(goal[0])
+        if goal not in self._joined:
+            self._joined[goal] = self._negation.derived(goal[0], ANYTHING, *((schema,) for schema in goal))
+        return self._negation.of(self._joined[goal])
+
+    def _apart(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals share no value, to judge at sight."""
+        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+
     # --- names that no part declares
+
+    def _is_closed(self) -> bool:
+        """Whether there are no such members, by a schema or by the option, which a part of the formula may overrule."""
+        return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
 
     def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
         found: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]

@@ -136,7 +136,7 @@ class Constants:
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if shape.formula is not None:
-            settled = self._lowering.expander.multiplied(shape)
+            settled = self._lowering.expander.by_type.multiplied(shape)
             found = [node for one in settled if (node := self._object(value, one, level, nested)) is not None]
             return either(found) if found else None
         if len(value) not in shape.members or not value.keys() >= set(shape.required):

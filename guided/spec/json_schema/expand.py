@@ -10,17 +10,17 @@ apply to one value, bounded by `Limits.nodes`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import Alt, And, Node, Not, Text
 from guided.limits import Limits
+from guided.spec.json_schema.by_type import ByType
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
 from guided.spec.json_schema.few_values import FewValues
-from guided.spec.json_schema.formula import Formula, Junction, Leaf, for_type, formula_of, join, leaves, normal_form
 from guided.spec.json_schema.keys import Keys, Source
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.membership import Membership
@@ -28,10 +28,9 @@ from guided.spec.json_schema.obligations import by_type, obliged_items, obliged_
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.scalars import scalar_shapes
-from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
 from guided.spec.json_schema.spelling import any_text, either, sized
-from guided.spec.json_schema.values import Json, json_type
+from guided.spec.json_schema.values import json_type
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
@@ -71,18 +70,18 @@ class Expander:
     """Expands goals of one library, each once."""
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
-        self._reader, self._options, self._limits = reader, options, limits
+        self.reader, self._options, self._limits = reader, options, limits
         self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._acyclic: set[Schema] = set()
-        self._joined: dict[Goal, Schema] = {}
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written)
         self.written = reader.written
         self.negation = reader.negation
         self.membership = Membership(reader.read, self.keys)
         self.few = FewValues(self)
+        self.by_type = ByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The conjunction in its normal form.
@@ -104,7 +103,7 @@ class Expander:
         """What a schema that is only a reference stands for."""
         seen = {schema}
         while _is_alias(schema):
-            schema = self._reader.read(schema).groups[0][0]
+            schema = self.reader.read(schema).groups[0][0]
             if schema in seen:
                 raise _endless(schema)
             seen.add(schema)
@@ -123,8 +122,8 @@ class Expander:
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
-        if len(goal) == 1 and not (reading := self._reader.read(goal[0])).groups and goal[0].value is not False:
-            alone, why = self._finished(reading.shape)  # the usual case: nothing to combine
+        if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
+            alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
             self._check_acyclic(schema)
@@ -149,7 +148,7 @@ class Expander:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             self.check_clock()
             if groups is None:
-                finished, why = self._finished(shape)
+                finished, why = self.finished(shape)
                 shapes += finished
                 if not finished:
                     reasons.append((goal[0].where if goal else "", why))
@@ -161,7 +160,7 @@ class Expander:
                 elif schema.value is False:
                     reasons.append((schema.where, "false allows no value"))
                 else:
-                    reading = self._reader.read(schema)
+                    reading = self.reader.read(schema)
                     rest = groups
                     for inner in reversed(reading.groups):
                         rest = (inner, rest)
@@ -176,63 +175,14 @@ class Expander:
 
     def _by_type(self, goal: Goal) -> Expansion:
         """The shapes of a formula, type by type, where alternatives would multiply."""
-        formula = formula_of(goal, self._reader.read, self._reader.negation)
-        shapes: list[Shape] = []
-        for name in ALL_TYPES:
-            of_type = for_type(formula, name)
-            if name not in ("array", "object"):
-                shapes += scalar_shapes(of_type, name, self._narrowed, self._limits.nodes)
-            elif isinstance(of_type, bool):
-                shapes += [Shape(types=(name,))] if of_type else []
-            elif name == "array":
-                shapes += self._normal_form(of_type, Shape(types=("array",)))
-            else:
-                shapes += self._objects(of_type)
-        why = "" if shapes else "no type is left that all parts of the schema allow"
-        return Expansion(tuple(shapes), () if shapes else ((goal[0].where, why),))
+        shapes = self.by_type.shapes(goal)
+        why = "no type is left that all parts of the schema allow"
+        return Expansion(shapes, () if shapes else ((goal[0].where, why),))
 
-    def _narrowed(self, shape: Shape) -> Shape | None:
+    def narrowed(self, shape: Shape) -> Shape | None:
+        """The shape without the types for which nothing is left; None where none is."""
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
-
-    def _normal_form(self, formula: Formula, start: Shape) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out."""
-        made = normal_form(formula, self._without, self._narrowed, start, self._limits.nodes)
-        return [shape for one in made for shape in self._finished(one)[0]]
-
-    def _without(self, leaf: Leaf) -> Iterator[Formula]:
-        """What a leaf of one type excludes, as alternatives."""
-        negation, (name,) = self._reader.negation, leaf.shape.types
-        others = [Leaf(shape, leaf.at) for shape in negation.shapes_without(leaf.shape, leaf.at)]
-        if leaf.shape.values is not None:
-            differs = (self._goal_formula((negation.of(s),)) for s in self._constants(leaf))
-            yield for_type(join(True, differs), name)
-        yield from (found for other in others if (found := for_type(other, name)) is not False)
-
-    def _goal_formula(self, goal: Goal) -> Formula:
-        return formula_of(goal, self._reader.read, self._reader.negation)
-
-    def _constants(self, leaf: Leaf) -> list[Schema]:
-        return [self._reader.negation.constant(value, leaf.at) for value in leaf.shape.values or ()]
-
-    def _objects(self, formula: Formula) -> tuple[Shape, ...]:
-        """Objects: what is asked of all of them as one shape, and the rest as a formula on their members."""
-        items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
-        base, rest = Shape(types=("object",)), list[Formula]()
-        for item in items:
-            if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
-                base = base.meet(item.shape)
-            else:
-                rest.append(item)
-        narrowed = self._narrowed(base)
-        if narrowed is None:
-            return ()
-        return (narrowed._replace(formula=None if not rest else join(True, rest)),)
-
-    def multiplied(self, shape: Shape) -> list[Shape]:
-        """The shapes of an object with a formula, multiplied out."""
-        assert shape.formula is not None
-        return self._normal_form(shape.formula, shape._replace(formula=None))
 
     def check_clock(self) -> None:
         """Raises LimitExceeded where the seconds of this compilation are used up."""
@@ -253,10 +203,10 @@ class Expander:
             elif schema not in self._acyclic:
                 on_path.add(schema)
                 stack.append((schema, False))
-                for group in self._reader.read(schema).groups:
+                for group in self.reader.read(schema).groups:
                     stack.extend((inner, True) for inner in group)
 
-    def _finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
+    def finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union in which nothing is left that some item or member must be; and why it is empty."""
         asked = shape.some_items or shape.some_members or shape.item_counts
         if not (asked or shape.unique or shape.repeated):
@@ -362,8 +312,15 @@ class Expander:
     def _allows_name(self, shape: Shape, name: str) -> bool:
         return all(self.keys.has(names, name) for names in shape.names)
 
-    def is_closed(self, shape: Shape) -> bool:
-        """Whether members that no part declares or matches are forbidden, by a schema or by the option."""
+    def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
+        """Whether members that no part declares or matches are forbidden, by a schema or by the option.
+
+        `formula`: the parts of the shape's formula; where one speaks of such members, the option does not.
+        """
+        if any(part.patterns or part.additional is not None for part in formula):
+            shape = shape._replace(speaks_of_objects=False)
+        elif formula:
+            shape = shape._replace(speaks_of_objects=True)
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:
                 return True
@@ -386,40 +343,9 @@ class Expander:
                     out.append(schema)
         return tuple(out)
 
-    # --- for objects with a formula
-
-    def is_closed_with(self, shape: Shape, formula: Formula) -> bool:
-        """As `is_closed`, where the parts of a formula may speak of members, too."""
-        parts = [part for leaf in leaves(formula) for part in leaf.shape.objects]
-        if self.is_closed(shape) and not self._closed_by_option(shape):
-            return True
-        open_ = any(part.patterns or part.additional is not None for part in (*shape.objects, *parts))
-        return self._options.additional_properties is False and not open_
-
-    def nothing(self, at: Schema) -> Schema:
-        """A schema for no value."""
-        return self._reader.negation.nothing(at)
-
-    def constant_goal(self, at: Schema, value: Json) -> Goal:
-        """A goal for one value."""
-        return self.goal((self._reader.negation.constant(value, at),))
-
-    def complement(self, goal: Goal) -> Schema:
-        """What is not in the goal."""
-        negation = self._reader.negation
-        if len(goal) == 1:
-            return negation.of(goal[0])
-        if goal not in self._joined:
-            self._joined[goal] = negation.derived(goal[0], ANYTHING, *((schema,) for schema in goal))
-        return negation.of(self._joined[goal])
-
-    def apart(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals share no value, to judge at sight."""
-        return any(self._reader.disjoint(one, two) for one in a for two in b)
-
     def may_be(self, goal: Goal) -> bool:
         """Whether a value may satisfy the goal; False: none does."""
-        if is_nothing(goal) or any(self._reader.negation.complement_of(schema) in goal for schema in goal):
+        if is_nothing(goal) or any(self.reader.negation.complement_of(schema) in goal for schema in goal):
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
 
@@ -465,7 +391,7 @@ class Expander:
         """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects
         (names again) is not looked at."""
         parts: list[Node] = []
-        string = self._reader.negation.derived(schema, Shape(types=("string",)))
+        string = self.reader.negation.derived(schema, Shape(types=("string",)))
         goal = self.goal((string, schema))
         for shape in () if is_nothing(goal) else self.expand(goal).shapes:
             content: list[Node] = [*map(written, shape.patterns)]

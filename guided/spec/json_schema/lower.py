@@ -304,7 +304,7 @@ class Lowering:
             bound = bind(shape, self.expander)
         except UnsupportedError as error:
             try:
-                settled = self.expander.multiplied(shape)
+                settled = self.expander.by_type.multiplied(shape)
             except LimitExceeded:
                 raise error from None
             return either([self._object(one, where, level) for one in settled])

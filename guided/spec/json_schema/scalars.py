@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
-from guided.spec.json_schema.content import refusal
+from guided.spec.json_schema.content import asked_content, refusal
 from guided.spec.json_schema.formats import wider
 from guided.spec.json_schema.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.spec.json_schema.number_set import NumberSet
@@ -68,7 +68,7 @@ def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
 
 def _leaf(leaf: Leaf) -> tuple[Node, Node]:
     shape = leaf.shape
-    asked = shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64
+    asked = asked_content(shape)
     if asked is not None:
         raise refusal(asked, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
     within: list[Node] = [*shape.patterns]
