@@ -84,7 +84,11 @@ LIMITS = [
     ("depth", '{"items":' * 5000 + "{}" + "}" * 5000, Limits()),
     ("spec_length", '{"description": "' + "x" * 100 + '"}', Limits(spec_length=100)),
     ("nodes", {"enum": list(range(200))}, Limits(nodes=100)),
-    ("nodes", {"allOf": [{"anyOf": [{"minLength": i}, {"maxLength": i}]} for i in range(40)]}, Limits()),
+    (
+        "nodes",
+        {"allOf": [{"anyOf": [{"contains": {"const": i}}, {"items": {"minimum": i}}]} for i in range(40)]},
+        Limits(nodes=100_000),
+    ),
     ("nodes", {"properties": {f"p{i}": {} for i in range(1000)}, "minProperties": 900}, Limits(nodes=100_000)),
     ("seconds", {"properties": {f"p{i}": {} for i in range(100)}}, Limits(seconds=0.0)),
 ]

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import Alt, And, Node, Not, Text
+from guided.errors import LimitExceeded, SpecError
+from guided.grammar.ir import Alt, And, Node, Text
 from guided.limits import Limits
 from guided.spec.json_schema.by_type import ByType
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
@@ -26,6 +25,7 @@ from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.membership import Membership
 from guided.spec.json_schema.obligations import by_type, obliged_items, obliged_members
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.problems import problem_of
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
@@ -40,7 +40,6 @@ _LEAVES = frozenset(
      "exclusiveMaximum", "multipleOf")
 )  # fmt: skip
 """Keywords that say the same wherever they stand."""
-_MOST_SOURCES = 6
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 _FEW = 300 * _STEP  # a normal form that is larger gives way to a formula
 
@@ -242,7 +241,7 @@ class Expander:
         """Drop the types for which nothing is left, and say what was the last of them."""
         problems: dict[str, str] = {}
         for name in shape.types:
-            if problem := self._problem(shape, name):
+            if problem := problem_of(shape, name, self):
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
@@ -259,57 +258,12 @@ class Expander:
                 why = "no value of the enumeration satisfies the other keywords"
         return (shape if types == shape.types else shape._replace(types=types)), why
 
-    def _problem(self, shape: Shape, name: str) -> str:
-        """Why no value of this type is in the shape; empty where one may be."""
-        if name == "number":
-            return "no number lies between the bounds" if shape.numbers.is_empty else ""
-        if name == "string":
-            return self._string_problem(shape)
-        if name == "array":
-            return self._array_problem(shape)
-        return self._object_problem(shape) if name == "object" else ""
-
-    def _string_problem(self, shape: Shape) -> str:
-        contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
-        if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
-            return "a string would have to hold a JSON text, and none"
-        return _window_problem(shape.length, "length of a string")
-
-    def _array_problem(self, shape: Shape) -> str:
-        if shape.count_graph is not None and shape.count_graph.is_empty:
-            return "there are not as many items as are asked for"
-        if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
-            return "two items would be equal, which other parts exclude"
-        return _window_problem(shape.items, "number of items")
-
-    def _object_problem(self, shape: Shape) -> str:
-        declared = shape.properties() if shape.required else {}
-        for name in shape.required:
-            if is_nothing(self.member(shape, name)):
-                return f"the required member {name!r} is not allowed"
-            if not self._allows_name(shape, name):
-                return f"the required member {name!r} has a name that is not allowed"
-            if name not in declared and self.is_closed(shape):
-                return f"the required member {name!r} is not declared, and additional ones are not allowed"
-        if shape.members.high is not None and len(shape.required) > shape.members.high:
-            return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
-        if shape.members.low > 1 and (most := self._most_members(shape)) is not None and most < shape.members.low:
-            return f"{shape.members.low} members are required, but only {most} are allowed"
-        return _window_problem(shape.members, "number of members")
-
-    def _most_members(self, shape: Shape) -> int | None:
-        """How many members there can be; None: as many as one likes."""
-        others = self.few.other_names(shape)
-        if others is None:
-            return None
-        named = (self.goal(self.member(shape, name)) for name in shape.named() if self.allows(shape, name))
-        return others + sum(self.few.of(goal) != () for goal in named)
-
     def allows(self, shape: Shape, name: str) -> bool:
         """Whether there may be a member `name`, as far as its name and `false` tell."""
-        return self._allows_name(shape, name) and not is_nothing(self.member(shape, name))
+        return self.allows_name(shape, name) and not is_nothing(self.member(shape, name))
 
-    def _allows_name(self, shape: Shape, name: str) -> bool:
+    def allows_name(self, shape: Shape, name: str) -> bool:
+        """Whether all schemas of names have this name."""
         return all(self.keys.has(names, name) for names in shape.names)
 
     def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
@@ -349,28 +303,11 @@ class Expander:
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
 
-    def classes(self, shape: Shape, spoken: list[Source]) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
-        """The classes of names by the sources that speak of them: languages that a name is in, and sources by id."""
-        sources = list({id(source): source for source in spoken}.values())
-        if len(sources) > _MOST_SOURCES:
-            raise UnsupportedError(
-                f"more than {_MOST_SOURCES} patterns of names apply to one object",
-                pointer=shape.objects[0].patterns[0][1].where if shape.objects and shape.objects[0].patterns else "",
-                hint="join patterns whose members have the same schema",
-            )
-        allowed = [self.keys.written(names) for names in shape.names]
-        for chosen in product((True, False), repeat=len(sources)):
-            ids = frozenset(id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in)
-            names = list(allowed)
-            names += [self.keys.written(source) for source in sources if id(source) in ids]
-            names += [Not(self.keys.language(source)) for source in sources if id(source) not in ids]
-            yield tuple(names), ids
-
     def others(self, shape: Shape) -> Iterator[KeyClass]:
         """The classes of names that no part declares, and the schemas for their members."""
         spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         spoken += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.classes(shape, spoken):
+        for names, ids in self.keys.classes(shape.names, spoken, _pattern_of(shape)):
             schemas: list[Schema | None] = []
             matched = False
             for part in shape.objects:
@@ -403,6 +340,11 @@ class Expander:
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))
         return either(parts)
+
+
+def _pattern_of(shape: Shape) -> str:
+    """The place of a pattern of names."""
+    return next((schema.where for part in shape.objects for _, schema in part.patterns), "")
 
 
 def _is_alias(schema: Schema) -> bool:
@@ -438,12 +380,6 @@ def _push(goal: Goal, groups: _Groups) -> _Groups:
     for schema in reversed(goal):
         groups = ((schema,), groups)
     return groups
-
-
-def _window_problem(window: Window, what: str) -> str:
-    if window.high is None or window.low <= window.high:
-        return ""
-    return f"the {what} would be at least {window.low} and at most {window.high}"
 
 
 def _endless(schema: Schema) -> SpecError:

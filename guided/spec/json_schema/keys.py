@@ -8,8 +8,9 @@ Cost: a name is matched once per source, by derivatives; classes double with eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
@@ -20,6 +21,9 @@ from guided.spec.regex.terms import Terms, TooLarge
 from guided.spec.regex.words import few_words
 
 __all__ = ["KeySet", "Keys", "Source"]
+
+
+_MOST_SOURCES = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +86,25 @@ class Keys:
             self._languages.setdefault((id(source), False), (source, self.language(source)))  # keeps the source's id
             self._known[key] = self._matches(self.language(source), name)
         return self._known[key]
+
+    def classes(
+        self, within: Sequence[Source], spoken: Iterable[Source], where: str
+    ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
+        """The classes of the names in all of `within`: languages that a name is in, and its sources by id."""
+        sources = list({id(source): source for source in spoken}.values())
+        if len(sources) > _MOST_SOURCES:
+            raise UnsupportedError(
+                f"more than {_MOST_SOURCES} patterns of names apply to one object",
+                pointer=where,
+                hint="join patterns whose members have the same schema",
+            )
+        allowed = [self.written(source) for source in within]
+        for chosen in product((True, False), repeat=len(sources)):
+            ids = frozenset(id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in)
+            names = list(allowed)
+            names += [self.written(source) for source in sources if id(source) in ids]
+            names += [Not(self.language(source)) for source in sources if id(source) not in ids]
+            yield tuple(names), ids
 
     def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
         """The names in all of the languages; None where there may be more than `most`."""

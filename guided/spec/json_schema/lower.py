@@ -31,12 +31,11 @@ from guided.grammar.ir import (
     Text,
 )
 from guided.limits import Limits
-from guided.spec.json_schema.conditional import bind
+from guided.spec.json_schema.bound_object import bound_object
 from guided.spec.json_schema.constants import Constants
 from guided.spec.json_schema.containers import (
     array_body,
     array_with,
-    bound_members,
     counted_items,
     declared_order,
     declared_then,
@@ -163,7 +162,7 @@ class Lowering:
 
     def _anything(self) -> Node:
         """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
-        member = (self._other_key((), ""), self._after(self.value((), 0)))
+        member = (self.other_key((), ""), self.after(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
         known = self.layout.anything
         if rules not in known:
@@ -298,36 +297,10 @@ class Lowering:
         body = counted_items(yes, no, self.layout.between(level), counted.count)
         return self.layout.wrap("[]", body, counted.count.low == 0, level)
 
-    def _bound_object(self, shape: Shape, where: str, level: int) -> Node:
-        """An object with a formula on its members."""
-        try:
-            bound = bind(shape, self.expander)
-        except UnsupportedError as error:
-            try:
-                settled = self.expander.by_type.multiplied(shape)
-            except LimitExceeded:
-                raise error from None
-            return either([self._object(one, where, level) for one in settled])
-        slots = [
-            [self.field(name, self.value(cell.goal, level + 1), False).node for cell in cells]
-            for name, cells in bound.slots.items()
-        ]
-        extras = [
-            Seq((self._other_key(extra.names, where), self._after(self.value(cell.goal, level + 1))))
-            for extra in bound.extras
-            for cell in extra.cells
-        ]
-        window, cap = shape.members, self.options.max_items
-        if extras and cap is not None:
-            window = window.meet(Window(0, len(slots) + cap))
-        ordered = self.options.property_order == "declared"
-        body = bound_members(slots, extras, self.layout.between(level), window, bound.condition, ordered)
-        text = self.layout.wrap("{}", body, bound.may_be_empty, level)
-        return Distinct(text, bound.names) if extras and text != EMPTY else text
-
-    def _object(self, shape: Shape, where: str, level: int) -> Node:
+    def object_(self, shape: Shape, where: str, level: int) -> Node:
+        """The text of the objects of a shape."""
         if shape.formula is not None:
-            return self._bound_object(shape, where, level)
+            return bound_object(self, shape, where, level)
         comma, fields = self.layout.between(level), list[Field]()
         names = shape.named()
         required = set(shape.required)
@@ -365,14 +338,14 @@ class Lowering:
         members: list[Node] = []
         some: list[list[Node]] = [[] for _ in shape.extra_blocks]
         for one in self.expander.others(shape):
-            key = self._other_key(one.names, where)
+            key = self.other_key(one.names, where)
             for goal, out in [(one.schemas, members), *self._asked(one, some)] if some else [(one.schemas, members)]:
                 normal = self.expander.goal(goal)
                 if not is_nothing(normal):
-                    out.append(Seq((key, self._after(self.value(normal, level + 1)))))
+                    out.append(Seq((key, self.after(self.value(normal, level + 1)))))
         return either(members) if members else None, [Alt(tuple(nodes)) for nodes in some]
 
-    def _other_key(self, names: tuple[Node, ...], where: str) -> Node:
+    def other_key(self, names: tuple[Node, ...], where: str) -> Node:
         """A key that is in all of these languages of names."""
         key = ("key", *map(id, names))
         found = self._other_keys.get(key)
@@ -395,9 +368,9 @@ class Lowering:
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A member with this key and value."""
-        return Field(name, self._after(value), required, quoted_text(name, self.encoding))
+        return Field(name, self.after(value), required, quoted_text(name, self.encoding))
 
-    def _after(self, value: Node) -> Node:
+    def after(self, value: Node) -> Node:
         """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
         found = self._after_key.get(id(value))
         if found is None:
@@ -419,7 +392,7 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "number": Lowering._number,
     "string": Lowering._string,
     "array": Lowering._array,
-    "object": Lowering._object,
+    "object": Lowering.object_,
 }
 
 
