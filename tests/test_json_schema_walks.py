@@ -26,7 +26,7 @@ from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import QUIET, compiled, grammar_of, matches, near, schemas, spellings
 from tests.test_json_schema_suites import _data
 from tests.test_real_vocabularies import VOCABULARIES
-from tests.walks import Plan, SlowCall, Walker, WalkError, plans
+from tests.walks import RULES, Plan, SlowCall, Walker, WalkError, plans
 
 OPTIONS = (
     {},
@@ -144,6 +144,27 @@ NONE_LEFT = [
 def test_more_values_than_there_are(schema: dict) -> None:
     with pytest.raises(SpecError):
         setup("small")[0].compile_json_schema(schema)
+
+
+PAIR = {
+    "type": "array", "uniqueItems": True, "maxItems": 2,
+    "prefixItems": [{"uniqueItems": True, "minItems": 2},
+                    {"items": {"type": "boolean"}, "uniqueItems": True, "minItems": 2}],
+}  # fmt: skip
+"""Sets in a set, which ends only with a value that the first one was not."""
+
+
+@pytest.mark.parametrize("text", ["[[1", '[["a",[true,false]],[[', "[[[1,2],[", "[[[1,2],[true,false]],[[1,2],["])
+def test_budgets_hold_in_sets_of_sets_of_sets(text: str) -> None:
+    """Whether another entry may begin is asked before the text between is read."""
+    compiler, walker = setup("small")
+    schema = {"type": "array", "items": PAIR, "uniqueItems": True}
+    grammar = compiler.compile_json_schema(schema, property_order="any")
+    judge, rng = Judge(schema), random.Random(text)
+    for rule in RULES:
+        for extra in (0, 3):
+            whole = walker.walk(grammar, Plan(rule, 0, extra, text.encode()), rng)
+            assert whole is not None and judge(whole)
 
 
 def show(what: str, slow: list[SlowCall]) -> None:

@@ -101,6 +101,8 @@ class Arena {
   int32_t raw_state(const Thread& thread);
   // Whether a thread that reads an entry can end it with a value that is new. Set once; not asked before.
   std::function<bool(const Thread&)> viable;
+  // The same of the innermost entry alone, whatever becomes of those around it.
+  std::function<bool(const Thread&)> viable_inside;
 
  private:
   static constexpr int kFirstChunk = 8;  // log2 of the first chunk's size; each chunk is as large as all before it

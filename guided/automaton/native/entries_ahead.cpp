@@ -7,6 +7,7 @@
 // string without end (endless_strings.hpp) always has a new value; of others, those that may still become a value that
 // was there ask for a way to another end (`viable`, fresh_entry.hpp).
 // Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(what is reached in its frame).
+#include <algorithm>
 #include <unordered_set>
 
 #include "arena.hpp"
@@ -26,7 +27,9 @@ bool Arena::can_begin_entry(const Thread& t) {
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
   for (int32_t to : ahead.begins) {
     const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
-    if (endless_.begins_string(to) || !memories_.alive(entry.mem) || viable(entry)) return true;
+    // What is read before the entry begins is left out: nothing can be said of the entries around it.
+    const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
+    if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around) || viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];

@@ -11,6 +11,7 @@
 // lead to values that were there, as for an integer with many spellings and few values.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <unordered_set>
 
@@ -27,6 +28,10 @@ class FreshEntry {
   };
   // Null where there is none.
   const Way* find(const Thread& thread);
+  // Whether the innermost entry under way can end with a new value, whatever becomes of those around it.
+  bool ends_innermost(const Thread& thread) {
+    return find(thread, std::max(memories_.under_way(thread.mem).first - 1, 0)) != nullptr;
+  }
   ShortestText& tree() { return tree_; }
 
  private:

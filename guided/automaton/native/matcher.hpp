@@ -19,6 +19,7 @@ struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
       : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions) {
     arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
+    arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
   }
   Workspace(const Workspace&) = delete;
   Arena arena;

@@ -104,6 +104,13 @@ int32_t Memories::begin(int32_t memory) {
   return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched);
 }
 
+// The text at the begin of the nearest entry around a scope's own; -1: there is none.
+int32_t Memories::enclosing(const Scope& scope) const {
+  int32_t at = scope.inside ? scope.outer : -1;
+  while (at >= 0 && scopes_[at].start < 0) at = scopes_[at].inside ? scopes_[at].outer : -1;
+  return at >= 0 ? scopes_[at].start : -1;
+}
+
 int32_t Memories::keep(int32_t memory) {
   const Memory m = memories_[memory];
   if (memory == kOutside) return memory;
@@ -116,7 +123,8 @@ int32_t Memories::keep(int32_t memory) {
     value = reader(s.start, m.text).value();
     if (was_there(s.seen, value)) return -1;
   }
-  const int32_t around = s.start == kFrom || s.start == kBlank ? kBlank : m.text;
+  const bool unknown = m.text == kBlank || (s.start == kFrom && enclosing(s) == kBlank);
+  const int32_t around = unknown ? kBlank : m.text;
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
   return intern(intern_scope(s), s.inside ? around : 0, touched);

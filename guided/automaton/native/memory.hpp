@@ -127,6 +127,7 @@ class Memories {
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t before, int32_t value);
   int32_t intern_text(int32_t before, uint8_t byte);
+  int32_t enclosing(const Scope& scope) const;
   bool was_there(int32_t seen, int32_t value) const;
   bool may_be_there(int32_t scope, int32_t text);
   JsonReader reader(int32_t start, int32_t text);
