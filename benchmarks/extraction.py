@@ -1,10 +1,14 @@
-"""Ten small extraction tasks: a schema, and a text that holds what it asks for. Strings and arrays are capped."""
+"""Ten small extraction tasks: a schema, and a text that holds what it asks for. Strings and arrays are capped.
+
+`ANSWERS` has what is right for each, in small letters; what the text does not say is left out, and a tuple stands for
+any of its answers.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["INSTRUCTIONS", "TASKS"]
+__all__ = ["ANSWERS", "INSTRUCTIONS", "TASKS"]
 
 INSTRUCTIONS = (
     "You read messages that customers, partners and machines send to a company, and write down what they say as JSON. "
@@ -126,4 +130,70 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
             )
         ),
     ),
+]
+
+ANSWERS: list[dict[str, Any]] = [
+    {"full_name": "maria silva", "age_in_years": 34, "place_of_residence": "lisbon"},
+    {
+        "ordered_items": [
+            {"item_name": ("oak tables", "oak table"), "number_of_pieces": 2},
+            {"item_name": ("copper lamp", "copper lamps"), "number_of_pieces": 1},
+        ],
+        "delivery_address": ("rua augusta 12, lisboa", "rua augusta 12"),
+        "payment_method": "credit_card",
+    },
+    {
+        "meeting_subject": (
+            *("plan the budget", "planning the budget", "budget", "budget plan", "budget planning", "budget meeting"),
+        ),
+        "meeting_date": "2026-05-12",
+        "participants": ["ana", "joe"],
+        "meeting_room_number": 4,
+    },
+    {"severity_of_event": "error", "name_of_host": "db-3", "name_of_service": "postgres", "bytes_left_on_disk": 0},
+    {
+        "product_name": ("kettle", "the kettle"),
+        "number_of_stars": 3,
+        "positive_points": [("heats fast", "it heats fast", "heating fast", "heats up fast")],
+        "negative_points": [("lid is loose", "the lid is loose", "loose lid"), ("leaks", "it leaks")],
+    },
+    {
+        "flight_number": ("tp 1234", "tp1234"),
+        "departure_airport": "lisbon",
+        "destination_airport": "oslo",
+        "departure_gate": 12,
+        "cabin_class": "economy",
+    },
+    {
+        "invoice_number": "2026-118",
+        "name_of_company": "kline ltd",
+        "amount_in_total": 1440,
+        "days_until_due": 30,
+        "is_already_paid": False,
+    },
+    {
+        "name_of_recipe": ("pancakes", "thin pancakes", "pancake"),
+        "list_of_ingredients": [
+            {"ingredient_name": "flour", "quantity_in_grams": 200},
+            {"ingredient_name": ("eggs", "egg", "2 eggs")},
+        ],
+        "preparation_minutes": 20,
+    },
+    {
+        "name_of_animal": "rex",
+        "species_of_animal": "dog",
+        "weight_in_kilograms": 21,
+        "name_of_owner": "tom hart",
+        "is_vaccinated": True,
+    },
+    {
+        "actions_to_perform": [
+            {
+                "device_name": ("light", "lights", "the light", "kitchen light"),
+                "room_of_the_house": "kitchen",
+                "percentage_value": 40,
+            },
+            {"device_name": ("blinds", "the blinds", "blind")},
+        ]
+    },
 ]

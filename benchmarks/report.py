@@ -23,6 +23,7 @@ def markdown(results: Results) -> str:
         "slack": _slack,
         "end_to_end": _end_to_end,
         "engine": _engine,
+        "tight_budgets": _tight_budgets,
     }
     lines = [_HEAD, *_goals(results)]
     for name, write in sections.items():
@@ -328,3 +329,22 @@ def _engine(data: Results) -> list[str]:
             f"({one['naive'] / one['cached']:.1f}x; five of the passes were measured)."
         )
     return lines
+
+
+def _tight_budgets(data: Results) -> list[str]:
+    fields, sampled = data["fields"], data["fields"] * data["seeds"]
+    text = (
+        "The same ten extractions under budgets of so many times the tokens of the shortest completion: how many of "
+        f"{fields} fields come out right, greedy, and of {sampled} with {data['seeds']} seeds at temperature 0.7. "
+        "`budget_ramp`: by how much, at most, the logits of tokens that make the output longer are lowered where less "
+        "is left than twice the shortest completion; 0: the budget only cuts."
+    )
+    rows = []
+    for row in data["rows"]:
+        budget = "200 tokens" if row["times"] is None else f"{row['times']:g} x"
+        shares = (row["greedy"] / fields, row["sampled"] / sampled)
+        rows.append(
+            (budget, f"{row['ramp']:g}", str(row["greedy"]), str(row["sampled"]), *(f"{s:.1%}" for s in shares))
+        )
+    header = ("budget", "`budget_ramp`", "right, greedy", "right, sampled", "share, greedy", "share, sampled")
+    return ["## Tight budgets", "", text, "", *table(header, rows)]

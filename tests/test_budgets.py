@@ -35,6 +35,19 @@ def check(grammar: CompiledGrammar, tokens: list[int]) -> None:
             return
 
 
+def check_bound(grammar: CompiledGrammar, tokens: list[int]) -> None:
+    """A mask is said to lack what the budget took wherever it lacks something."""
+    matcher = GrammarMatcher(grammar)
+    for token in [*tokens, None]:
+        plain = mask_of(matcher)
+        assert not matcher.budget_bound
+        least = matcher.min_tokens_to_finish()
+        for left in (least, least + 1, least + 4, 2 * least, 10_000):
+            assert mask_of(matcher, left) == plain or matcher.budget_bound
+        if token is None or not matcher.accept_token(token):
+            return
+
+
 @QUIET
 @given(st.data())
 def test_json_schemas(data: st.DataObject) -> None:
@@ -45,7 +58,9 @@ def test_json_schemas(data: st.DataObject) -> None:
         return
     rng = random.Random(data.draw(st.integers(0, 999)))
     text = sample(compiled(grammar, byte_compiler()), rng, 20)
-    check(native, SMALL.vocabulary.encode(text[: rng.randrange(40)]))
+    tokens = SMALL.vocabulary.encode(text[: rng.randrange(40)])
+    check(native, tokens)
+    check_bound(native, tokens)
 
 
 def test_what_was_written_counts_after_an_object_has_begun() -> None:

@@ -246,7 +246,7 @@ WRONG = [
     ('{"prompt": "a", "stop": [1]}', "stop is a text, or a list of texts", 17),
     ('{"prompt": "a", "tools": ["abacus"]}', "tools is a list of calculator", 17),
     ('{"prompt": "a", "schema": {"type": "intger"}}', "'intger' is not a type", 28),
-    ('{"prompt": "a", "schema" : {"format": "color"}}', "color", 29),
+    ('{"prompt": "a", "schema" : {"format": 1}}', "format must be a string, not 1", 29),
     ('{"prompt": "a", "temperature": NaN}', "NaN is not a JSON number", 32),
 ]
 UNPLACED = [
@@ -431,3 +431,51 @@ def test_classes_of_a_line(tmp_path):
     for answer in answers[2:4]:
         assert answer["error"]["message"] == "classes goes with a schema or a regex"
     assert "classes is full or plain, not" in answers[4]["error"]["message"]
+
+
+LONG = json.dumps(
+    {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+)
+
+
+def test_an_answer_that_the_budget_shortened_says_so(tmp_path):
+    flags = (
+        "generate",
+        "x",
+        "--raw",
+        "--regex",
+        "[a-z ]+-[a-z ]+",
+        "--max-tokens",
+        "6",
+        "--seed",
+        "1",
+        "--temperature",
+        "1",
+    )
+    code, out, err = run(*flags)
+    assert code == 0 and len(out) <= 6
+    told = re.fullmatch(
+        r"shortened to fit --max-tokens: at (\d) of (\d) choices the budget held back what the specification allows "
+        r"\((\d+)% of the probability there\); a larger budget gives a fuller answer\n",
+        err,
+    )
+    assert told, err
+    got = run_json(*flags)
+    bound = got["budget_bound"]
+    assert bound["steps"] == int(told[1])
+    assert 100 * bound["mass"] / bound["steps"] == pytest.approx(int(told[3]), abs=0.51)
+    events = [json.loads(line) for line in run(*flags, "--stream", "--json")[1].splitlines()]
+    assert events[-1]["result"]["budget_bound"] == pytest.approx(bound, rel=1e-4)
+    assert 1 <= events[-2]["budget_bound"]["steps"] <= bound["steps"]
+    lines = [{"prompt": "x"}, {"prompt": "x", "max_tokens": 300, "regex": "[a-z]{3}"}]
+    answers, err = batch(tmp_path, lines, *flags[2:])
+    assert answers[0]["budget_bound"] == pytest.approx(bound, rel=1e-4)
+    assert answers[1]["budget_bound"] == {"steps": 0, "mass": 0}
+    assert "1 answer was shortened to fit max_tokens, see budget_bound there" in err
+
+
+@pytest.mark.parametrize("flags", [("--regex", "[a-z]{5}"), ("--choice", "yes,no"), ("--schema", LONG), ()])
+def test_an_answer_that_the_budget_left_alone_says_nothing(flags):
+    more = ("--max-tokens", "390", "--max-string", "8") if "--schema" in flags else ("--max-tokens", "20")
+    code, _, err = run("generate", "x", "--raw", *flags, *more, "--seed", "1")
+    assert code == 0 and "shortened" not in err

@@ -38,6 +38,7 @@ class Words:
 
     def __init__(self, words: list[bytes], *, forces: bool = True) -> None:
         self.words, self.forces, self.done, self.ended = words, forces, b"", False
+        self.budget_bound = False
 
     def tokens(self, done: bytes) -> list[int]:
         return [i for i, t in enumerate(LETTERS) if t and any(w.startswith(done + t) for w in self.words)]
@@ -47,14 +48,20 @@ class Words:
             return 1
         return 1 + min((self.shortest(done + LETTERS[i]) for i in self.tokens(done)), default=math.inf)
 
+    def within(self, left: float) -> list[int]:
+        """What may come where so many tokens are left."""
+        fits = [i for i in self.tokens(self.done) if 1 + self.shortest(self.done + LETTERS[i]) <= left]
+        return [*fits, *[EOS] * self.is_accepting()]
+
     def fill_next_token_bitmask(self, bitmask, row=0, *, max_tokens=None):
         left = math.inf if max_tokens is None else max_tokens
         if self.shortest(self.done) > left and not self.ended:
             raise BudgetError(int(self.shortest(self.done)), left)
         bits = np.zeros(bitmask.shape[1] * 32, np.uint8)
+        self.budget_bound = False
         if not self.ended:
-            bits[[i for i in self.tokens(self.done) if 1 + self.shortest(self.done + LETTERS[i]) <= left]] = 1
-            bits[EOS] = self.is_accepting()
+            bits[(within := self.within(left))] = 1
+            self.budget_bound = within != self.within(math.inf)
         bitmask[row] = np.packbits(bits, bitorder="little").view(np.int32)
         return True
 
@@ -133,32 +140,49 @@ def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, 
 
 
 @settings(deadline=None, max_examples=60)
-@given(WORDS, PARAMS)
-def test_each_choice_is_that_of_full_recompute(words, params):
-    """Cache, chunks and masks change nothing: an oracle without any of them makes the same choices."""
+@given(WORDS, PARAMS, st.integers(0, 6) | st.just(40), st.sampled_from([0, 3]), st.sampled_from([0.0, 1.0, 5.0]))
+def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ramp):
+    """Cache, chunks and masks change nothing: an oracle without any of them makes the same choices, and counts the same
+    that the mask takes, and the budget alone."""
     from guided.sampling.sampler import choose
 
-    result = decode(Words(words), params)[-1].result
-    oracle, tokens, removed = Words(words), [], []
+    budget = Words(words).min_tokens_to_finish() + slack
+    events = decode(Words(words), params, budget, drafts=drafts, budget_ramp=ramp)
+    result = events[-1].result
+    oracle, tokens, removed, by_budget = Words(words), [], [], []
     while True:
-        tokens += (taken := [t for t in oracle.forced_tokens() if oracle.accept_token(t)])
-        allowed = [*oracle.tokens(oracle.done), *[EOS] * oracle.is_accepting()]
-        if allowed == [EOS]:
+        for token in oracle.forced_tokens():
+            if token not in oracle.within(budget - len(tokens)):
+                break
+            tokens.append(token)
+            assert oracle.accept_token(token)
+        left, needed = budget - len(tokens), oracle.min_tokens_to_finish()
+        plain, allowed = oracle.within(math.inf), oracle.within(left)
+        if plain == [EOS]:
             break
         logits = Reader(MODEL, 100).forward([*PROMPT, *tokens])[0]
-        removed.append(-math.log(float(logits.double().softmax(0)[allowed].sum())))
+        lowered = torch.zeros_like(logits)
+        lowered[[token for token in allowed if token not in oracle.within(needed)]] = ramp * max(0, 2 - left / needed)
+        probabilities = logits.double().softmax(0)
+        kept = (probabilities * (-lowered.double()).exp())[allowed].sum()
+        if allowed != plain or lowered.any():
+            by_budget.append(float(probabilities[plain].sum() - kept))
         masked = torch.full_like(logits, -math.inf)
-        masked[allowed] = logits[allowed]
+        masked[allowed] = (logits - lowered)[allowed]
         Penalties(params, PROMPT, [EOS], len(LETTERS) + 1).apply(masked, tokens)
         token = choose(masked, params, len(tokens))
+        removed.append(-math.log(float(kept)) - float(lowered[token]))
         assert oracle.accept_token(token)
         if token == EOS:
             break
         tokens.append(token)
-        assert taken is not None
     assert result.tokens == tokens
     assert result.removed_log_masses == pytest.approx(removed, abs=1e-4)
     assert result.removed_log_mass == pytest.approx(sum(removed), abs=1e-3)
+    assert result.budget_bound.steps == len(by_budget)
+    assert result.budget_bound.mass == pytest.approx(sum(by_budget), abs=1e-4)
+    assert events[-1].budget_bound == result.budget_bound
+    assert [event.budget_bound.steps for event in events] == sorted(event.budget_bound.steps for event in events)
 
 
 @settings(deadline=None, max_examples=60)

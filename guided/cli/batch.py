@@ -23,7 +23,7 @@ from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
 from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text
 from guided.cli.lines import Line, read_lines
 from guided.cli.options import tools_named
-from guided.cli.results import fields
+from guided.cli.results import fields, is_squeezed
 from guided.cli.specification import Specification, specification_options
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
@@ -65,7 +65,7 @@ class Batch:
             trial.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch))
-        self._failed = 0
+        self._failed = self._squeezed = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
         """Answer what is not answered yet; the exit code. The engine is loaded where a request needs it."""
@@ -82,6 +82,9 @@ class Batch:
             raise
         finally:
             answers.close()
+        if self._squeezed:
+            many = "1 answer was" if self._squeezed == 1 else f"{self._squeezed} answers were"
+            note(f"{many} shortened to fit max_tokens, see budget_bound there: a larger budget gives fuller answers")
         return NO if self._failed else DONE
 
     def _open(self) -> Answers:
@@ -134,6 +137,7 @@ class Batch:
         return Request(prompt_of(line.prompt, self._arguments), grammar, n, cast("Options", options))
 
     def _answer(self, number: int, results: list[Result]) -> str:
+        self._squeezed += sum(map(is_squeezed, results))
         made = [fields(result) for result in results]
         return self._record(number, made[0] if len(made) == 1 else {"results": made})
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from guided.cli.arguments import at_least
 from guided.cli.batch import Batch, add_batch, prompt_of
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.options import add_options, options_given, tools_named
-from guided.cli.results import fields, figures
+from guided.cli.results import fields, figures, is_squeezed, squeezed
 from guided.cli.specification import add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
@@ -130,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
     for result in results:
         if result.finish_reason == "length":
             note(f"cut off after {len(result.tokens)} tokens: --max-tokens allows more")
+        if is_squeezed(result):
+            note(squeezed(result))
         if not arguments.quiet and not arguments.json and sys.stderr.isatty():
             note(figures(result))
     return DONE
@@ -185,8 +188,10 @@ def _stream(
         if not as_json:  # the thinking is no part of the answer
             print(event.text, end="", flush=True, file=sys.stderr if event.reasoning else sys.stdout)
         elif result is None:
-            thinking = {"reasoning": True} if event.reasoning else {}
-            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **thinking})
+            more: dict[str, Any] = {"reasoning": True} if event.reasoning else {}
+            if event.budget_bound.steps:
+                more["budget_bound"] = asdict(event.budget_bound)
+            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **more})
         else:
             print_json({"text": event.text, "result": fields(result)})
     assert result is not None

@@ -61,6 +61,8 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--max-tokens", type=at_least(1), metavar="N", help="budget, end token included (256)")
+    add("--budget-ramp", type=real(0, 100), metavar="R", help="where little is left of --max-tokens, what "
+        "makes the answer longer loses up to R of its logit (1); 0: the budget cuts, and does not lead")  # fmt: skip
     add("--min-tokens", type=at_least(0), metavar="N", help="no end before so many, where something else may come")
     add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
     add("--stop-regex", action="append", metavar="PATTERN", help="end before what matches; may be repeated")
@@ -146,7 +148,7 @@ LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "bad_words": ("a list of lists of token ids", _list_of(_list_of(_integer))),
     "logit_bias": ('an object such as {"17": -5}', _biases),
     **dict.fromkeys(("repetition_penalty", "presence_penalty", "frequency_penalty"), _NUMBER),
-    **dict.fromkeys(("temperature", "min_p", "top_p"), _NUMBER),
+    **dict.fromkeys(("temperature", "min_p", "top_p", "budget_ramp"), _NUMBER),
     **dict.fromkeys(("top_k", "seed", "n", "max_tokens", "min_tokens"), _INTEGER),
     **dict.fromkeys(("stop", "stop_regex"), _TEXTS),
     "classes": ("full or plain", lambda value: value in ("full", "plain")),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from guided.engine.result import Result
     from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["fields", "figures"]
+__all__ = ["fields", "figures", "is_squeezed", "squeezed"]
+
+
+_NOTABLE: Final = 0.01  # of probability, in all: less changes one answer in a hundred
 
 
 def fields(result: Result) -> dict[str, Any]:
@@ -36,6 +39,7 @@ def fields(result: Result) -> dict[str, Any]:
         "prompt_tokens": result.prompt_tokens,
         "seed": result.seed,
         "removed_log_mass": result.removed_log_mass,
+        "budget_bound": asdict(result.budget_bound),
         "seconds": timings.total,
         "tokens_per_second": result.tokens_per_second,
         "mask_us": {"median": statistics.median(timings.mask_us), "max": max(timings.mask_us)}
@@ -46,6 +50,19 @@ def fields(result: Result) -> dict[str, Any]:
 
 def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | None]:
     return [None if score is None else asdict(score) for score in scores]
+
+
+def is_squeezed(result: Result) -> bool:
+    """Whether the budget took what the model may well have written."""
+    return result.budget_bound.mass >= _NOTABLE
+
+
+def squeezed(result: Result) -> str:
+    """What the budget took, for people."""
+    bound, choices = result.budget_bound, len(result.removed_log_masses)
+    where = f"at {bound.steps} of {choices} choices the budget held back what the specification allows"
+    share = f"{bound.mass / bound.steps:.0%} of the probability there"
+    return f"shortened to fit --max-tokens: {where} ({share}); a larger budget gives a fuller answer"
 
 
 def figures(result: Result) -> str:

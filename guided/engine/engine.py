@@ -303,6 +303,7 @@ class Engine:
         prompt_logprobs: int | None = None,
         logprobs_mode: LogprobsMode = "raw",
         drafts: int = 0,
+        budget_ramp: float = 1.0,
         reasoning_end: str | None = None,
         tools: Sequence[Tool] = (),
         **numbers: Any,
@@ -325,6 +326,8 @@ class Engine:
         ids = self.encode_prompt(prompt)
         if not 0 <= drafts <= _MOST_DRAFTS:
             raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")
+        if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
+            raise ValueError(f"budget_ramp is {budget_ramp!r}, it must be 0 to 100")
         if reasoning_end is not None and grammar is None:
             raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)
@@ -343,6 +346,7 @@ class Engine:
                 logprobs=wanted,
                 calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
                 drafts=drafts,
+                budget_ramp=float(budget_ramp),
                 parse=value_parser(grammar),
             )
 

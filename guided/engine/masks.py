@@ -1,28 +1,41 @@
 """The masks of one output: filled by its matcher under what is left of the budget, asked, and laid on logits.
 
 There is a row for the next token, and one for each that is drafted after it (drafting.py). A row is filled at most
-once between two moves of the matcher, so that whoever needs it first pays for it.
+once between two moves of the matcher, so that whoever needs it first pays for it. Where the budget took tokens from a
+row, what it would be without a budget is filled as well, so that what the budget costs can be told from what the
+specification does. While plenty is left of the budget that costs nothing.
+
+Where less is left than twice the shortest completion, the budget leads before it cuts: what makes the shortest
+completion longer (one more word of a string, one more item or optional member) becomes less likely, the more so the
+less is left. What is allowed stays the same.
 """
 
 from __future__ import annotations
 
+from math import exp
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
-from guided.errors import GuidedError
+from guided.errors import BudgetError, GuidedError
 from guided.kernels import lay_mask
 from guided.matching.bitmask import is_allowed, row_of
+from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Masks", "Matcher"]
+__all__ = ["Laid", "Masks", "Matcher"]
 
 
 class Matcher(Protocol):
     """What the loop asks of a `GrammarMatcher`."""
+
+    @property
+    def budget_bound(self) -> bool:
+        """Whether the last mask may lack tokens that the budget took."""
 
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
@@ -48,14 +61,57 @@ class Matcher(Protocol):
         """The shortest completion, the end token included."""
 
 
-class Masks:
-    """See the module; `rows`: of the next token and of drafts. `times` takes the seconds of each filling."""
+class Laid(NamedTuple):
+    """What a mask has taken from some logits.
 
-    def __init__(self, matcher: Matcher, vocabulary: Vocabulary, rows: int, times: list[float]) -> None:
-        self.matcher, self._times = matcher, times
+    Attributes:
+        removed: -log of the probability of what is left.
+        by_budget: of that what the specification allows and the budget took; None where that is nothing.
+    """
+
+    removed: float
+    by_budget: float | None
+
+
+class Ramp(NamedTuple):
+    """What a row's logits are lowered by.
+
+    Attributes:
+        penalty: to subtract.
+        bits: (words,), from these tokens.
+    """
+
+    penalty: float
+    bits: npt.NDArray[np.int32]
+
+
+class Masks:
+    """See the module.
+
+    Args:
+        rows: of the next token and of drafts.
+        times: takes the seconds of each filling.
+        ramp: what is subtracted at most from logits of tokens that make the output longer; 0: nothing.
+        free: the specification never ends by itself, so that the budget does; nothing is led to an end then.
+    """
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        vocabulary: Vocabulary,
+        rows: int,
+        times: list[float],
+        *,
+        ramp: float = 0.0,
+        free: bool = False,
+    ) -> None:
+        self.matcher, self._times, self._free = matcher, times, free
+        self._most = 0.0 if free else ramp
         self._everything = row_of(vocabulary.size, slice(vocabulary.size))
         self._only_end = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._everything)), np.int32)
+        self._plain: dict[int, npt.NDArray[np.int32]] = {}  # rows without a budget, where it took something
+        self._ramps: dict[int, Ramp] = {}
         self._filled = 0
 
     def fill(self, left: int, row: int = 0, *, timed: bool = True) -> None:
@@ -69,21 +125,54 @@ class Masks:
         if left <= 0:
             raise GuidedError("the grammar did not end within its budget: the matcher broke its promise")
         start = perf_counter()
-        if not self.matcher.fill_next_token_bitmask(self._bits, row, max_tokens=left):
-            self._bits[row] = self._everything
+        self._plain.pop(row, None)
+        self._ramps.pop(row, None)
+        if self._is_tight(left, row):
+            self._mask(self._bits, row, left)
+            if self.matcher.budget_bound:
+                plain = self._mask(np.zeros_like(self._bits[:1]), 0, None)
+                if not np.array_equal(plain, self._bits[row]):
+                    self._plain[row] = plain
         if timed:
             self._times.append(perf_counter() - start)
         self._filled = row + 1
+
+    def _is_tight(self, left: int, row: int) -> bool:
+        """Whether the budget may take something, or leads (the ramp is made then); if not, the row is filled."""
+        if not self._most:
+            return True
+        try:  # half of it suffices as well
+            self._mask(self._bits, row, left // 2)
+            return self.matcher.budget_bound
+        except BudgetError:
+            needed = self.matcher.min_tokens_to_finish()
+            both = np.zeros((2, len(self._everything)), np.int32)
+            longer = self._mask(both, 0, left) & ~self._mask(both, 1, needed)
+            if longer.any():
+                self._ramps[row] = Ramp(self._most * (1 - (left - needed) / needed), longer)
+            return True
+
+    def _mask(self, rows: npt.NDArray[np.int32], row: int, left: int | None) -> npt.NDArray[np.int32]:
+        """Fill a row of `rows`, and return it."""
+        if not self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left):
+            rows[row] = self._everything
+        words: npt.NDArray[np.int32] = rows[row]
+        return words
 
     def has(self, token: int, row: int = 0) -> bool:
         """Whether a token is allowed; the row was filled."""
         return is_allowed(self._bits[row], token)
 
     def is_end(self, left: int, row: int = 0) -> bool:
-        """Whether nothing but an end can follow."""
+        """Whether this is the end. Where the budget alone allows nothing else it is not, but for free text: the end is
+        chosen then, and what the budget takes with it counted."""
         if not self.matcher.is_accepting():
             return False
         self.fill(left, row)
+        return self.allows_only_ends(row) and (self._free or row not in self._plain)
+
+    def allows_only_ends(self, row: int = 0) -> bool:
+        """Whether no other tokens are allowed; the row was filled."""
         return not (self._bits[row] & ~self._only_end).any()
 
     def is_settled(self, left: int, row: int) -> bool:
@@ -110,7 +199,22 @@ class Masks:
         """The matcher is elsewhere than the rows say: none holds any more."""
         self._filled = 0
 
-    def lay(self, logits: Tensor, row: int = 0) -> float:
-        """Take from the logits (vocab_size,) what is not allowed; -log of the probability of what is left."""
-        before, after = lay_mask(logits, self._bits[row])
-        return max(0.0, before - after)
+    def lay(self, logits: Tensor, row: int = 0) -> Laid:
+        """Take from the logits (vocab_size,) what is not allowed."""
+        plain, ramp = self._plain.get(row), self._ramps.get(row)
+        before, allowed = lay_mask(logits, self._bits[row] if plain is None else plain)
+        if plain is None and ramp is None:
+            return Laid(max(0.0, before - allowed), None)
+        after = allowed if plain is None else lay_mask(logits, self._bits[row])[1]
+        if ramp is not None:
+            bits = np.unpackbits(
+                ramp.bits.view(np.uint8), count=min(len(logits), 32 * len(ramp.bits)), bitorder="little"
+            )
+            logits[torch.from_numpy(bits.nonzero()[0]).to(logits.device)] -= ramp.penalty
+            after = log_mass(logits)
+        return Laid(max(0.0, before - after), max(0.0, exp(allowed - before) - exp(after - before)))
+
+    def penalty(self, token: int, row: int = 0) -> float:
+        """What the token's logit was lowered by."""
+        ramp = self._ramps.get(row)
+        return ramp.penalty if ramp is not None and is_allowed(ramp.bits, token) else 0.0

@@ -43,6 +43,7 @@ class ReasoningGate:
         self._answer, self._end, self._vocabulary = answer, tuple(end), vocabulary
         self._thought = [0]  # how much of the end had come, after each token of the thinking
         self._answered = 0  # tokens of the answer
+        self._hurried = False  # the last mask of the thinking lacked tokens for the budget's sake
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +59,11 @@ class ReasoningGate:
         """Whether a token may end the thinking."""
         return not self.is_open and token in self._end
 
+    @property
+    def budget_bound(self) -> bool:
+        """Whether the last mask may lack tokens that the budget took."""
+        return self._answer.budget_bound if self.is_open else self._hurried
+
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
     ) -> bool:
@@ -66,7 +72,8 @@ class ReasoningGate:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         room = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         words = bitmask[row]
-        words[:] = _text(self._vocabulary) if room is None or room >= len(self._end) else 0
+        self._hurried = room is not None and room < len(self._end)
+        words[:] = 0 if self._hurried else _text(self._vocabulary)
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
             if room is None or len(self._end) - self._after(token) <= room:

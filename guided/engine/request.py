@@ -33,6 +33,9 @@ class Options(TypedDict, total=False):
         score_forced: count the model's probability of forced tokens too, see `Result.removed_log_mass`; costs one more
             forward pass for an output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
+        budget_ramp: where less is left of max_tokens than twice the shortest completion, the logits of tokens that make
+            it longer are lowered by up to so much, the more the less is left (1.0): strings, arrays and optional
+            members are led to their ends before they are cut. 0: they are only cut. See `Result.budget_bound`.
         drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
             in prompt or output (0). The output is the same; it comes sooner where answers repeat.
         reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
@@ -65,6 +68,7 @@ class Options(TypedDict, total=False):
     logprobs: int | None
     prompt_logprobs: int | None
     logprobs_mode: LogprobsMode
+    budget_ramp: float
     drafts: int
     reasoning_end: str | None
     tools: Sequence[Tool]

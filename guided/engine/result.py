@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from guided.sampling.logprobs import TokenLogprobs
 
-__all__ = ["FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
+__all__ = ["BudgetBound", "FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
 
 FinishReason = Literal["stop", "length"]
 
@@ -65,6 +65,28 @@ class ToolCall:
     result: str
 
 
+@dataclass(frozen=True, slots=True)
+class BudgetBound:
+    """What the budget alone took from an output: tokens that the specification allows, and after which nothing complete
+    would have fitted any more; and some of the probability of tokens that make the output longer, where little is left
+    (see `Options.budget_ramp`).
+
+    Attributes:
+        steps: the choices at which it took something.
+        mass: the model's probability (temperature 1) that it took, summed over these choices: 0 to `steps`.
+    """
+
+    steps: int = 0
+    mass: float = 0.0
+
+    def with_step(self, mass: float) -> BudgetBound:
+        """One choice more."""
+        return BudgetBound(self.steps + 1, self.mass + mass)
+
+
+_UNBOUND: Final = BudgetBound()
+
+
 @dataclass
 class Result:
     """One output.
@@ -79,10 +101,12 @@ class Result:
             constraint.
         timings: see `Timings`.
         removed_log_masses: for each choice, what the mask removed: -log of the model's probability (temperature 1) of
-            all that was allowed; 0 where nothing likely was masked. The choice of an end token counts too.
+            all that was allowed; 0 where nothing likely was masked. Where the budget led (`Options.budget_ramp`), less
+            what the choice itself was lowered by. The choice of an end token counts too.
         removed_log_mass: their sum. Where `score_forced` was asked for, -log of the model's probability of each forced
             token is in it (those of tools' results are not), and exp(-removed_log_mass) is the weight that importance
             sampling asks for.
+        budget_bound: what the budget alone removed; see `BudgetBound`.
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
         parse: makes the value of the text; None: it has none.
@@ -108,6 +132,7 @@ class Result:
     prompt_logprobs: list[TokenLogprobs | None] | None = None
     reasoning: str | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
+    budget_bound: BudgetBound = _UNBOUND
 
     @cached_property
     def value(self) -> Any:
@@ -142,6 +167,7 @@ class StreamEvent:
         logprobs: of each token, None where they were not asked for, or are not known yet: those of forced tokens stand
             in the result alone.
         reasoning: the text is thinking, not the answer: no part of `result.text`.
+        budget_bound: what the budget alone has removed from the output so far.
     """
 
     tokens: tuple[int, ...]
@@ -150,3 +176,4 @@ class StreamEvent:
     result: Result | None = None
     logprobs: tuple[TokenLogprobs | None, ...] = ()
     reasoning: bool = False
+    budget_bound: BudgetBound = _UNBOUND

@@ -31,7 +31,7 @@ from torch import Tensor
 from guided.engine.drafting import Ngrams
 from guided.engine.masks import Masks, Matcher
 from guided.engine.reasoning import ReasoningGate
-from guided.engine.result import FinishReason, Result, StreamEvent, Timings
+from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
@@ -79,6 +79,7 @@ class Sequence:
         logprobs: which log probabilities are wanted.
         calls: of tools, for which the matcher's grammar has places.
         drafts: tokens that are drafted for a forward pass, at most.
+        budget_ramp: how strongly the budget leads to an end before it cuts, see `Masks`.
         parse: makes the value of the text.
 
     Raises:
@@ -98,6 +99,7 @@ class Sequence:
         logprobs: LogprobParams = _NO_LOGPROBS,
         calls: ToolCalls | None = None,
         drafts: int = 0,
+        budget_ramp: float = 0.0,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
         if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
@@ -119,7 +121,12 @@ class Sequence:
         self.removed: list[float] = []
         self.forced_log_mass = 0.0
         self.timings = Timings()
-        self.masks = None if matcher is None else Masks(matcher, vocabulary, 1 + drafts, self.timings.mask)
+        self.budget_bound = BudgetBound()
+        self.free = calls is not None and calls.free
+        self.masks: Masks | None = None
+        if matcher is not None:
+            times = self.timings.mask
+            self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, free=self.free)
         self.most_drafts, self.ngrams = drafts, Ngrams(prompt) if drafts else None
         self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
@@ -146,7 +153,7 @@ class Sequence:
             forced = self.force()
             if forced:
                 self.out.write(forced, sampled=False)
-                yield self.out.event()
+                yield self.event()
             self.look_for_the_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
@@ -170,15 +177,15 @@ class Sequence:
             opened = self.out.thinking and self.gate is not None and self.gate.is_open
             if opened:
                 self.out.close()  # a character that is not whole
-            if (event := self.out.event()).tokens or event.text:
+            if (event := self.event()).tokens or event.text:
                 yield event
             if opened and self.gate is not None:
                 self.out.begin_answer(self.gate.end_text)
             fresh = [] if held == len(drafts) and not choosing else self.out.tokens[-1:]
         self.out.close()
-        if (event := self.out.event()).tokens:  # that were held back
+        if (event := self.event()).tokens:  # that were held back
             yield event
-            event = self.out.event()
+            event = self.event()
         yield replace(event, result=self.result())
 
     def meanwhile(self) -> None:
@@ -268,8 +275,7 @@ class Sequence:
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
         elif self.masks.is_end(self.budget(0)):
-            free = self.calls is not None and self.calls.free  # then it was the budget that left nothing else
-            self.finish_reason = "length" if free else "stop"
+            self.finish_reason = "length" if self.free else "stop"  # of free text the budget left nothing else
 
     def draft(self) -> tuple[list[int], bool]:
         """Tokens that may come next, accepted by the grammar for the time being; whether one is chosen after them."""
@@ -313,14 +319,18 @@ class Sequence:
         scored = logits
         if self.wanted.output is not None and self.wanted.mode == "raw":
             scored = logits.clone()  # what follows changes them in place
+        removed = 0.0
         if self.masks is None:
             logits[self.vocabulary.size :] = -float("inf")
-            self.removed.append(0.0)
         else:
-            self.removed.append(self.masks.lay(logits, at))
-        if self.penalties is not None:
+            laid = self.masks.lay(logits, at)
+            removed = laid.removed
+            if laid.by_budget is not None:
+                self.budget_bound = self.budget_bound.with_step(laid.by_budget)
+        if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
             self.penalties.apply(logits, self.out.tokens)
         token = choose(logits, self.params, len(self.out.tokens))
+        self.removed.append(removed if self.masks is None else removed - self.masks.penalty(token, at))
         self.chosen_logprobs = self.scored(scored, token, self.wanted.output)
         drafted = at < len(drafts) and token == drafts[at]  # then the matcher has accepted it
         if self.masks is not None and not drafted and not self.masks.take(token, at, len(drafts)):
@@ -344,6 +354,11 @@ class Sequence:
         if self.out.found is not None:
             self.finish_reason, self.stop = "stop", self.out.found.stop
 
+    def event(self) -> StreamEvent:
+        """What has come since the last one."""
+        event = self.out.event()
+        return replace(event, budget_bound=self.budget_bound) if self.budget_bound.steps else event
+
     def result(self) -> Result:
         """The whole of a finished output."""
         assert self.finish_reason is not None
@@ -363,4 +378,5 @@ class Sequence:
             parse=self.parse,
             reasoning=None if self.gate is None else self.out.reasoning,
             tool_calls=[] if self.calls is None else self.calls.done,
+            budget_bound=self.budget_bound,
         )

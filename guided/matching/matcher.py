@@ -52,6 +52,7 @@ class GrammarMatcher(_core.Matcher):
     `fill_next_token_bitmask(bitmask, row=0, *, max_tokens=None)` writes the allowed tokens into a row and returns
     whether anything is masked; with `max_tokens=n` it keeps only tokens after which the output can be completed in
     n - 1 more (the end token counted) and raises BudgetError where not even the shortest completion fits.
+    `budget_bound`: the last mask may lack tokens for that reason; False: it was the one without a budget.
     `accept_token(id)` steps and says whether the token was allowed; the state is unchanged where not.
     `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
     as their names say; `rollback` counts calls of `accept_token` and `accept_string`.

@@ -224,6 +224,7 @@ bool Matcher::fill_known(uint32_t* row, bool& masks_something) const {
 
 bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   bool masks_something = true;
+  budget_bound_ = false;
   if (terminated_ || (max_tokens < 0 && fill_known(row, masks_something))) {
     if (terminated_) fill_known(row, masks_something);
     return masks_something;
@@ -238,6 +239,7 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
       if (work_->budgets.reach(state_) > most) {
+        budget_bound_ = true;
         work_->budgets.fill(state_, most, row);
         for (int32_t token : next_tokens_locked(arena, state_))
           if (work_->completions.distance(arena.step_token(state_, token)) <= most) set_bit(row, token);

@@ -68,6 +68,8 @@ class Matcher {
   Matcher(Matcher& other);  // fork
 
   bool fill(uint32_t* row, int64_t max_tokens);  // max_tokens < 0: no budget
+  // Whether the last mask may lack tokens that the budget took; false: it was the plain one.
+  bool budget_bound() const { return budget_bound_; }
   // Fills from what is known already; false where the state's recipe has yet to be made.
   bool fill_known(uint32_t* row, bool& masks_something) const;
   bool accept_token(int32_t id);
@@ -113,7 +115,7 @@ class Matcher {
   std::shared_ptr<Compiled> compiled_;
   std::shared_ptr<Workspace> work_;
   int32_t state_ = 0;
-  bool terminated_ = false;
+  bool terminated_ = false, budget_bound_ = false;
   std::vector<int32_t> recent_;  // the states before each step, ~state where terminated
   std::shared_ptr<Segment> past_;
   size_t past_length_ = 0, past_total_ = 0;

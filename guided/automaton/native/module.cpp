@@ -221,6 +221,7 @@ NB_MODULE(_core, m) {
       .def("validate_tokens", unlocked(&Matcher::validate), "tokens"_a)
       .def("rollback", alone(&Matcher::rollback), "n"_a)
       .def("reset", alone(&Matcher::reset))
+      .def_prop_ro("budget_bound", alone(&Matcher::budget_bound))
       .def("is_accepting", alone(&Matcher::accepting))
       .def("is_terminated", alone(&Matcher::terminated))
       .def("min_tokens_to_finish", unlocked(&Matcher::min_tokens))
