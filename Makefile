@@ -17,8 +17,9 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
-PIP := $(BIN)/python -m pip --disable-pip-version-check
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/automaton/native/*)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
+STEP := sh scripts/step.sh $(VENV)/setup.log
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/automaton/native/* guided/kernels/native/*)
 
 export CXX
 ifneq ($(origin CXX),environment)
@@ -35,25 +36,25 @@ help:
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
-	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; \
-	echo "== a virtual environment in $(VENV), with $$python" >&2; \
-	"$$python" -m venv $(VENV)
-	@echo "== PyTorch: $(TORCH)" >&2
-	@$(PIP) install $(TORCH)
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; mkdir -p $(VENV); \
+	$(STEP) "a virtual environment in $(VENV), with $$python" "$$python" -m venv $(VENV)
+	@$(STEP) "PyTorch ($(TORCH))" $(PIP) $(TORCH)
 	@touch $@
 
 # Built again where the C++ sources or the project file change; Python files are used where they lie.
-$(VENV)/.installed: $(VENV)/.torch $(NATIVE)
-	@echo "== guided, with its C++ core (about a minute)" >&2
-	@$(PIP) install -e ".[engine,test]"
+$(VENV)/.guided: $(VENV)/.torch $(NATIVE)
+	@$(STEP) "guided, whose C++ core is compiled (a minute or two)" $(PIP) -e ".[demo]"
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.installed
-	@echo "== what the benchmarks compare with" >&2
-	@$(PIP) install -e ".[engine,test,bench]"
+$(VENV)/.test: pyproject.toml | $(VENV)/.guided
+	@$(STEP) "what the tests need" sh -c '$(BIN)/python scripts/requirements.py test | $(PIP) -r /dev/stdin'
 	@touch $@
 
-demo: $(VENV)/.installed
+$(VENV)/.bench: pyproject.toml | $(VENV)/.guided
+	@$(STEP) "what the benchmarks compare with" sh -c '$(BIN)/python scripts/requirements.py bench | $(PIP) -r /dev/stdin'
+	@touch $@
+
+demo: $(VENV)/.guided
 	@$(BIN)/python examples/demo.py
 
 test: lint
@@ -62,16 +63,16 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -q -m "slow or not slow"
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.installed
+docs: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_project.py
 
 clean:

@@ -1,16 +1,25 @@
-"""The training script in examples/: it trains the model that answers, and what it writes is read back."""
+"""The scripts in examples/, and those that set up what they need.
+
+The training script trains the model that answers, and what it writes is read back; the record that the demo shows is
+right.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from guided.engine.engine import Engine
+from guided.engine.hub import MODELS, cache_directory
 from guided.models.gpt import GPT, GPTConfig
 from tests.engine_support import Reader
 
@@ -18,14 +27,21 @@ torch.set_num_threads(1)
 CONFIG = GPTConfig(layers=2, dim=32, heads=2, hidden=64, vocab_size=9, context=16)
 
 
-@pytest.fixture(scope="module")
-def script():
-    path = Path(__file__).parents[1] / "examples" / "train_shakespeare.py"
-    spec = importlib.util.spec_from_file_location("train_shakespeare", path)
+ROOT = Path(__file__).parents[1]
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def script():
+    return load(ROOT / "examples" / "train_shakespeare.py")
 
 
 def test_the_loss_is_that_of_the_model_that_answers(script) -> None:
@@ -47,3 +63,52 @@ def test_it_learns_what_pairs_of_characters_do_not_tell(script, tmp_path, monkey
     assert float(last.split("validation")[1].split()[0]) < 0.4  # pairs alone: 0.87
     engine = Engine.from_pretrained(tmp_path / "model", dtype="float32")
     assert engine.generate("the cat sat on", max_tokens=12).text == " the mat, an"
+
+
+@pytest.mark.model
+def test_the_record_of_the_demo_is_right(capsys) -> None:
+    entry = MODELS["smollm2-135m-instruct"]
+    path = cache_directory() / Path(entry.member).name
+    if not path.is_file():
+        pytest.skip(f"{path} is not there: `make demo` fetches it")
+    demo = load(ROOT / "examples" / "demo.py")
+    record = demo.run(Engine.from_pretrained(path), "", demo.ASK_RECORD, demo.SCHEMA, demo.BUDGET, demo.jsonschema_says)
+    assert record.good
+    capsys.readouterr()
+    demo.compare(record.result)
+    told = capsys.readouterr().out
+    assert told.endswith("\n10 of 10 fields are right\n") and "WRONG" not in told
+
+
+def test_what_the_demo_compares(capsys) -> None:
+    demo = load(ROOT / "examples" / "demo.py")
+    assert all(text in demo.MAIL for _, text in demo.fields(demo.WANTED))
+    assert demo.jsonschema_says(json.dumps(demo.WANTED)) == ("jsonschema: valid", True)
+    assert not demo.jsonschema_says("{")[1] and not demo.jsonschema_says("{}")[1]
+    wrong = {**demo.WANTED, "items": [{"product": "sidamo washed", "quantity": 3}], "more": True}
+    demo.compare(type("Result", (), {"value": wrong}))
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told if line.endswith("WRONG")] == [
+        *("items.0.quantity", "items.1.product", "items.1.quantity", "more")
+    ]
+    assert told[-1] == "7 of 11 fields are right"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("echo loud; echo louder >&2", 0, r"== a step \.\.\.\.* \d+ s\n"),
+        ("echo why; exit 3", 3, r"== a step \.\.\.\.* failed \(exit code 3\)\. It said:\n\nwhy\n\nall of it: .*/log\n"),
+    ],
+)
+def test_a_step_of_the_set_up_is_a_line(tmp_path, command, code, told) -> None:
+    step = [*("sh", str(ROOT / "scripts" / "step.sh"), str(tmp_path / "log"), "a step", "sh", "-c", command)]
+    done = subprocess.run(step, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(told, done.stderr), done.stderr
+
+
+def test_the_packages_of_an_extra_are_those_of_the_project_file() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), "test"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "jsonschema>=4.21" in listed and all(re.match("[a-z]", line) for line in listed)
