@@ -116,7 +116,9 @@ def is_plain(value: Any) -> bool:
     """No number in it that Python writes with many digits or with an exponent: see the stated limit of numbers.py."""
     if isinstance(value, list | dict):
         return all(map(is_plain, value.values() if isinstance(value, dict) else value))
-    return not isinstance(value, int | float) or value == 0 or (math.isfinite(value) and 1e-4 < abs(value) < 1e15)
+    if isinstance(value, int):
+        return abs(value) < 10**15
+    return not isinstance(value, float) or value == 0 or (math.isfinite(value) and 1e-4 < abs(value) < 1e15)
 
 
 SETS = {"type": "array", "uniqueItems": True}
