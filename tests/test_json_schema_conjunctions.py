@@ -38,6 +38,7 @@ LARGE = {
         "type": "object",
         "dependentSchemas": {f"p{at}": {"properties": {f"q{at}": {"type": "null"}}} for at in range(100)},
     },
+    "contains": {"type": "array", "allOf": [{"contains": {"const": at}} for at in range(12)]},
     "anyOf of lengths": {
         "type": ["string", "object"],
         "allOf": [{"anyOf": [{"minLength": 2 * at}, {"maxLength": at}]} for at in range(1, 30)],
@@ -69,6 +70,15 @@ def candidates(name):
         yield from ({"a3": 1}, {"a3": 2}, {"a3": 1, "b3": True}, {"a3": 1, "b3": 1}, {"a3": 2, "b3": 1, "b4": 0})
     elif name == "dependentRequired in a circle":
         yield from ({"p1": 0}, {f"p{at}": 0 for at in range(100)}, {f"p{at}": 0 for at in range(99)})
+    elif name == "contains":
+        yield from (
+            [],
+            list(range(11)),
+            list(range(12)),
+            list(range(12, -1, -1)),
+            [*range(12), "x"],
+            [0.0, *range(1, 12)],
+        )
     elif name == "anyOf of lengths":
         yield from ("x" * length for length in (0, 1, 2, 3, 29, 57, 58, 59))
     elif name == "anyOf":

@@ -29,7 +29,7 @@ from guided.spec.json_schema.values import Json
 if TYPE_CHECKING:
     from guided.spec.json_schema.expand import Expander, Goal
 
-__all__ = ["MOST_CELLS", "Bound", "Cell", "Extra", "bind"]
+__all__ = ["MOST_CELLS", "Bound", "Cell", "Cells", "Extra", "bind"]
 
 MOST_CELLS = 48
 _FALSE: Condition = AnyOf(())
@@ -61,6 +61,53 @@ class Bound:
     may_be_empty: bool = False
 
 
+class Cells:
+    """Cuts values into cells for one text; `where` is its place, for messages."""
+
+    def __init__(self, expander: Expander, where: str) -> None:
+        self._expander, self._where = expander, where
+        self._joined: dict[Goal, Schema] = {}
+
+    def of(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
+        """The parts into which goals cut the values of the base; those that are empty at sight are left out."""
+        expander = self._expander
+        cells = [Cell(base, frozenset())] if expander.may_be(base) else []
+        for goal in asked:
+            cut: list[Cell] = []
+            for cell in cells:
+                both = expander.goal((*cell.goal, *goal))
+                if both == cell.goal:
+                    cut.append(Cell(cell.goal, cell.within | {goal}))
+                    continue
+                if not self._apart(cell.goal, goal) and expander.may_be(both):
+                    cut.append(Cell(both, cell.within | {goal}))
+                    rest = expander.goal((*cell.goal, self._complement(goal)))
+                    cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
+                else:
+                    cut.append(cell)
+            cells = cut
+            if len(cells) > MOST_CELLS:
+                raise UnsupportedError(
+                    f"alternatives ask one member, or obligations one item, for more than {MOST_CELLS} kinds of values that overlap",
+                    pointer=self._where,
+                    hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
+                )
+        return tuple(cells)
+
+    def _complement(self, goal: Goal) -> Schema:
+        if len(goal) == 1:
+            return self._expander.reader.negation.of(goal[0])
+        if goal not in self._joined:
+            self._joined[goal] = self._expander.reader.negation.derived(
+                goal[0], ANYTHING, *((schema,) for schema in goal)
+            )
+        return self._expander.reader.negation.of(self._joined[goal])
+
+    def _apart(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals share no value, to judge at sight."""
+        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+
+
 def bind(shape: Shape, expander: Expander) -> Bound:
     """The cells and the condition of a shape with a formula.
 
@@ -75,9 +122,9 @@ class _Binding:
     def __init__(self, shape: Shape, formula: Formula, expander: Expander) -> None:
         self._base, self._formula, self._expander = shape, formula, expander
         self._negation = expander.reader.negation
-        self._joined: dict[Goal, Schema] = {}
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
+        self._cut = Cells(expander, self._where).of
         self._constants: dict[int, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
@@ -95,7 +142,7 @@ class _Binding:
     def bound(self) -> Bound:
         base = self._base
         self._closed = self._is_closed()
-        slots = {name: self._cells(self._slot_goal(name), asked) for name, asked in self._asked().items()}
+        slots = {name: self._cut(self._slot_goal(name), asked) for name, asked in self._asked().items()}
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._closed else self._extras()
         at = 0
@@ -171,43 +218,6 @@ class _Binding:
                         out[name][goal] = None
         return out
 
-    def _cells(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
-        """The parts into which goals cut the values of the base; those that are empty at sight are left out."""
-        expander = self._expander
-        cells = [Cell(base, frozenset())] if expander.may_be(base) else []
-        for goal in asked:
-            cut: list[Cell] = []
-            for cell in cells:
-                both = expander.goal((*cell.goal, *goal))
-                if both == cell.goal:
-                    cut.append(Cell(cell.goal, cell.within | {goal}))
-                    continue
-                if not self._apart(cell.goal, goal) and expander.may_be(both):
-                    cut.append(Cell(both, cell.within | {goal}))
-                    rest = expander.goal((*cell.goal, self._complement(goal)))
-                    cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
-                else:
-                    cut.append(cell)
-            cells = cut
-            if len(cells) > MOST_CELLS:
-                raise UnsupportedError(
-                    f"alternatives of an object ask one member for more than {MOST_CELLS} kinds of values that overlap",
-                    pointer=self._where,
-                    hint="tell the alternatives apart by a required member with const or enum, and use oneOf or anyOf",
-                )
-        return tuple(cells)
-
-    def _complement(self, goal: Goal) -> Schema:
-        if len(goal) == 1:
-            return self._negation.of(goal[0])
-        if goal not in self._joined:
-            self._joined[goal] = self._negation.derived(goal[0], ANYTHING, *((schema,) for schema in goal))
-        return self._negation.of(self._joined[goal])
-
-    def _apart(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals share no value, to judge at sight."""
-        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
-
     # --- names that no part declares
 
     def _is_closed(self) -> bool:
@@ -231,7 +241,7 @@ class _Binding:
                 for some in leaf.shape.some_members:
                     if some.schema is not None and id(some.keys) in ids:
                         asked[self._expander.goal((some.schema,))] = None
-            cells = self._cells(base, [goal for goal in asked if goal and not is_nothing(goal)])
+            cells = self._cut(base, [goal for goal in asked if goal and not is_nothing(goal)])
             if cells:
                 out.append(Extra(names, ids, cells))
         return out

@@ -41,6 +41,7 @@ _LEAVES = frozenset(
 )  # fmt: skip
 """Keywords that say the same wherever they stand."""
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
+_MANY = 3  # obligations of items beyond which these are a condition on the array
 _FEW = 300 * _STEP  # a normal form that is larger gives way to a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
@@ -232,7 +233,9 @@ class Expander:
             return
         if rest is not None:
             yield rest
-        if arrays is not None:
+        if arrays is not None and graph is None and _has_many_obligations(arrays):
+            yield arrays
+        elif arrays is not None:
             yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
         if objects is not None:
             yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
@@ -340,6 +343,16 @@ class Expander:
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
             parts.append(sized(every, shape.length.low, shape.length.high))
         return either(parts)
+
+
+def _has_many_obligations(shape: Shape) -> bool:
+    """Whether the ways to share items would multiply, and nothing else tells the items apart."""
+    plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
+    return plain and len(shape.some_items) > _MANY and shape.prefix_length == 0 and _starts(shape) == {0}
+
+
+def _starts(shape: Shape) -> set[int]:
+    return {some.start for some in shape.some_items}
 
 
 def _pattern_of(shape: Shape) -> str:

@@ -31,7 +31,7 @@ from guided.grammar.ir import (
     Text,
 )
 from guided.limits import Limits
-from guided.spec.json_schema.bound_object import bound_object
+from guided.spec.json_schema.bound_containers import bound_array, bound_object
 from guided.spec.json_schema.constants import Constants
 from guided.spec.json_schema.containers import (
     array_body,
@@ -241,7 +241,8 @@ class Lowering:
             self._reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
         return capped
 
-    def _array(self, shape: Shape, where: str, level: int) -> Node:
+    def array_(self, shape: Shape, where: str, level: int) -> Node:
+        """The text of the arrays of a shape."""
         if shape.count_graph is not None:
             name, graph = f"items {len(self._rules)} of #{where}", shape.count_graph
             item, comma = partial(self._item, shape, level=level), self.layout.between(level)
@@ -278,6 +279,8 @@ class Lowering:
             self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
         if shape.item_counts:
             return self._with_count(shape, level)
+        if shape.some_items:
+            return bound_array(self, shape, window, where, level)
         if shape.rest_blocks:
             goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
             some = [self._item(shape, goal, level) for goal in goals]
@@ -391,7 +394,7 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "boolean": lambda *_: _BOOLEAN,
     "number": Lowering._number,
     "string": Lowering._string,
-    "array": Lowering._array,
+    "array": Lowering.array_,
     "object": Lowering.object_,
 }
 
