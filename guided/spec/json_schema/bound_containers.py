@@ -1,7 +1,7 @@
 """The text of containers whose parts are bound by a condition. In: a shape of objects with a formula, or of arrays some
 items of which must be this or that. Out: IR.
 
-Cost: that of `conditional.py`; where that refuses, the ways to satisfy the condition are multiplied out, if they are few.
+Cost: that of `conditional.py`; where that refuses, the ways to satisfy the condition are multiplied out, if few.
 """
 
 from __future__ import annotations

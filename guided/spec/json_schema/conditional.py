@@ -88,7 +88,7 @@ class Cells:
             cells = cut
             if len(cells) > MOST_CELLS:
                 raise UnsupportedError(
-                    f"alternatives ask one member, or obligations one item, for more than {MOST_CELLS} kinds of values that overlap",
+                    f"one member or item is asked for more than {MOST_CELLS} kinds of values that overlap",
                     pointer=self._where,
                     hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
                 )
