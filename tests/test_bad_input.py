@@ -228,7 +228,8 @@ SPECIFICATIONS = [
     (rule(And((Text("a"), Text("b")))), SpecError, NO_OUTPUT, "", EMPTY_GRAMMAR, None),
     (rule(Special(1.5)), SpecError, "rule 'start': Special(token=1.5) is malformed", "", SPECIAL, None),
     (rule(Permutation((Text("a"),), Text(","))), SpecError,
-     "rule 'start': Permutation(members=.., separator=.., min=0, max=None) is malformed", "", MEMBERS, None),
+     "rule 'start': Permutation(members=.., separator=.., min=0, max=None, slots=.., ordered=False, condition=None)"
+     " is malformed", "", MEMBERS, None),
     (rule(Encoded(Text("a"), None)), SpecError, "rule 'start': Encoded(item=.., encoding=None) is malformed", "",
      ENCODED, None),
     (rule(Encoded(Text("a"), Encoding("none", ()))), SpecError, NO_OUTPUT, "", EMPTY_GRAMMAR, None),
