@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import TypeAlias, get_args
 
@@ -30,6 +30,7 @@ from guided.grammar.ir import (
     Entry,
     Grammar,
     Length,
+    Member,
     Node,
     NoneOf,
     Not,
@@ -50,8 +51,9 @@ __all__ = ["compile_native"]
 _LARGEST_COUNT = 2**30 - 1
 _MOST_ENCODINGS = 64
 _DEEPEST = 100_000
-_USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation)
-"""The kinds whose children the core finds by itself, in its order; most nodes it reads as a whole."""
+_USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+"""What the core looks into by itself, in its order; most nodes it reads as a whole."""
+_NODES = frozenset(get_args(Node))
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
@@ -135,18 +137,29 @@ class _Sender:
     def _send(self, rule: str, root: Node) -> int:
         """The number of `root`, after its descendants have been sent."""
         self.rule = rule
-        return self.reader.read(root, self._other)
+        try:
+            return self.reader.read(root, self._other)
+        except ValueError as error:
+            raise SpecError(f"rule {rule!r}: {error}", hint="for recursion, name a rule and refer to it") from error
 
     def _other(self, node: Node) -> int:
         """The number of a node that the core does not read by itself."""
         try:
             return self._add(node)
-        except (AttributeError, TypeError, ValueError) as error:  # the core's own checks of what it is given
+        except (
+            AttributeError,
+            LookupError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:  # the core's own checks of what it is given
             raise _malformed(self.rule, node, error) from error
 
     def _add(self, node: Node) -> int:
         """Hand over a node whose children have been sent."""
         build = self.builder
+        if type(node) not in _NODES:
+            raise TypeError("not a node")
 
         def sent(child: Node) -> int:
             return self.reader.read(child, self._other)
@@ -173,6 +186,8 @@ class _Sender:
             case Special(token):
                 return self._special(token)
             case Permutation(members, separator, low, high, slots, ordered, condition):
+                if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
+                    raise TypeError("the members are a tuple of Member")
                 items = [sent(member.item) for member in members]
                 required = [member.required for member in members]
                 repeatable = [member.repeatable for member in members]
@@ -300,14 +315,15 @@ def _sorted_ranges(ranges: Ranges) -> Ranges:
 def _malformed(rule: str, node: object, error: Exception) -> SpecError:
     """The error for a node with fields that make no sense; nodes below it are not shown."""
     kind = type(node)
-    if not isinstance(node, get_args(Node)):
+    if kind not in _NODES or not is_dataclass(node):
         hint = (
             f"write Text({node!r:.60})"
             if isinstance(node, str)
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
-        return SpecError(f"rule {rule!r}: {node!r:.60} is no node of guided.grammar", hint=hint)
-    values = {field.name: getattr(node, field.name) for field in fields(node)}
+        what = f"{node!r:.60}" if _is_plain(node) else f"an object of {kind.__name__}"
+        return SpecError(f"rule {rule!r}: {what} is no node of guided.grammar", hint=hint)
+    values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
     shown = [f"{name}={value!r:.60}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
     meaning = (kind.__doc__ or "").partition("\n")[0]

@@ -72,10 +72,9 @@ def fill_batch(
             raise TypeError(f"{name} must be an integer or None, not {value!r:.60}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
+    matchers = list(matchers)
     where = list(range(len(matchers))) if rows is None else list(rows)
-    if len(set(where)) != len(where):
-        raise ValueError("rows: the same row is named twice")
     if len({id(m) for m in matchers}) != len(matchers):
         raise ValueError("matchers: the same matcher is named twice; fork() it")
     count = threads if threads is not None else min(os.cpu_count() or 1, max(1, len(matchers) // 4))
-    _core.fill_batch(list(matchers), bitmask, where, -1 if max_tokens is None else max(0, max_tokens), count)
+    _core.fill_batch(matchers, bitmask, where, -1 if max_tokens is None else max(0, max_tokens), count)

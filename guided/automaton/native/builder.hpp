@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.hpp"
+#include "compile.hpp"
 
 namespace guided {
 
@@ -73,6 +74,7 @@ struct ReadEncoding {
   }
 };
 
+// While a grammar is compiled, without the GIL, its builder takes nothing more.
 class Builder {
  public:
   const IrNode& node(int32_t number) const { return ir_.nodes[children({number})[0]]; }
@@ -137,6 +139,7 @@ class Builder {
     return id;
   }
   int32_t distinct(int32_t item, const std::vector<std::string>& names) {
+    be_free();
     KnownNames known;
     known.sorted = names;
     std::sort(known.sorted.begin(), known.sorted.end());
@@ -179,6 +182,7 @@ class Builder {
   }
   // The first encoding is UTF-8.
   int32_t encoding(const ReadEncoding& read) {
+    be_free();
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
     ir_.encoding_digests.push_back(read.digest);
     ir_.encodings.push_back(read.encoding);
@@ -189,6 +193,7 @@ class Builder {
                                     double max_seconds, int64_t memory) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
       throw nb::index_error("rules");
+    be_free();
     ir_.rules = children(rules);
     ir_.names = names;
     ir_.start = start;
@@ -196,30 +201,28 @@ class Builder {
     for (const IrNode& n : ir_.nodes)
       if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
         throw nb::index_error("ref");
+      else if (n.kind == Kind::Special && n.ref >= vocabulary->size)
+        throw nb::index_error("token");
+    const Compiling compiling(busy_);
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds);
-    LowerOptions options;
-    options.live = vocabulary->live;
-    options.flat = !vocabulary->byte_complete;
-    options.caches = &vocabulary->bytes;
-    std::unique_ptr<Grammar> grammar;
-    try {
-      grammar = assemble(lower(ir_, options, meter), ir_.names, meter);
-      if (options.flat) prune_token_graph(*grammar, *vocabulary, meter);
-    } catch (const EmptyLanguage&) {
-      // Whose fault: the specification's, or a vocabulary's that cannot write it?
-      LowerOptions all;
-      for (uint64_t& w : all.live.w) w = ~uint64_t{0};
-      assemble(lower(ir_, all, meter), ir_.names, meter);
-      throw VocabularyFailure("the vocabulary's tokens cannot write any output of the specification");
-    }
-    auto compiled = std::make_shared<Compiled>(std::shared_ptr<const Grammar>(std::move(grammar)),
-                                               std::move(vocabulary), static_cast<size_t>(memory));
+    std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
+    auto compiled =
+        std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }
 
  private:
+  struct Compiling {
+    explicit Compiling(bool& busy) : busy(busy) { busy = true; }
+    ~Compiling() { busy = false; }
+    Compiling(const Compiling&) = delete;
+    bool& busy;
+  };
+  void be_free() const {
+    if (busy_) throw std::runtime_error("another thread is compiling this builder's grammar");
+  }
   static void bounds(int64_t min, int64_t max) {
     if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");
   }
@@ -229,6 +232,7 @@ class Builder {
     return items;
   }
   int32_t add(IrNode n) {
+    be_free();
     Digest& d = n.digest;
     d.add(static_cast<uint64_t>(n.kind));
     for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
@@ -256,6 +260,7 @@ class Builder {
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }
   IrGrammar ir_;
+  bool busy_ = false;  // changed with the GIL held
 };
 
 }  // namespace guided

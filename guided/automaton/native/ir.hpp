@@ -11,7 +11,10 @@
 
 namespace guided {
 
-constexpr int kMaxDepth = 2000;  // of recursion over nodes: a level takes up to 1.5 KB of stack
+constexpr int kMaxDepth = 2000;  // of recursion over nodes
+constexpr int kShallow = 48;     // as deep as any thread's own stack may go
+constexpr size_t kStackPerLevel = 32 << 10;  // a level takes up to 1.5 KB, and several times that under sanitizers
+constexpr const char* kDepth = "depth";
 
 enum class Kind : uint8_t {
   Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry, Automaton

@@ -26,28 +26,32 @@ std::vector<Stretch> joined(std::vector<Stretch> ranges) {
 }
 
 // The sums that live digits spell, from the last digit forwards.
-std::vector<Stretch> live_sums(const Form& form, const ByteSet& live) {
+std::vector<Stretch> live_sums(const Form& form, const ByteSet& live, Meter& meter) {
   std::vector<Stretch> sums{{0, 0}};
   for (size_t digit = form.digits.size(); digit-- > 0;) {
     std::vector<Stretch> values, more;
     for (const DigitSpan& s : form.digits[digit])
       for (int b = s.low; b <= s.high; ++b)
         if (live.has(static_cast<uint8_t>(b))) {
-          int64_t value = s.value + (b - s.low) * s.step;
-          values.push_back({value, value});
+          const int64_t value = s.value + (b - s.low) * s.step;
+          if (value <= static_cast<int64_t>(kMaxCodePoint)) values.push_back({value, value});
         }
     values = joined(std::move(values));
-    for (const Stretch& v : values)  // a run of values, a run of sums: a run
-      for (const Stretch& s : sums) more.push_back({v.lo + s.lo, v.hi + s.hi});
+    for (const Stretch& v : values) {  // a run of values, a run of sums: a run
+      for (const Stretch& s : sums)
+        if (v.lo + s.lo <= static_cast<int64_t>(kMaxCodePoint)) more.push_back({v.lo + s.lo, v.hi + s.hi});
+      meter.work(static_cast<int64_t>(sums.size()));
+      meter.states(static_cast<int64_t>(more.size()) / 8);
+    }
     sums = joined(std::move(more));
   }
   return sums;
 }
 
-std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live) {
+std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live, Meter& meter) {
   std::vector<Stretch> all;
   for (const Form& form : encoding.forms)
-    for (const Stretch& s : live_sums(form, live))
+    for (const Stretch& s : live_sums(form, live, meter))
       for (const Range& r : form.ranges) {
         int64_t lo = std::max<int64_t>(s.lo, r.lo), hi = std::min<int64_t>(s.hi, r.hi);
         if (lo <= hi) all.push_back({lo, hi});
@@ -78,8 +82,8 @@ bool is_plain(const Encoding& encoding, int64_t c) {
   return ways == 1 && itself;
 }
 
-LiveCharacters characters(const Encoding& encoding, const ByteSet& live) {
-  LiveCharacters out{live_characters(encoding, live), {}};
+LiveCharacters characters(const Encoding& encoding, const ByteSet& live, Meter& meter) {
+  LiveCharacters out{live_characters(encoding, live, meter), {}};
   for (int c = 0; c < 128; ++c)
     if (live.has(static_cast<uint8_t>(c)) && is_plain(encoding, c)) out.plain.add(static_cast<uint8_t>(c));
   return out;
@@ -88,11 +92,11 @@ LiveCharacters characters(const Encoding& encoding, const ByteSet& live) {
 }  // namespace
 
 LiveAlphabet::LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests,
-                           const ByteSet& live, ByteCaches* caches) {
+                           const ByteSet& live, ByteCaches* caches, Meter& meter) {
   for (size_t e = 0; e < encodings.size(); ++e) {
     std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
     if (!known) {
-      known = std::make_shared<const LiveCharacters>(characters(encodings[e], live));
+      known = std::make_shared<const LiveCharacters>(characters(encodings[e], live, meter));
       if (caches) caches->characters.insert(digests[e], known);
     }
     live_.push_back(std::move(known));

@@ -4,6 +4,7 @@
 // of it spells in live bytes only, and which of them are spelled as themselves; an automaton over code points without
 // the others.
 // How: a form spells sums of digits, so the sums of live digits are found from the last digit forwards, as stretches.
+// Sums past the last code point are no characters, and dropped; many stretches of sums are metered as states.
 // Cost: O(stretches * live bytes of a digit), once for each encoding of a vocabulary; O(edges * stretches) an
 // automaton.
 #pragma once
@@ -26,7 +27,7 @@ class LiveAlphabet {
  public:
   // `digests`: of the encodings; `caches` may be null.
   LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-               ByteCaches* caches);
+               ByteCaches* caches, Meter& meter);
   // `dfa` without the characters that cannot be written.
   Dfa restricted(Dfa dfa) const;
   bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }

@@ -88,7 +88,7 @@ const Dfa& Lowerer::regular(int32_t id, int depth) {
 }
 
 Dfa Lowerer::regular_fresh(int32_t id, int depth) {
-  if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
+  descend(depth);
   const IrNode& n = ir_.nodes[id];
   if (n.kind == Kind::And) {
     if (n.items.empty()) return complement({}, meter_);
@@ -121,7 +121,7 @@ Dfa Lowerer::regular_fresh(int32_t id, int depth) {
 
 // ---- Thompson's construction between two states
 void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
-  if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
+  descend(depth);
   meter_.work(1);
   meter_.states(nfa.size() / 8);
   const IrNode& n = ir_.nodes[id];

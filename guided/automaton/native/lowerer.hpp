@@ -58,6 +58,10 @@ class Lowerer {
   const Dfa& regular(int32_t id, int depth);
   Dfa regular_fresh(int32_t id, int depth);
 
+  void descend(int depth) const {
+    if (depth > options_.max_depth) throw LimitFailure(kDepth, depth, options_.max_depth, true);
+  }
+
   // ---- between two states
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
   void build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from, int32_t to,

@@ -94,7 +94,8 @@ class Matcher {
   std::vector<int32_t> walk_mask();                           // the mask by its definition, nothing kept
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
-  const Arena& arena() const { return work_->arena; }
+  int32_t configurations() const { return work_->arena.size(); }
+  size_t bytes() const { return work_->arena.bytes(); }
 
  private:
   struct Segment {

@@ -48,14 +48,24 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
   return m.fill(at, std::max<int64_t>(n, 0));
 }
 
-void fill_batch(const std::vector<Matcher*>& matchers, const MaskArray& mask, const std::vector<int64_t>& rows,
+void fill_batch(const nb::sequence& sequence, const MaskArray& mask, const std::vector<int64_t>& rows,
                 int64_t max_tokens, int threads) {
+  std::vector<nb::object> kept;  // the sequence may be changed meanwhile, or make its items as they are asked for
+  std::vector<Matcher*> matchers;
+  for (nb::handle item : sequence) {
+    kept.push_back(nb::borrow(item));
+    Matcher* matcher = nullptr;
+    if (item.is_none()) throw nb::type_error("a matcher is None");
+    if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
+    matchers.push_back(matcher);
+  }
   if (rows.size() != matchers.size()) throw nb::value_error("as many rows as matchers are needed");
   std::deque<InUse> uses;
   std::unordered_set<const Matcher*> met;
+  std::unordered_set<int64_t> taken;
   for (size_t i = 0; i < matchers.size(); ++i) {
-    if (!matchers[i]) throw nb::type_error("a matcher is None");
     if (met.insert(matchers[i]).second) uses.emplace_back(*matchers[i]);
+    if (!taken.insert(rows[i]).second) throw nb::value_error("rows: the same row is named twice");
     row_of(*matchers[i], mask, rows[i]);
   }
   uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
@@ -127,13 +137,10 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
 
   nb::class_<TokenVocabulary>(m, "TokenVocabulary")
-      .def("__init__",
-           [](TokenVocabulary* self, const nb::sequence& tokens, const std::vector<int32_t>& ends, int32_t size,
-              int64_t cache_bytes) {
+      .def(nb::new_([](const nb::sequence& tokens, const std::vector<int32_t>& ends, int32_t size,
+                       int64_t cache_bytes) {
              std::vector<std::string> list;
              std::vector<uint8_t> has_text;
-             size_t n = nb::len(tokens);
-             list.reserve(n);
              for (nb::handle t : tokens) {
                has_text.push_back(!t.is_none());
                if (t.is_none()) {
@@ -143,13 +150,15 @@ NB_MODULE(_core, m) {
                nb::bytes b = nb::cast<nb::bytes>(t);
                list.emplace_back(b.c_str(), b.size());
              }
-             if (size < static_cast<int32_t>(n) || size > (1 << 24)) throw nb::value_error("vocabulary size");
+             if (size < 0 || size > (1 << 24) || list.size() > static_cast<size_t>(size))
+               throw nb::value_error("vocabulary size");
+             if (cache_bytes < 0) throw nb::value_error("cache_bytes");
              for (int32_t e : ends)
                if (e < 0 || e >= size) throw nb::index_error("end token");
              nb::gil_scoped_release release;
-             new (self) TokenVocabulary(std::move(list), std::move(has_text), ends, size,
-                                        static_cast<size_t>(cache_bytes));
-           },
+             return std::make_shared<TokenVocabulary>(std::move(list), std::move(has_text), ends, size,
+                                                      static_cast<size_t>(cache_bytes));
+           }),
            "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a)
       .def_ro("size", &TokenVocabulary::size)
       .def_ro("byte_complete", &TokenVocabulary::byte_complete)
@@ -227,8 +236,8 @@ NB_MODULE(_core, m) {
       .def("min_tokens_to_finish", unlocked(&Matcher::min_tokens))
       .def_prop_ro("steps", alone(&Matcher::steps))
       .def_prop_ro("state", alone(&Matcher::state))
-      .def_prop_ro("configurations", [](const Matcher& self) { return self.arena().size(); })
-      .def_prop_ro("bytes", [](const Matcher& self) { return self.arena().bytes(); })
+      .def_prop_ro("configurations", alone(&Matcher::configurations))
+      .def_prop_ro("bytes", alone(&Matcher::bytes))
       .def("_forced", unlocked(&Matcher::forced))
       .def("_shortest", unlocked(&Matcher::shortest))
       .def("_next_bytes", [](Matcher& self) { return to_bytes(unlocked(self, [&] { return self.next_bytes(); })); })

@@ -1,9 +1,11 @@
 // Reads the nodes of guided/grammar/ir.py as they are: children before parents, each object once.
 //
-// In: a node, the classes of nodes, the rules' names. Out: the node's number. What is not as usual (a kind that is not
-// known here, fields of other types, bounds out of range) is left to a callback, which names the number or raises the
-// error. Objects are told apart by identity: the caller keeps them alive.
+// In: a node, the classes of nodes and of members, the rules' names. Out: the node's number. What is not as usual (a
+// kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the number
+// or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python does
+// meanwhile. A node inside of itself is an error.
 // Cost: some attribute look-ups, about 0.3 us a node.
+#include <algorithm>
 #include <unordered_map>
 
 #include "builder.hpp"
@@ -19,36 +21,26 @@ class NodeReader {
   // `types`: the classes in the order of Usual. `rules`: name -> number.
   NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most)
       : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most) {
-    if (nb::len(types_) != Unusual) throw nb::value_error("types");
+    if (nb::len(types_) != Classes) throw nb::value_error("types");
   }
 
-  // `other(node)`: the number of a node that is not as usual.
-  int32_t read(nb::handle root, const nb::callable& other) {
-    std::vector<PyObject*> stack{root.ptr()};
-    while (!stack.empty()) {
-      PyObject* node = stack.back();
-      if (known_.count(node)) {
-        stack.pop_back();
-        continue;
-      }
-      const int kind = kind_of(node);
-      const size_t before = stack.size();
-      push_children(node, kind, stack);
-      if (stack.size() > before) continue;
-      if (static_cast<int64_t>(known_.size()) >= most_)
-        throw LimitFailure("nodes", static_cast<double>(known_.size() + 1), static_cast<double>(most_));
-      int32_t number = usual(node, kind);
-      if (number < 0) {
-        number = nb::cast<int32_t>(other(nb::handle(node)));
-        builder_.node(number);  // checks it
-        if (kind == EncodedType) encodings_.emplace(field(node, names().encoding).ptr(), builder_.node(number).ref);
-      }
-      known_.emplace(node, number);
-      stack.pop_back();
+  // `other(node)`: the number of a node that is not as usual. It may call this again for a node below.
+  int32_t read(const nb::object& root, const nb::callable& other) {
+    if (is_open(root.ptr())) throw nb::value_error("a node is inside of itself");
+    if (calls_ == kMostCalls) throw nb::value_error("too many calls inside of one another");
+    ++calls_;
+    std::vector<nb::object> stack{root};
+    try {
+      while (!stack.empty()) step(stack, other);
+    } catch (...) {
+      --calls_;
+      for (const nb::object& node : stack)  // what was not finished may be asked for again
+        if (is_open(node.ptr())) known_.erase(node.ptr());
+      throw;
     }
-    return known_.at(root.ptr());
+    --calls_;
+    return number_of(root.ptr());
   }
-
 
  private:
   struct Names {  // interned: kept for good
@@ -64,8 +56,53 @@ class NodeReader {
 
   enum Usual {
     TextType, SeqType, AltType, RefType, RepeatType, CharsType, EncodedType, AndType, NotType, LengthType, DistinctType,
-    EntryType, PermutationType, Unusual
+    EntryType, PermutationType, Unusual, MemberType = Unusual, Classes
   };
+  static constexpr int32_t kOpen = -2;  // its children are being read
+  static constexpr int kMostCalls = 16;  // of `read` by its callback: each takes some of the machine's stack
+
+  struct Known {
+    nb::object node;  // kept: another object at its address would be taken for it
+    int32_t number;
+  };
+
+  bool is_open(PyObject* node) const {
+    const auto it = known_.find(node);
+    return it != known_.end() && it->second.number == kOpen;
+  }
+  // The number of a node that was read; -1 where there is none.
+  int32_t number_of(PyObject* node) const {
+    const auto it = known_.find(node);
+    return it == known_.end() ? -1 : std::max(it->second.number, -1);
+  }
+
+  // Reads the last node of the stack, or puts the children that must be read before on top of it.
+  void step(std::vector<nb::object>& stack, const nb::callable& other) {
+    const nb::object node = stack.back();
+    const int kind = kind_of(node.ptr());
+    if (auto it = known_.find(node.ptr()); it == known_.end()) {
+      if (static_cast<int64_t>(known_.size()) >= most_)
+        throw LimitFailure("nodes", static_cast<double>(known_.size() + 1), static_cast<double>(most_));
+      known_.emplace(node.ptr(), Known{node, kOpen});
+      const size_t before = stack.size();
+      push_children(node.ptr(), kind, stack);
+      if (stack.size() > before) return;
+    } else if (it->second.number != kOpen) {
+      stack.pop_back();
+      return;
+    }
+    int32_t number = usual(node.ptr(), kind);
+    if (number < 0) {
+      number = nb::cast<int32_t>(other(node));
+      builder_.node(number);  // checks it
+      if (kind == EncodedType) {
+        nb::object encoding = field(node.ptr(), names().encoding);
+        if (encoding.is_valid()) encodings_.emplace(encoding.ptr(), Known{encoding, builder_.node(number).ref});
+      }
+    }
+    known_.find(node.ptr())->second.number = number;
+    stack.pop_back();
+  }
 
   int kind_of(PyObject* node) const {
     const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(node));
@@ -76,20 +113,28 @@ class NodeReader {
   // Null where there is none.
   static nb::object field(PyObject* node, PyObject* name) {
     nb::object out = nb::steal(PyObject_GetAttr(node, name));
-    if (!out.is_valid()) PyErr_Clear();
+    if (!out.is_valid()) {
+      if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
+      PyErr_Clear();
+    }
     return out;
   }
 
-  // Children that have no number yet, the last one first.
-  void push_children(PyObject* node, int kind, std::vector<PyObject*>& stack) {
-    auto push = [&](const nb::object& child) {
-      if (child.is_valid() && !known_.count(child.ptr())) stack.push_back(child.ptr());
+  // Children that have no number yet, the last one first. Members of another class are not looked into.
+  void push_children(PyObject* node, int kind, std::vector<nb::object>& stack) {
+    auto push = [&](nb::object child) {
+      if (!child.is_valid()) return;
+      if (is_open(child.ptr())) throw nb::value_error("a node is inside of itself");
+      if (!known_.count(child.ptr())) stack.push_back(std::move(child));
     };
     auto push_all = [&](const nb::object& list, PyObject* inner) {
       if (!list.is_valid() || !PyTuple_Check(list.ptr())) return;
       for (Py_ssize_t i = PyTuple_GET_SIZE(list.ptr()); i-- > 0;) {
         PyObject* item = PyTuple_GET_ITEM(list.ptr(), i);
-        push(inner ? field(item, inner) : nb::borrow(item));
+        if (!inner)
+          push(nb::borrow(item));
+        else if (reinterpret_cast<PyObject*>(Py_TYPE(item)) == PyTuple_GET_ITEM(types_.ptr(), MemberType))
+          push(field(item, inner));
       }
     };
     switch (kind) {
@@ -126,15 +171,19 @@ class NodeReader {
         nb::object items = field(node, names().items);
         if (!items.is_valid() || !PyTuple_Check(items.ptr())) return -1;
         std::vector<int32_t> numbers;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i)
-          numbers.push_back(known_.at(PyTuple_GET_ITEM(items.ptr(), i)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
+          numbers.push_back(number_of(PyTuple_GET_ITEM(items.ptr(), i)));
+          if (numbers.back() < 0) return -1;  // another object than when its children were read
+        }
         return builder_.many(kind == SeqType ? "seq" : kind == AltType ? "alt" : "and", numbers);
       }
       case RefType: {
         nb::object name = field(node, names().name);
-        const bool named = name.is_valid() && PyUnicode_CheckExact(name.ptr());
-        PyObject* rule = named ? PyDict_GetItem(rules_.ptr(), name.ptr()) : nullptr;
-        return rule ? builder_.ref(static_cast<int32_t>(PyLong_AsLong(rule))) : -1;
+        if (!name.is_valid() || !PyUnicode_CheckExact(name.ptr())) return -1;
+        const nb::object rule = nb::borrow(PyDict_GetItemWithError(rules_.ptr(), name.ptr()));
+        int64_t number = 0;
+        if (!rule.is_valid() && PyErr_Occurred()) throw nb::python_error();
+        return rule.is_valid() && count(rule, number) ? builder_.ref(static_cast<int32_t>(number)) : -1;
       }
       case RepeatType:
       case LengthType: {
@@ -163,7 +212,7 @@ class NodeReader {
         nb::object encoding = field(node, names().encoding);
         auto it = encoding.is_valid() ? encodings_.find(encoding.ptr()) : encodings_.end();
         const int32_t item = child(node);
-        return it == encodings_.end() || item < 0 ? -1 : builder_.encoded(item, it->second);
+        return it == encodings_.end() || item < 0 ? -1 : builder_.encoded(item, it->second.number);
       }
       case NotType: {
         const int32_t item = child(node);
@@ -194,9 +243,8 @@ class NodeReader {
     return -1;
   }
   int32_t child(PyObject* node) const {
-    nb::object item = field(node, names().item);
-    auto it = item.is_valid() ? known_.find(item.ptr()) : known_.end();
-    return it == known_.end() ? -1 : it->second;
+    const nb::object item = field(node, names().item);
+    return item.is_valid() ? number_of(item.ptr()) : -1;
   }
   // A count as it is usual; None is -1.
   static bool count(const nb::object& value, int64_t& out) {
@@ -218,7 +266,8 @@ class NodeReader {
   nb::tuple types_;
   nb::dict rules_;
   int64_t most_;
-  std::unordered_map<PyObject*, int32_t> known_, encodings_;  // by identity
+  int calls_ = 0;
+  std::unordered_map<PyObject*, Known> known_, encodings_;  // by identity
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ int32_t Lowerer::counter(const IrNode& n, int32_t enc, int depth) {
 }
 
 Lowerer::Windowed Lowerer::windowed(int32_t id, int depth) {
-  if (depth > kMaxDepth) throw LimitFailure("depth", depth, kMaxDepth, true);
+  descend(depth);
   const IrNode& n = ir_.nodes[id];
   Windowed out;
   if (Nullability::contradicts(n)) return out;

@@ -114,7 +114,7 @@ void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
 }  // namespace
 
 LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
-  const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live, options.caches);
+  const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live, options.caches, meter);
   LoweredGrammar out = lower_nodes(ir, options, alphabet, false, meter);
   prune_rules(out.rules, meter);
   out.recursive = calls_itself(out.rules);

@@ -146,6 +146,7 @@ struct LoweredGrammar {
 struct LowerOptions {
   ByteSet live;      // bytes that occur in some token
   ByteCaches* caches = nullptr;
+  int max_depth = kMaxDepth;
   bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
 };
 

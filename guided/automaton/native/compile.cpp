@@ -1,0 +1,71 @@
+#include "compile.hpp"
+
+#include <pthread.h>
+
+#include <exception>
+
+#include "token_graph.hpp"
+
+namespace guided {
+
+namespace {
+
+std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& vocabulary, int max_depth, Meter& meter) {
+  LowerOptions options;
+  options.live = vocabulary.live;
+  options.flat = !vocabulary.byte_complete;
+  options.caches = &vocabulary.bytes;
+  options.max_depth = max_depth;
+  try {
+    std::unique_ptr<Grammar> grammar = assemble(lower(ir, options, meter), ir.names, meter);
+    if (options.flat) prune_token_graph(*grammar, vocabulary, meter);
+    return grammar;
+  } catch (const EmptyLanguage&) {
+    // Whose fault: the specification's, or a vocabulary's that cannot write it?
+    LowerOptions all;
+    for (uint64_t& w : all.live.w) w = ~uint64_t{0};
+    all.max_depth = max_depth;
+    assemble(lower(ir, all, meter), ir.names, meter);
+    throw VocabularyFailure("the vocabulary's tokens cannot write any output of the specification");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Grammar> compile_grammar(const IrGrammar& ir, const TokenVocabulary& vocabulary, Meter& meter) {
+  try {
+    return lowered(ir, vocabulary, kShallow, meter);
+  } catch (const LimitFailure& failure) {
+    if (failure.limit != kDepth) throw;
+  }
+  std::unique_ptr<Grammar> out;
+  on_stack_of(size_t{kMaxDepth} * kStackPerLevel, [&] { out = lowered(ir, vocabulary, kMaxDepth, meter); });
+  return out;
+}
+
+void on_stack_of(size_t bytes, const std::function<void()>& work) {
+  struct Task {
+    const std::function<void()>& work;
+    std::exception_ptr failure;
+  } task{work, nullptr};
+  const auto run = [](void* argument) -> void* {
+    Task& task = *static_cast<Task*>(argument);
+    try {
+      task.work();
+    } catch (...) {
+      task.failure = std::current_exception();
+    }
+    return nullptr;
+  };
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) throw std::bad_alloc();
+  pthread_t thread;
+  const bool begun = pthread_attr_setstacksize(&attributes, bytes) == 0 &&
+                     pthread_create(&thread, &attributes, run, &task) == 0;
+  pthread_attr_destroy(&attributes);
+  if (!begun) throw std::bad_alloc();
+  pthread_join(thread, nullptr);
+  if (task.failure) std::rethrow_exception(task.failure);
+}
+
+}  // namespace guided
