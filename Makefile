@@ -1,8 +1,8 @@
 # `make demo` and `make test` each set everything up in .venv on their own; the second run skips what is done.
 #
 #   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
-#   make test      lint and the hermetic tests
-#   make test-all  and the long property runs (half an hour)
+#   make test      lint and the hermetic tests: the same examples every time
+#   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
 #   make lint      ruff, mypy, import-linter
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks, checks the links and the code of the documents
@@ -20,6 +20,7 @@ TORCH ?= torch==2.13.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
 STEP := sh scripts/step.sh $(VENV)/setup.log
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/automaton/native/* guided/kernels/native/*)
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 export CXX
 ifneq ($(origin CXX),environment)
@@ -58,10 +59,14 @@ demo: $(VENV)/.guided
 	@$(BIN)/python examples/demo.py
 
 test: lint
-	$(BIN)/python -m pytest -q
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -q $(PARALLEL)
 
+# A failing example is printed as code, to be kept as a case, and stays in .hypothesis, where the next run tries it first.
 test-all: lint
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d " ")); \
+	echo "== make test-all SEED=$$seed repeats this run" >&2; \
+	GUIDED_EXAMPLES=100 GUIDED_FUZZ_SEED=$$seed PYTHONHASHSEED=$$seed \
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or not slow" --hypothesis-seed=$$seed
 
 lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check .

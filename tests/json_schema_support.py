@@ -1,7 +1,6 @@
 """Test helpers: random small schemas, instances near them, every way to spell an instance, and samples."""
 
 import json
-import os
 from decimal import Decimal
 from functools import lru_cache
 from itertools import combinations, product
@@ -15,9 +14,7 @@ from guided.spec.json_schema import json_schema_to_grammar
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
 
-QUIET = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), derandomize="GUIDED_EXAMPLES" not in os.environ
-)
+QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck))
 """For properties of random schemas: always the same ones by default; GUIDED_EXAMPLES=n draws n fresh ones."""
 
 KEYS = ("a", "b", "é", "a/b~")

@@ -403,9 +403,8 @@ def test_shakespeare_killed_and_resumed(tmp_path):
     command = [sys.executable, "-m", "guided", "generate", "--batch", str(path), "-o", str(target), "--raw"]
     command += ["--model", "shakespeare", "--temperature", "0.8", "--threads", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 60
         while not (target.exists() and target.read_bytes().count(b"\n") >= 2):
-            assert time.monotonic() < deadline and process.poll() is None
+            assert process.poll() is None
             time.sleep(0.005)
         process.kill()
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)

@@ -1,7 +1,6 @@
 """Objects with many optional members: the shared tries against the order itself, and their growth."""
 
 import json
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +13,7 @@ from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.ordered import Chain, Field
 from guided.vocabulary import Vocabulary
+from tests.work_support import lines_run
 
 SLOW = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 BYTES = Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256])
@@ -73,7 +73,7 @@ def test_growth_is_linear():
         rules = json_schema_to_grammar(schema).rules
         return len(rules), sum(len(node.items) for node in rules.values() if isinstance(node, Alt | Seq | And | Not))
 
-    begin = time.thread_time()
     small, large = size(1000), size(2000)
     assert all(b < 2.5 * a for a, b in zip(small, large, strict=True))
-    assert time.thread_time() - begin < 10
+    few, many = (lines_run(lambda count=count: size(count)) for count in (200, 400))
+    assert many < 2.5 * few

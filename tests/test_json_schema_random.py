@@ -216,7 +216,7 @@ def verdicts_on(grammar, judge, drawn, name, counts) -> list[str]:
     """The texts on which a grammar and the judge differ, of some that are drawn."""
     wrong = []
 
-    @settings(QUIET, phases=[Phase.generate], max_examples=int(os.environ.get("GUIDED_EXAMPLES", "10")), database=None)
+    @settings(QUIET, phases=[Phase.generate], max_examples=max(10, settings.default.max_examples // 10), database=None)
     @given(st.data())
     def look(data):
         value = data.draw(drawn)

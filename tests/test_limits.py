@@ -12,7 +12,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -227,6 +226,8 @@ TABLES: dict[str, Mapping[str, tuple[Callable[[], Any], Any]]] = {
     "hostile": HOSTILE,
     "large": LARGE,
 }
+SECONDS = {"fields": 5, "hostile": 10, "large": 40}
+"""The CPU time after which the kernel ends the process of a case, which then has no result."""
 
 
 def outcome(act: Callable[[], Any]) -> tuple[str, Any]:
@@ -241,7 +242,7 @@ def outcome(act: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def run_all(table: str) -> None:
-    """One line of JSON a case: [name, seconds, how it ended, the error's fields]."""
+    """One line of JSON a case: [name, how it ended, the error's fields]. A case that runs on and on is ended."""
     import resource
 
     for name, (act, _) in TABLES[table].items():
@@ -250,10 +251,8 @@ def run_all(table: str) -> None:
             continue
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + GIGABYTE,) * 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
-        start = time.process_time()
-        how = outcome(act)
-        print(json.dumps([name, time.process_time() - start, *how]), flush=True)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS[table],) * 2)
+        print(json.dumps([name, *outcome(act)]), flush=True)
         os._exit(0)
 
 
@@ -274,9 +273,9 @@ def result(table: str, name: str) -> list[Any]:
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_bound_has_its_fields(name: str) -> None:
     limit, given, allowed = FIELDS[name][1]
-    seconds, how, fields = result("fields", name)
+    how, fields = result("fields", name)
     assert how == limit, fields
-    assert fields[2] == allowed and seconds < 2
+    assert fields[2] == allowed
     assert fields[1] == given if given is not ... else 0 < fields[1] < 60
 
 
@@ -286,17 +285,15 @@ def test_each_field_of_limits_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_input_costs_little(name: str) -> None:
-    seconds, how, said = result("hostile", name)
+    how, said = result("hostile", name)
     assert how == HOSTILE[name][1], said
-    assert seconds < 5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_input_ends(name: str) -> None:
-    seconds, how, said = result("large", name)
+    how, said = result("large", name)
     assert how == LARGE[name][1], said
-    assert seconds < 20
 
 
 if __name__ == "__main__":
