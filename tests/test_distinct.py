@@ -453,14 +453,20 @@ def test_scopes_in_boolean_nodes_are_refused(wrap: Callable[[Node], Node], inner
             compiler.compile_grammar(Grammar({"start": wrap(item), "rule": inner(Text("1"))}))
 
 
+DIGITS = Seq((Chars(((0x32, 0x39),)), Repeat(Chars(((0x30, 0x39),)), 0, None)))
+REST = Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest")))))
+"""Its own end is a value that was there; without it there is always one more."""
+
+
 @pytest.mark.parametrize(
     "twice",
     [
         Seq((Entry(Text("1")), Text(","), Entry(Text("1.0")))),
         Repeat(Seq((Entry(Alt((Text("1"), Text("2")))), Text(","))), 3, None),
+        Seq((Entry(Text("1")), Alt((Entry(Text("1")), Seq((Entry(DIGITS), Text(","), Ref("rest"))))))),
     ],
 )
 def test_what_cannot_end_is_refused_at_once(twice: Node) -> None:
     """Also where nothing but the values tells that there is no end."""
     with pytest.raises(UnsupportedError, match="no way to an end is found"):
-        byte_compiler().compile_grammar(Grammar({"start": Distinct(twice)}))
+        byte_compiler().compile_grammar(Grammar({"start": Distinct(twice), "rest": REST}))

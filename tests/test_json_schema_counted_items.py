@@ -131,6 +131,7 @@ FROM_AFAR = [
     {"oneOf": [{**UNIQUE, "contains": {"type": "boolean"}, "minContains": 3}, {**UNIQUE, "prefixItems": [{"enum": [True]}, {"enum": [1]}, {"enum": ["b", None, 0]}]}]},  # noqa: E501
     {"oneOf": [{**UNIQUE, "contains": {"type": "array", "items": {"enum": [1]}, "maxItems": 1}, "minContains": 3}, {"type": "object", "propertyNames": {"pattern": "^a"}}]},  # noqa: E501
     {"type": "object", "if": {"propertyNames": {"not": {"const": "a"}}}, "then": {"patternProperties": {"^a": {"type": "number"}, "b$": {"type": "null"}}, "propertyNames": {"enum": ["ab", "c", "b"]}}, "else": True},  # noqa: E501
+    {"type": "object", "patternProperties": {"^ab$": True}, "dependentSchemas": {"ab": False}, "additionalProperties": {"$ref": "#"}, "minProperties": 1},  # noqa: E501
     {"type": "object", "patternProperties": {"^[xy]$": {}}, "additionalProperties": False, "not": {"patternProperties": {"^[xy]$": {"type": "integer"}}}},  # noqa: E501
 ]  # fmt: skip
 """Found by random tests: walks without an end."""

@@ -12,6 +12,8 @@ constexpr size_t kLongest = 256;           // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
 constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
 constexpr int kMostChoices = 16;         // choices of threads that remember, on the way to one completion
+constexpr int64_t kLeastPieces = 200;   // of a text whose end is in doubt, and for each byte that the shortest would have
+constexpr int64_t kPiecesOfByte = 8;
 constexpr int kMostFrames = 64;          // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
@@ -82,18 +84,19 @@ void CompletionFinder::end_entry(const Thread& at, Completion& out) {
   if (!written.empty()) written_[&out] = std::move(written);
 }
 
-// The thread with the shortest way to the end, as far as the frames around it are known.
+// Bytes from a thread to the end, as far as the frames around it are known, whatever was written.
+int64_t CompletionFinder::estimate(Thread t) {
+  int64_t sum = 0;
+  for (int frame = 0; frame < kMostFrames && t.pos != kExit; ++frame) {
+    sum = plus(sum, tree_.least_bytes(t));
+    const Config& ret = arena_.config(t.ret);
+    if (t.ret <= kFree || ret.count == 0) break;
+    t = ret.threads[0];
+  }
+  return sum;
+}
+
 Thread CompletionFinder::nearest(const Config& config) {
-  auto estimate = [&](Thread t) {
-    int64_t sum = 0;
-    for (int frame = 0; frame < kMostFrames && t.pos != kExit; ++frame) {
-      sum = plus(sum, tree_.least_bytes(t));
-      const Config& ret = arena_.config(t.ret);
-      if (t.ret <= kFree || ret.count == 0) break;
-      t = ret.threads[0];
-    }
-    return sum;
-  };
   return *std::min_element(config.begin(), config.end(),
                            [&](const Thread& x, const Thread& y) { return estimate(x) < estimate(y); });
 }
@@ -164,7 +167,18 @@ void CompletionFinder::spell(Completion& c) {
   c.total = cost_after(c, 0);
 }
 
-const Completion& CompletionFinder::completion(int32_t id) {
+bool CompletionFinder::ends(int32_t state) {
+  const Config& c = arena_.config(state);
+  if (c.accepting || c.count == 0) return c.accepting;
+  const int64_t least = std::min(estimate(nearest(c)), kFar / kPiecesOfByte);
+  try {
+    return completion(state, kLeastPieces + kPiecesOfByte * least).total < kFar;
+  } catch (const NoEnd&) {
+    return false;
+  }
+}
+
+const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) {
   struct Task {
     int32_t config;
     std::unique_ptr<Completion> made;
@@ -193,6 +207,7 @@ const Completion& CompletionFinder::completion(int32_t id) {
         for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
       else if (config.threads[0].pos != kExit)
         follow(config.threads[0], c);
+      if (--most_pieces < 0) throw NoEnd{};
       held += c.bytes();
       if (held > allowed)
         throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));

@@ -53,9 +53,13 @@ class CompletionFinder {
   void written_later(int32_t state, std::vector<Memories::Written>& out);
   // The completion's symbols, at most `limit` of them.
   std::vector<int32_t> spelled(int32_t state, size_t limit);
-  const Completion& completion(int32_t config);
+  const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
+  // Whether an end is known; false also where none has come after many times what would do if nothing had to differ.
+  bool ends(int32_t state);
 
  private:
+  struct NoEnd {};  // thrown where a completion has more pieces than allowed
+  int64_t estimate(Thread thread);
   Thread nearest(const Config& config);
   void follow(Thread at, Completion& out);
   void end_entry(const Thread& at, Completion& out);

@@ -16,7 +16,7 @@ bool Compiled::can_end() {
   Arena& arena = current_->arena;
   if (grammar->known.empty() || arena.endless().all_entries()) return true;
   std::lock_guard<std::mutex> lock(arena.mutex());
-  return current_->completions.distance(arena.initial()) < ShortestText::kFar;
+  return current_->completions.ends(arena.initial());
 }
 
 Matcher::Segment::~Segment() {

@@ -233,7 +233,7 @@ class _Binding:
         sources += [names for leaf in self._leaves for names in leaf.shape.names]
         sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
         out: list[Extra] = []
-        for names, ids in self._expander.keys.classes(self._base.names, sources, self._where):
+        for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
             base = self._expander.goal(_found(self._base.objects, ids))
             asked: dict[Goal, None] = {}
             for leaf in self._leaves:

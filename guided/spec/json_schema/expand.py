@@ -310,7 +310,7 @@ class Expander:
         """The classes of names that no part declares, and the schemas for their members."""
         spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         spoken += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.keys.classes(shape.names, spoken, _pattern_of(shape)):
+        for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
             schemas: list[Schema | None] = []
             matched = False
             for part in shape.objects:

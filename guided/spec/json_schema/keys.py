@@ -8,7 +8,7 @@ Cost: a name is matched once per source, by derivatives; classes double with eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -88,9 +88,12 @@ class Keys:
         return self._known[key]
 
     def classes(
-        self, within: Sequence[Source], spoken: Iterable[Source], where: str
+        self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
-        """The classes of the names in all of `within`: languages that a name is in, and its sources by id."""
+        """The classes of the names in all of `within`: languages that a name is in, and its sources by id.
+
+        Declared names that a source or `within` speaks of are left out: it may be that there are no others.
+        """
         sources = list({id(source): source for source in spoken}.values())
         if len(sources) > _MOST_SOURCES:
             raise UnsupportedError(
@@ -104,6 +107,11 @@ class Keys:
             names = list(allowed)
             names += [self.written(source) for source in sources if id(source) in ids]
             names += [Not(self.language(source)) for source in sources if id(source) not in ids]
+            if within or ids:
+                taken = [one for one in declared if all(self.has(source, one) for source in within)]
+                for source in sources:
+                    taken = [one for one in taken if self.has(source, one) == (id(source) in ids)]
+                names += [Not(Alt(tuple(map(Text, taken))))] if taken else []
             yield tuple(names), ids
 
     def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
