@@ -7,15 +7,34 @@ namespace guided {
 
 namespace {
 constexpr int32_t kMostDifferent = 6000;  // lines on which a table that is made of another one may differ from it
+constexpr int64_t kManyOthers = 8;        // of so many tokens, one with characters that do not loop, but can be read
+constexpr int32_t kLongRun = 8;           // characters
 constexpr size_t kUsualDepth = 64;        // bytes of a token; few are longer
 }  // namespace
 
-bool LineWalk::leads_everywhere(int32_t node, int32_t place, Kinds loops) const {
+int64_t LineWalk::with_kinds(Kinds kinds) const {
+  int64_t tokens = 0;
+  for (Kinds k = kinds; k; k &= k - 1) tokens += trie_.with_kind()[static_cast<size_t>(__builtin_ctzll(k))];
+  return tokens;
+}
+
+bool LineWalk::leads_everywhere(int32_t node, int32_t place, Kinds loops) {
   const TokenTrie::Node& n = trie_.nodes()[node];
-  if (n.subtree_hi - n.payload_lo < kManyTokens || places_.bytes(place).count() < kMostBytes) return false;
-  int64_t others = 0;
-  for (Kinds k = ~loops; k; k &= k - 1) others += trie_.with_kind()[static_cast<size_t>(__builtin_ctzll(k))];
-  return others * 2 > static_cast<int64_t>(trie_.payloads().size());
+  const ByteSet& bytes = places_.bytes(place);
+  if (n.subtree_hi - n.payload_lo < kManyTokens || bytes.count() < kMostBytes) return false;
+  const auto all = static_cast<int64_t>(trie_.payloads().size());
+  if (with_kinds(~loops) * 2 > all) return true;
+  Kinds read = 0;
+  for (int b = 0; b < 256; ++b)
+    if (bytes.has(static_cast<uint8_t>(b))) read |= kind_of(static_cast<uint8_t>(b));
+  return with_kinds(read & ~loops) * kManyOthers > all && free_run(place) >= kLongRun;
+}
+
+FreeRuns::Runs* LineWalk::runs() {
+  if (!looked_for_runs_ && task_.runs && !task_.relative())
+    runs_ = task_.runs->find(task_.thread.pos, places_.follow_kinds());
+  looked_for_runs_ = true;
+  return runs_;
 }
 
 void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
@@ -26,7 +45,6 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
     bool exits = false;
     int32_t free_run = -1;
   };
-  runs_ = task_.runs && !task_.relative() ? task_.runs->find(task_.thread.pos, places_.follow_kinds()) : nullptr;
   const auto& lines = trie_.lines();
   const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
   auto enter = [&](Frame& frame, int32_t place) {
@@ -60,8 +78,8 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
 }
 
 int32_t LineWalk::free_run(int32_t place) {
-  const int32_t position = runs_ ? places_.position_of(place) : -1;
-  return position < 0 ? -1 : runs_->length(position);
+  const int32_t position = runs() ? places_.position_of(place) : -1;
+  return position < 0 ? -1 : runs()->length(position);
 }
 
 bool LineWalk::differ(const OtherTable& other) {

@@ -21,8 +21,9 @@ class LineWalk {
   LineWalk(const TableTask& task, MetPlaces& places, TableBuilder& table)
       : task_(task), trie_(task.trie()), follow_(task.follow), places_(places), table_(table) {}
 
-  // Whether many tokens below a node may lead on from the place, most of which hold characters that do not loop.
-  bool leads_everywhere(int32_t node, int32_t place, Kinds loops) const;
+  // Whether many tokens below a node may lead on from the place, most of which hold characters that do not loop; or
+  // some, and little of what can be read there is ever refused.
+  bool leads_everywhere(int32_t node, int32_t place, Kinds loops);
   // All tokens below a node that is met in this place, after so many bytes.
   void sweep(int32_t node, int32_t place, int32_t depth);
   // The other table, but for where it differs. False, with nothing taken, where that is nearly everywhere.
@@ -39,7 +40,9 @@ class LineWalk {
     return place != Places::kNowhere && places_.bytes(place).has(byte) ? places_.next(place, byte) : Places::kNowhere;
   }
 
-  // So many characters of the kinds of `runs_` can be read from a place, whatever they are; -1 where it is none.
+  int64_t with_kinds(Kinds kinds) const;  // how many tokens hold one, each counted for each of the kinds
+  FreeRuns::Runs* runs();                 // null where there are none
+  // So many characters of the kinds of `runs()` can be read from a place, whatever they are; -1 where it is none.
   int32_t free_run(int32_t place);
 
   const TableTask& task_;
@@ -48,6 +51,7 @@ class LineWalk {
   MetPlaces& places_;
   TableBuilder& table_;
   FreeRuns::Runs* runs_ = nullptr;
+  bool looked_for_runs_ = false;
 };
 
 }  // namespace guided
