@@ -9,15 +9,8 @@ log=$1 what=$2
 shift 2
 printf '== %s ...' "$what" >&2
 start=$(date +%s)
-(
-    trap 'kill "$pause" 2>/dev/null; exit 0' TERM
-    while :; do
-        sleep 10 &
-        pause=$!
-        wait "$pause"
-        printf '.' >&2
-    done
-) &
+# The pause holds none of our outputs, so nobody waits for it when the dots are no longer wanted.
+while sleep 10 3>&- && kill -0 $$; do printf '.' >&3; done 3>&2 >/dev/null 2>&1 &
 dots=$!
 "$@" >"$log" 2>&1 </dev/null
 code=$?
