@@ -241,3 +241,37 @@ def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) ->
     bound = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     answer = exact_minimum(guided.GrammarMatcher(grammar), bound, seconds=seconds)
     return {"bound": bound, "exact": answer.tokens, "at_least": answer.at_least, "states": answer.states}
+
+
+def hard(
+    place: Place, schema: str, options: dict[str, Any], text: str, most: int, max_tokens: int | None
+) -> dict[str, Any]:
+    """guided alone: a walk along a text: ns to compile, of each mask and each step, growth of the resident set at most."""
+    from guided import GuidedError
+
+    engine, row, words = place.engine, place.row, place.words
+    ids = place.tokens.encode(text)[:most]
+    before, peak = resident(), 0
+    watch = _Watch()
+    try:
+        grammar = engine.compiler.compile_json_schema(schema, **options)
+    except GuidedError as error:
+        raise Refused(f"{error} ({watch.lap() / 1e6:.0f} ms)") from None
+    out: dict[str, Any] = {"compile": watch.lap(), "fills": [], "accepts": [], "stopped": None}
+    matcher = engine.matcher(grammar)
+    for step, id in enumerate(ids):
+        budget = None if max_tokens is None else max_tokens - step
+        watch = _Watch()
+        matcher.fill_next_token_bitmask(row, 0, max_tokens=budget)
+        out["fills"].append(watch.lap())
+        accepted = bool(int(words[id >> 5]) >> (id & 31) & 1)
+        if accepted:
+            watch = _Watch()
+            accepted = engine.accept(matcher, id)
+            out["accepts"].append(watch.lap())
+        if not accepted:
+            out["stopped"] = step
+            break
+        if step % 100 == 0:
+            peak = max(peak, resident())
+    return out | {"bytes": max(peak, resident()) - before}

@@ -119,7 +119,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
       c.accepting |= t.ret == kBottom;
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
-    c.remembers |= t.mem > kUntold + 2;
+    c.remembers |= t.mem > kLastUntold;
   }
   table_[h] = id | (closed ? 1 << 30 : 0);
   return id;
@@ -342,7 +342,8 @@ int32_t Arena::seeing(int32_t state) {
   return intern(threads, true);
 }
 
-int32_t Arena::import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known) {
+int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
+  std::unordered_map<int32_t, int32_t>& known = carried.states;
   for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
   // Numbers of return configurations are below those of what returns to them, so ascending order is dependency order.
   std::vector<int32_t> need{state}, order;
@@ -363,7 +364,7 @@ int32_t Arena::import(const Arena& other, int32_t state, std::unordered_map<int3
         if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
           t.reg = intern_seen(other.seen(t.reg));
         t.ret = known.at(t.ret);
-        t.mem = memories_.import(other.memories_, t.mem);
+        t.mem = memories_.import(other.memories_, t.mem, carried.memories);
       }
       threads.push_back(t);
     }

@@ -86,8 +86,12 @@ class Arena {
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
   int32_t intern(const std::vector<Thread>& threads, bool closed);
-  // The state of `other` with number `state`, in this arena; `known` maps numbers already carried over.
-  int32_t import(const Arena& other, int32_t state, std::unordered_map<int32_t, int32_t>& known);
+  // The state of `other` with number `state`, in this arena; what was carried over before is not looked at again.
+  struct Carried {
+    std::unordered_map<int32_t, int32_t> states;
+    Memories::Carried memories;
+  };
+  int32_t import(const Arena& other, int32_t state, Carried& carried);
 
   const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
   // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.

@@ -93,7 +93,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
     };
     masks_.each_remainder(blind, table, leaves, &out.unsure);
   }
-  if (blind.mem > kUntold + 2) {
+  if (blind.mem > kLastUntold) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());
     for (int32_t state : states) completions_.written_later(state, out.later);
@@ -120,7 +120,7 @@ bool BudgetMasks::begins(const Thread& blind, int32_t state) {
 void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table,
                           std::vector<int32_t>& out) {
   out.insert(out.end(), outlook.unsure.begin(), outlook.unsure.end());
-  if (thread.mem <= kUntold + 2) return;
+  if (thread.mem <= kLastUntold) return;
   Thread watching = thread;
   watching.mem = arena_.memories().with(thread.mem, outlook.later);
   auto look = [&](int32_t token, int32_t next) {

@@ -15,7 +15,7 @@
 namespace guided {
 
 bool Arena::leads_to_an_end(const Thread& t) {
-  if (t.mem <= kUntold + 2 || !viable) return true;
+  if (t.mem <= kLastUntold || !viable) return true;
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
   if (memories_.between(t.mem) >= 0 && !endless_.all_entries() && !can_begin_entry(t)) return false;
   return !memories_.alive(t.mem) || viable(t);

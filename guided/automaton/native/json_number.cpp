@@ -80,6 +80,35 @@ Spelled spelled(std::string_view text) {
 
 }  // namespace
 
+bool is_number(std::string_view text) {
+  size_t i = 0;
+  auto digits = [&] {
+    const size_t from = i;
+    while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) ++i;
+    return i - from;
+  };
+  if (i < text.size() && text[i] == '-') ++i;
+  const bool zero = i < text.size() && text[i] == '0';
+  const size_t whole = digits();
+  if (whole == 0 || (zero && whole > 1)) return false;
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    if (digits() == 0) return false;
+  }
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == text.size();
+}
+
+std::string number_stem(std::string_view text) {
+  const Decimal d = decimal(text.substr(0, text.find_first_of("eE")));
+  if (d.digits.empty()) return "n";
+  return (d.negative ? "n-" : "n") + d.digits.substr(0, d.digits.size() - d.trailing);
+}
+
 std::string number_content(std::string_view text) {
   Decimal d = decimal(text);
   if (!d.valid && !d.digits.empty()) return std::string(1, 'r').append(text);

@@ -12,9 +12,15 @@
 
 namespace guided {
 
+// Whether it is a number as JSON spells it.
+bool is_number(std::string_view text);
+
 // "n0", or "n", the sign, the digits without zeros at either end, "e" and their scale; "r" and the text where the
 // exponent cannot be read.
 std::string number_content(std::string_view text);
+
+// What the contents of all numbers that `text` may become begin with.
+std::string number_stem(std::string_view text);
 
 // Whether more characters may make a number with this content of `text`.
 bool number_fits(std::string_view text, std::string_view content);

@@ -1,10 +1,9 @@
-// JSON values, each kept once, and a reader that builds one while its text is being written.
+// JSON values, each kept once, and strings while they are being written (texts: json_text.hpp).
 //
-// In: bytes of a JSON text. Out: the number of its value; equal values have equal numbers: strings by their code
-// points, numbers by what they are worth (json_number.hpp), objects whatever the order of their members. What is no
-// JSON text is a value of its own spelling.
+// Equal values have equal numbers: strings by their code points, numbers by what they are worth (json_number.hpp),
+// objects whatever the order of their members. What is no JSON text is a value of its own spelling.
 //
-// Cost: a byte is O(1); a value is kept once per store.
+// Cost: a value is kept once per store.
 #pragma once
 
 #include <deque>
@@ -22,6 +21,7 @@ class ValueStore {
  public:
   int32_t intern(std::string content);
   int32_t string(std::string_view text) { return intern(std::string(1, 's').append(text)); }
+  int32_t container(char kind, std::vector<int32_t> parts);  // kind: a or o
   const std::string& content(int32_t value) const { return contents_[static_cast<size_t>(value)]; }
   // The values inside an array, or names and values in turn of an object.
   std::vector<int32_t> parts(int32_t value) const;
@@ -45,35 +45,9 @@ struct StringProgress {
   void put(uint32_t code_point);
 };
 
-class JsonReader {
- public:
-  explicit JsonReader(ValueStore& store) : store_(store) {}
-  void read(uint8_t byte);
-  int32_t value();                    // of all that was read
-  bool fits(int32_t value) const;     // whether the text may still become this value; true where that is not known
-  int32_t done() const { return done_; }  // the value of a text that is complete, else -1 (numbers: never)
-  void describe(std::vector<int32_t>& out) const;  // what has been read, however it was spelled
-  // Of a text that is a string so far: its progress; else null.
-  const StringProgress* string() const { return open_.empty() && kind_ == String ? &string_ : nullptr; }
-
- private:
-  enum Scalar : uint8_t { None, String, Bare };  // Bare: a number or a literal
-  struct Open {
-    char kind;                    // 'a' or 'o'
-    std::vector<int32_t> parts;   // values, or names and values in turn
-  };
-  void add(int32_t value);
-  void end_bare();
-  void close(char kind);
-  bool fits_scalar(int32_t value) const;
-
-  ValueStore& store_;
-  std::vector<Open> open_;
-  Scalar kind_ = None;
-  StringProgress string_;
-  std::string bare_, all_;
-  int32_t done_ = -1;      // the value, once it is complete
-  bool broken_ = false;    // no JSON text
-};
+// Names and values in turn, in the order of the names' numbers; a name at the end that has no value stays there.
+void sort_members(std::vector<int32_t>& parts);
+// Of the first character of a text in UTF-8.
+uint32_t code_point(std::string_view text);
 
 }  // namespace guided

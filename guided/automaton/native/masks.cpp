@@ -227,8 +227,11 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
   if (ahead) {
-    const int32_t from = ahead->opened ? 0 : vocabulary_.trie.child(0, '"');
-    if (from >= 0) TakenStrings(vocabulary_.trie, from, ahead->read, ahead->taken, refuse);
+    TakenStrings taken(memories.trie(), refuse);
+    if (ahead->opened)
+      taken.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
+    else
+      taken.whole(vocabulary_.quoting(), ahead->node);
     std::erase_if(unsure, [&](int32_t token) { return std::ranges::count(vocabulary_.tokens[token], '"') < 3; });
   } else {
     std::erase_if(unsure, [&](int32_t token) {
@@ -280,7 +283,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
-    if (t.mem > kUntold + 2 && !tokens.overflow) {
+    if (t.mem > kLastUntold && !tokens.overflow) {
       const Share& more = share(t, tokens);
       out->add(more.staying ? *more.staying : more.own);
       out->sparse.insert(out->sparse.end(), more.leaving.begin(), more.leaving.end());
@@ -297,7 +300,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     }
     std::vector<int32_t> left;
     auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
-    if (t.mem > kUntold + 2 || !each_kept_remainder(t, tokens, leaves, nullptr)) {
+    if (t.mem > kLastUntold || !each_kept_remainder(t, tokens, leaves, nullptr)) {
       left.clear();
       each_remainder(t, tokens, leaves);
     }

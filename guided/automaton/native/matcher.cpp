@@ -189,7 +189,7 @@ void Matcher::renew_if_full() {
     all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(chain[i].second));
   }
   all.insert(all.end(), recent_.begin(), recent_.end());
-  std::unordered_map<int32_t, int32_t> known;
+  Arena::Carried known;
   int32_t state;
   {
     std::scoped_lock lock(work_->arena.mutex(), fresh->arena.mutex());

@@ -1,6 +1,9 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <charconv>
+
+#include "json_number.hpp"
 
 namespace guided {
 
@@ -8,41 +11,55 @@ namespace {
 constexpr int32_t kNoValue = -1;
 constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
 constexpr size_t kNode = 88;  // about what an interned record takes
-bool is_space(uint8_t b) { return b == ' ' || b == '\t' || b == '\n' || b == '\r'; }
+constexpr int32_t kFewObjects = 16;  // that are compared with one that is being written, member by member
+
+void append_number(std::string& out, int32_t number, char end) {
+  char digits[12];
+  const auto [to, error] = std::to_chars(digits, digits + sizeof digits, number, 16);
+  static_cast<void>(error);
+  out.append(digits, to) += end;
+}
+
+std::string member_key(int32_t name, int32_t value) {
+  std::string out(1, 'm');
+  append_number(out, name, ':');
+  append_number(out, value, ':');
+  return out;
+}
 }  // namespace
 
-bool KnownNames::has(std::string_view name) const { return std::binary_search(sorted.begin(), sorted.end(), name); }
-
-std::pair<std::vector<std::string>::const_iterator, std::vector<std::string>::const_iterator> KnownNames::ahead(
-    const StringProgress& progress) const {
-  const auto from = std::lower_bound(sorted.begin(), sorted.end(), progress.text);
-  auto begins = [&](const std::string& name) { return name.starts_with(progress.text); };
-  return {from, std::partition_point(from, sorted.end(), begins)};
-}
-
-bool KnownNames::fits(const StringProgress& progress) const {
-  const auto [from, to] = ahead(progress);
-  return std::any_of(from, to, [&](const std::string& name) { return progress.fits(name); });
-}
-
 Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
-  texts_ = {{-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
-  for (size_t k = 0; k < known.size(); ++k) seen_.push_back({static_cast<int32_t>(k), kNoValue, false});
-  memories_ = {{-1, 0, 0, -1}, {-1, 0, 0, -1}, {-1, 0, 1, -1}, {-1, 0, 2, -1}};
+  for (size_t k = 0; k < known.size(); ++k) {
+    Seen names{static_cast<int32_t>(k), kNoValue, false, ValueTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
+    for (const std::string& name : known[k].sorted) {
+      names.set = trie_.with(names.set, std::string(1, 's').append(name));
+      ++names.count;
+    }
+    seen_.push_back(names);
+  }
+  memories_.push_back({-1, 0, 0, -1});
+  for (int32_t k = 0; k <= kLastUntold - kUntold; ++k) memories_.push_back({-1, 0, std::min(2, k / 2 + k % 2), -1});
 }
 
 // ---- interning
 int32_t Memories::intern_seen(int32_t before, int32_t value) {
-  auto [it, fresh] = ids_.try_emplace({0, before, value}, static_cast<int32_t>(seen_.size()));
+  auto [it, fresh] = seen_ids_.try_emplace(pair_key(before, value), static_cast<int32_t>(seen_.size()));
   if (fresh) {
-    seen_.push_back({before, value, value == kAnyValue || (before >= 0 && seen_[before].blurred)});
+    Seen longer = seen_[before];
+    longer.before = before;
+    longer.value = value;
+    if (value == kAnyValue)
+      longer.blurred = true;
+    else
+      index(longer, value);
+    seen_.push_back(longer);
     bytes_ += kNode;
   }
   return it->second;
 }
 
 int32_t Memories::intern_scope(const Scope& s) {
-  auto [it, fresh] = ids_.try_emplace({1, s.outer, s.seen, s.start, s.inside}, static_cast<int32_t>(scopes_.size()));
+  auto [it, fresh] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
   if (fresh) {
     scopes_.push_back(s);
     bytes_ += kNode;
@@ -51,21 +68,10 @@ int32_t Memories::intern_scope(const Scope& s) {
 }
 
 int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t before) {
-  auto [it, fresh] = ids_.try_emplace({2, scope, text, touched}, static_cast<int32_t>(memories_.size()));
+  const uint64_t key = pair_key(scope, text) * 4 + static_cast<uint64_t>(touched);
+  auto [it, fresh] = memory_ids_.try_emplace(key, static_cast<int32_t>(memories_.size()));
   if (fresh) {
     memories_.push_back({scope, text, touched, before});
-    bytes_ += kNode;
-  }
-  return it->second;
-}
-
-int32_t Memories::intern_text(int32_t before, uint8_t byte) {
-  const uint8_t mode = texts_[before].mode;
-  if (mode == 0 && is_space(byte)) return before;
-  auto [it, fresh] = next_.try_emplace(pair_key(before, byte), static_cast<int32_t>(texts_.size()));
-  if (fresh) {
-    uint8_t now = mode == 2 ? 1 : mode == 0 ? byte == '"' : byte == '"' ? 0 : byte == '\\' ? 2 : 1;
-    texts_.push_back({before, byte, now});
     bytes_ += kNode;
   }
   return it->second;
@@ -74,7 +80,7 @@ int32_t Memories::intern_text(int32_t before, uint8_t byte) {
 int32_t Memories::read_on(int32_t memory, uint8_t byte) {
   const Memory m = memories_[memory];
   if (m.text == kBlank) return memory;
-  int32_t text = intern_text(m.text, byte);
+  int32_t text = texts_.read(m.text, byte);
   return text == m.text ? memory : intern(m.scope, text, m.touched, memory);
 }
 
@@ -90,13 +96,13 @@ int32_t Memories::close(int32_t memory) {
   if (m.scope < 0) return memory;
   int32_t outer = scopes_[m.scope].outer;
   if (outer >= 0) return intern(outer, m.text, m.touched);
-  return outer == kNowhere && m.touched == 0 ? kOutside : kUntold + m.touched;
+  return outer == kNowhere && m.touched == 0 ? kOutside : untold(m.touched / 2, m.touched > 0);
 }
 
 int32_t Memories::begin(int32_t memory) {
   const Memory m = memories_[memory];
   if (memory == kOutside) return memory;
-  if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
+  if (m.scope < 0) return untold(kept(memory), true);
   Scope s = scopes_[m.scope];
   if (s.start >= 0) return memory;  // entries of one scope do not nest
   const int32_t text = s.start == kBlind ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
@@ -114,13 +120,13 @@ int32_t Memories::enclosing(const Scope& scope) const {
 int32_t Memories::keep(int32_t memory) {
   const Memory m = memories_[memory];
   if (memory == kOutside) return memory;
-  if (m.scope < 0) return kUntold + std::min(m.touched + 1, 2);
+  if (m.scope < 0) return untold(kept(memory) + 1, (memory - kUntold) % 2 == 1);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
   int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
   if (s.start != kBlank) {
     touched = m.touched;
-    value = reader(s.start, m.text).value();
+    value = texts_.value(s.start, m.text);
     if (was_there(s.seen, value)) return -1;
   }
   const bool unknown = m.text == kBlank || (s.start == kFrom && enclosing(s) == kBlank);
@@ -130,146 +136,151 @@ int32_t Memories::keep(int32_t memory) {
   return intern(intern_scope(s), s.inside ? around : 0, touched);
 }
 
-int32_t Memories::unread(int32_t memory) {
-  const Memory m = memories_[memory];
-  if (m.text == 0 || m.text == kBlank) return memory;
-  std::vector<Scope> open;
-  int32_t at = m.scope;
-  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
-  while (!open.empty()) {
-    Scope s = open.back();
-    open.pop_back();
-    s.outer = at;
-    if (s.start >= 0) s.start = kBlank;
-    at = intern_scope(s);
-  }
-  return intern(at, kBlank, m.touched);
-}
-
 // ---- values
-JsonReader Memories::reader(int32_t start, int32_t text) {
-  std::string bytes;
-  for (int32_t at = text; at != start; at = texts_[at].before) bytes += static_cast<char>(texts_[at].byte);
-  JsonReader out(values_);
-  for (size_t i = bytes.size(); i-- > 0;) out.read(static_cast<uint8_t>(bytes[i]));
+// Under which a value is found in the trie: its content, with the numbers of parts in digits.
+std::string Memories::key(int32_t value) const {
+  const std::string& content = values_.content(value);
+  std::string out(1, content[0]);
+  if (content[0] == 'o')
+    append_number(out, value, ':');
+  else if (content[0] == 'a')
+    for (int32_t part : values_.parts(value)) append_number(out, part, ',');
+  else
+    return content;
   return out;
 }
 
-bool Memories::was_there(int32_t seen, int32_t value) const {
-  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before)
-    if (seen_[seen].value == value) return true;
-  const std::string& content = values_.content(value);
-  return content[0] == 's' && known_[seen_[seen].before].has(std::string_view(content).substr(1));
-}
-
-bool Memories::may_be_there(int32_t scope, int32_t text) {
-  const Scope& s = scopes_[scope];
-  const bool first = seen_[s.seen].value == kNoValue;
-  if (first && known_[seen_[s.seen].before].sorted.empty()) return false;
-  const JsonReader text_so_far = reader(s.start, text);
-  int32_t seen = s.seen;
-  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before)
-    if (seen_[seen].value != kAnyValue && text_so_far.fits(seen_[seen].value)) return true;
-  const KnownNames& names = known_[seen_[seen].before];
-  if (names.sorted.empty()) return false;
-  if (const StringProgress* progress = text_so_far.string()) return names.fits(*progress);
-  const int32_t done = text_so_far.done();
-  return text == s.start || (done >= 0 && values_.content(done)[0] == 's' &&
-                             names.has(std::string_view(values_.content(done)).substr(1)));
-}
-
-int32_t Memories::blind(int32_t memory) {
-  const Memory m = memories_[memory];
-  if (m.text != 0) return unread(memory);
-  if (m.scope < 0) return memory;
-  Scope s = scopes_[m.scope];
-  s.start = kBlind;
-  return intern(intern_scope(s), 0, m.touched);
-}
-
-int32_t Memories::seeing(int32_t memory) {
-  const Memory m = memories_[memory];
-  std::vector<Scope> open;
-  bool blind = false;
-  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
-    open.push_back(scopes_[at]);
-    blind |= scopes_[at].start == kBlind;
+// One more value; of an object each member, too, with the object's number.
+void Memories::index(Seen& seen, int32_t value) {
+  seen.set = trie_.with(seen.set, key(value));
+  ++seen.count;
+  seen.sum.a += mix(static_cast<uint64_t>(value) + 1);
+  seen.sum.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
+  if (values_.content(value)[0] != 'o') return;
+  const std::vector<int32_t> parts = values_.parts(value);
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+    std::string member = member_key(parts[i], parts[i + 1]);
+    append_number(member, value, ':');
+    seen.set = trie_.with(seen.set, member);
   }
-  if (!blind) return memory;
-  int32_t at = open.back().outer;
-  for (size_t i = open.size(); i-- > 0;) {
-    Scope s = open[i];
-    s.outer = at;
-    if (s.start == kBlind) s.start = -1;
-    at = intern_scope(s);
-  }
-  return intern(at, m.text, m.touched);
 }
 
-void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
-  int32_t around = -1;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
-    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue;
-         seen = seen_[seen].before)
-      out.push_back({around, seen_[seen].value});
+bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, key(value)); }
+
+int64_t Memories::written(int32_t memory) const {
+  int64_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1)
+    count += seen_[scopes_[at].seen].count;
+  return count;
 }
 
-void Memories::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
-  int32_t around = -1, outermost = -1;
-  for (int32_t at = memories_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
-    if (scopes_[at].start >= 0) outermost = at;
-    at = scopes_[at].inside ? scopes_[at].outer : -1;
-  }
-  if (outermost < 0 || !seen_[scopes_[outermost].seen].blurred) return;
-  for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
-  for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
-  out.push_back({around, reader(scopes_[outermost].start, memories_[memory].text).value()});
+int32_t Memories::node_after(int32_t node, int32_t adds) const {
+  if (node < 0 || adds == JsonTexts::kNothing) return node;
+  if (adds < 256) return trie_.child(node, static_cast<uint8_t>(adds));
+  StringProgress character;
+  character.put(static_cast<uint32_t>(adds - 256));
+  return trie_.at(node, character.text);
 }
 
-int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
-  const Memory m = memories_[memory];
-  std::vector<Scope> open;
-  int32_t at = m.scope;
-  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
-  for (size_t around = 0; around < open.size(); ++around) {
-    Scope s = open[open.size() - 1 - around];
-    s.outer = at;
-    for (auto [where, value] : values)
-      if (where == static_cast<int32_t>(around)) s.seen = intern_seen(s.seen, value);
-    at = intern_scope(s);
+// Where the string that is being read is in the trie; kNowhere: no string of the set begins so. Asked byte by byte.
+int32_t Memories::string_node(int32_t set, int32_t memory) {
+  std::vector<int32_t> path;
+  int32_t at = memory, node = kNotYet;
+  for (; at >= 0 && node == kNotYet && texts_.in_string(memories_[at].text); at = memories_[at].before) {
+    node = memories_[at].node;
+    if (node == kNotYet) path.push_back(at);
   }
-  return intern(at, m.text, m.touched);
+  if (node == kNotYet) {
+    const bool begun = at >= 0 && !texts_.in_string(memories_[at].text);
+    node = trie_.child(set, 's');
+    if (!begun && node >= 0) node = trie_.at(node, texts_.string(memories_[memory].text).text);
+    if (!begun) path.assign(1, memory);
+    memories_[path.back()].node = node;  // the quotation mark adds nothing
+    path.pop_back();
+  }
+  for (size_t i = path.size(); i-- > 0;) {
+    Memory& m = memories_[path[i]];
+    m.node = node = node_after(node, texts_.adds(m.text));
+  }
+  return node;
+}
+
+bool Memories::may_be_there(int32_t at, int32_t memory) {
+  const Scope& s = scopes_[at];
+  const Memory& m = memories_[memory];
+  const Seen& seen = seen_[s.seen];
+  if (seen.count == 0) return false;
+  const JsonTexts::Part part = texts_.part(s.start, m.text);
+  if (part == JsonTexts::Part::Empty || part == JsonTexts::Part::Unknown || trie_.child(seen.set, 'r') >= 0)
+    return true;
+  switch (part) {
+    case JsonTexts::Part::String:
+      if (at == m.scope) return string_node(seen.set, memory) >= 0;
+      return trie_.at(seen.set, std::string(1, 's').append(texts_.string(m.text).text)) >= 0;
+    case JsonTexts::Part::Bare: {
+      const std::string word = texts_.bare(m.text);
+      const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
+      return trie_.at(seen.set, literal ? std::string(1, 'l').append(word) : number_stem(word)) >= 0;
+    }
+    case JsonTexts::Part::Whole:
+      return trie_.has(seen.set, key(texts_.value(s.start, m.text)));
+    default: {
+      const auto [kind, parts] = texts_.outermost(s.start, m.text);
+      if (kind == 'o') return object_may_be_there(seen.set, s.start, m.text, parts);
+      std::string written(1, 'a');
+      for (int32_t part_of : parts) append_number(written, part_of, ',');
+      return trie_.at(seen.set, written) >= 0;
+    }
+  }
+}
+
+// An object of the set has the members that were written and may have the one that is under way; true, too, where
+// there are many that have the members.
+bool Memories::object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const {
+  int32_t least = trie_.child(set, 'o');
+    for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
+    const std::string member = member_key(members[i], members[i + 1]);
+    const int32_t with_it = trie_.at(set, member);
+    if (with_it >= 0 && trie_.count(with_it) > trie_.count(least)) continue;
+    least = with_it;
+  }
+  if (least < 0) return false;
+  if (trie_.count(least) > kFewObjects) return true;
+  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
+  while (!open.empty()) {
+    const auto [node, number] = open.back();
+    open.pop_back();
+    if (trie_.ends(node) && texts_.fits(start, text, number)) return true;
+    for (const ValueTrie::Child& c : trie_.children(node)) {
+      const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
+      open.push_back({c.node, c.byte == ':' ? number : number * 16 + digit});
+    }
+  }
+  return false;
 }
 
 std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
-  if (s.start < 0 || s.start == kBlank || s.inside || seen_[s.seen].blurred) return std::nullopt;
-  StringAhead out{m.text != s.start, {}, {}};
-  if (out.opened) {
-    const JsonReader text = reader(s.start, m.text);
-    if (!in_string(memory) || !text.string()) return std::nullopt;
-    out.read = *text.string();
+  if (s.start < 0 || s.start == kBlank || seen_[s.seen].blurred) return std::nullopt;
+  const int32_t set = seen_[s.seen].set;
+  std::optional<StringAhead> out(std::in_place);
+  out->opened = m.text != s.start;
+  if (!out->opened) {
+    out->node = trie_.child(set, 's');
+    return out;
   }
-  int32_t seen = s.seen;
-  for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) {
-    const std::string& content = values_.content(seen_[seen].value);
-    if (content[0] == 's' && out.read.fits(std::string_view(content).substr(1))) out.taken.push_back(content.substr(1));
-  }
-  const auto [from, to] = known_[seen_[seen].before].ahead(out.read);
-  for (auto it = from; it != to; ++it)
-    if (out.read.fits(*it)) out.taken.push_back(*it);
-  std::sort(out.taken.begin(), out.taken.end());
-  out.taken.erase(std::unique(out.taken.begin(), out.taken.end()), out.taken.end());
+  if (texts_.part(s.start, m.text) != JsonTexts::Part::String) return std::nullopt;
+  out->escape = texts_.escape(m.text);
+  out->node = string_node(set, memory);
   return out;
 }
 
 std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) {
   const int32_t scope = memories_[memory].scope;
   if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
-  return was_there(scopes_[scope].seen, values_.string(text));
+  return trie_.has(seen_[scopes_[scope].seen].set, std::string(1, 's').append(text));
 }
 
 std::pair<int, bool> Memories::under_way(int32_t memory) const {
@@ -288,7 +299,7 @@ bool Memories::alive(int32_t memory) {
   if (alive) {
     alive = false;
     for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
-      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, m.text);
+      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, memory);
       if (!scopes_[at].inside) break;
     }
   }
@@ -302,7 +313,7 @@ bool Memories::alive_inside(int32_t memory, int outermost) {
   int left = under_way(memory).first - outermost;
   for (int32_t at = m.scope; at >= 0 && left > 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
     if (scopes_[at].start < 0 || scopes_[at].start == kBlank) continue;
-    if (may_be_there(at, m.text)) return true;
+    if (may_be_there(at, memory)) return true;
     --left;
   }
   return false;
@@ -311,55 +322,65 @@ bool Memories::alive_inside(int32_t memory, int outermost) {
 int32_t Memories::essence(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.text == 0 || m.text == kBlank) return memory;
-  std::vector<int32_t> key{3, m.touched};
+  std::vector<int32_t> key{m.touched};
+  auto add = [&](uint64_t number) {
+    key.insert(key.end(), {static_cast<int32_t>(number), static_cast<int32_t>(number >> 32)});
+  };
   for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
     const Scope& s = scopes_[at];
     if (!s.inside && s.start < 0) {
       key.push_back(at);
       break;
     }
-    std::vector<int32_t> values;
-    int32_t seen = s.seen;
-    for (; seen_[seen].value != kNoValue; seen = seen_[seen].before) values.push_back(seen_[seen].value);
-    std::sort(values.begin(), values.end());
-    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen, static_cast<int32_t>(values.size())});
-    key.insert(key.end(), values.begin(), values.end());
-    if (s.start >= 0 && s.start != kBlank) reader(s.start, m.text).describe(key);
+    const Seen& seen = seen_[s.seen];
+    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.blurred, seen.count, seen.known});
+    add(seen.sum.a);
+    add(seen.sum.b);
+    if (s.start >= 0 && s.start != kBlank) texts_.describe(s.start, m.text, key);
     if (!s.inside) {
       key.push_back(s.outer);
       break;
     }
   }
-  return ids_.try_emplace(std::move(key), memory).first->second;
+  return essences_.try_emplace(std::move(key), memory).first->second;
 }
 
 // ---- another store's memory
-int32_t Memories::import(const Memories& other, int32_t memory) {
-  if (memory < 4) return memory;
+int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried) {
+  if (memory <= kLastUntold) return memory;
+  if (auto it = carried.memories.find(memory); it != carried.memories.end()) return it->second;
   const Memory m = other.memories_[memory];
-  std::unordered_map<int32_t, int32_t> text;
-  for (int32_t own : {-1, kBlind, 0, kStart, kBlank, kFrom}) text[own] = own;  // the same in all stores
+  auto text = [&](int32_t theirs) {
+    std::vector<int32_t> path;
+    for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.texts_.before(theirs))
+      path.push_back(theirs);
+    int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // up to kFrom: the same in all stores
+    for (size_t i = path.size(); i-- > 0;)
+      own = carried.texts[path[i]] = texts_.read(own, other.texts_.byte(path[i]));
+    return own;
+  };
+  auto seen = [&](int32_t theirs) {
+    std::vector<int32_t> path;
+    for (; other.seen_[theirs].value != kNoValue && !carried.seen.contains(theirs); theirs = other.seen_[theirs].before)
+      path.push_back(theirs);
+    int32_t own = other.seen_[theirs].value == kNoValue ? theirs : carried.seen.at(theirs);
+    for (size_t i = path.size(); i-- > 0;) {
+      const int32_t value = other.seen_[path[i]].value;
+      own = intern_seen(own, value == kAnyValue ? kAnyValue : values_.import(other.values_, value));
+      carried.seen[path[i]] = own;
+    }
+    return own;
+  };
   std::vector<int32_t> path;
-  for (int32_t at = m.text; at > kFrom; at = other.texts_[at].before) path.push_back(at);
-  for (size_t i = path.size(); i-- > 0;)
-    text[path[i]] = intern_text(text[other.texts_[path[i]].before], other.texts_[path[i]].byte);
-  std::vector<int32_t> scopes;
-  int32_t scope = m.scope;
-  for (; scope >= 0; scope = other.scopes_[scope].outer) scopes.push_back(scope);
-  for (size_t i = scopes.size(); i-- > 0;) {
-    Scope s = other.scopes_[scopes[i]];
-    std::vector<int32_t> values;
-    int32_t seen = s.seen;
-    for (; other.seen_[seen].value != kNoValue; seen = other.seen_[seen].before)
-      values.push_back(other.seen_[seen].value);
-    for (size_t k = values.size(); k-- > 0;)
-      seen = intern_seen(seen, values[k] == kAnyValue ? kAnyValue : values_.import(other.values_, values[k]));
-    s.outer = scope;
-    s.seen = seen;
-    s.start = text.at(s.start);
-    scope = intern_scope(s);
+  int32_t theirs = m.scope;
+  for (; theirs >= 0 && !carried.scopes.contains(theirs); theirs = other.scopes_[theirs].outer) path.push_back(theirs);
+  int32_t own = theirs < 0 ? theirs : carried.scopes.at(theirs);
+  for (size_t i = path.size(); i-- > 0;) {
+    Scope s = other.scopes_[path[i]];
+    s = {own, seen(s.seen), text(s.start), s.inside};
+    own = carried.scopes[path[i]] = intern_scope(s);
   }
-  return intern(scope, text.at(m.text), m.touched);
+  return carried.memories[memory] = intern(own, text(m.text), m.touched);
 }
 
 }  // namespace guided

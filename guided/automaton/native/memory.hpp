@@ -1,24 +1,29 @@
 // What a thread remembers: the values that were written in the scopes it is in (`Distinct` and `Entry` of the IR).
 //
-// A *scope* is opened where values must differ; each *entry* in it is read as a JSON value (json_value.hpp) and, at its
+// A *scope* is opened where values must differ; each *entry* in it is read as a JSON value (json_text.hpp) and, at its
 // end, must be none that was written in the scope before, nor one of the scope's known names. Scopes nest, and so do
 // entries: what is being read is one text, and an entry is the part of it since its begin. All of it is interned, so a
 // memory is a number that a thread carries from byte to byte, across frames:
 //
 //   kOutside       no scope: entries are not looked at
 //   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
-//                  known and nothing is refused. k: how many times an entry began or ended, 2 for more: whether the
-//                  values differ may hang on several of them then.
+//                  known and nothing is refused. k: 2 for each entry that ended, up to 4, and 1 if one began.
 //
-// Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once.
+// The values of a scope are kept in a trie of their spellings, one for all characters and escapes, numbers by what they
+// are worth (value_trie.hpp); scopes that differ by a value share the rest.
+//
+// Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once and adds
+// nodes for what is new in its value.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "json_value.hpp"
+#include "json_text.hpp"
+#include "value_trie.hpp"
 
 namespace guided {
 
@@ -26,14 +31,9 @@ namespace guided {
 struct KnownNames {
   std::vector<std::string> sorted;  // UTF-8
   Digest digest;
-  bool has(std::string_view name) const;
-  bool fits(const StringProgress& progress) const;  // whether the string may still become one of them
-  // Those of which the string has the first bytes.
-  std::pair<std::vector<std::string>::const_iterator, std::vector<std::string>::const_iterator> ahead(
-      const StringProgress& progress) const;
 };
 
-constexpr int32_t kOutside = 0, kUntold = 1;
+constexpr int32_t kOutside = 0, kUntold = 1, kLastUntold = kUntold + 5;
 
 class Memories {
  public:
@@ -52,28 +52,38 @@ class Memories {
     const int32_t scope = memories_[memory].scope;
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
+  // How many entries began or ended, 2 for more: of an untold scope, or of one with a value that is not known. Whether
+  // the values differ may hang on several of them then.
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
-  // Of an entry that is a string so far, or of which nothing was read, and that lies in no other entry: what has been
-  // read, and the strings, sorted, that were there and that it may still become. Nothing where it is none, or not
-  // known.
+  // How many entries of an untold scope have ended, 2 for more.
+  int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
+  // How many values were written in the scopes in which an entry may still end here, known names included.
+  int64_t written(int32_t memory) const;
+  // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
+  // there. Nothing where it is none, or not known.
   struct StringAhead {
-    bool opened;  // its first quotation mark was read
-    StringProgress read;
-    std::vector<std::string> taken;
+    bool opened = false;     // its first quotation mark was read
+    StringProgress escape;   // the escape that is under way
+    int32_t node = -1;       // of the trie, at what has been read; below 0: no string that was there begins so
   };
   std::optional<StringAhead> string_ahead(int32_t memory);
+  const ValueTrie& trie() const { return trie_; }
+  const JsonTexts& texts() const { return texts_; }
+  int32_t text(int32_t memory) const { return memories_[memory].text; }
   // Whether a string was written in the innermost scope; nothing where that is not known.
   std::optional<bool> string_was_there(int32_t memory, std::string_view text);
   // Whether it is inside of a string.
-  bool in_string(int32_t memory) const { return texts_[memories_[memory].text].mode != 0; }
+  bool in_string(int32_t memory) const { return texts_.in_string(memories_[memory].text); }
   // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
-  // Whether an entry that is being read may still become a value that was there.
+  // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
   bool alive(int32_t memory);
   // The same without the outermost ones, so many, of those of which it is known what has been read.
   bool alive_inside(int32_t memory, int outermost);
   // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
   int32_t essence(int32_t memory);
+
+  // ---- memories in part (memory_blind.cpp)
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
   // such a scope, touched() is 2.
   int32_t unread(int32_t memory);
@@ -93,22 +103,25 @@ class Memories {
   void write(int32_t memory, std::string_view text, std::vector<Written>& out);
   // As `memory`, but these values were written, too.
   int32_t with(int32_t memory, const std::vector<Written>& values);
+
   // Whether there are entries that may run out of values: then what is left hangs on each that was written.
   bool run_out = true;
-  int32_t import(const Memories& other, int32_t memory);
-  size_t bytes() const { return bytes_ + values_.bytes(); }
+  // What was carried over from another store, by its numbers there.
+  struct Carried {
+    std::unordered_map<int32_t, int32_t> memories, texts, seen, scopes, values;
+  };
+  int32_t import(const Memories& other, int32_t memory, Carried& carried);
+  size_t bytes() const { return bytes_ + values_.bytes() + trie_.bytes() + texts_.bytes(); }
 
  private:
-  // What is being read: 0 nothing, kStart the empty text, kBlank an unknown one, kFrom the empty text within an unknown
-  // one
-  struct Text {
-    int32_t before;
-    uint8_t byte, mode;  // mode: 0 outside of strings, 1 in one, 2 after a backslash
-  };
-  static constexpr int32_t kStart = 1, kBlank = 2, kFrom = 3;
+  static constexpr int32_t kStart = JsonTexts::kStart, kBlank = JsonTexts::kBlank, kFrom = JsonTexts::kFrom;
   struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
     int32_t before, value;
-    bool blurred;  // kAnyValue is among them
+    bool blurred;   // kAnyValue is among them
+    int32_t set;    // in the trie
+    int32_t count;  // known names included
+    int32_t known;  // names
+    Digest sum;     // the same for the same values in any order
   };
   static constexpr int32_t kAnyValue = -2, kBlind = -2;
   struct Scope {
@@ -119,27 +132,45 @@ class Memories {
   struct Memory {
     int32_t scope, text, touched;
     int32_t before;       // the memory a byte ago, or -1
+    int32_t node = kNotYet;  // of the trie, of a string that is the innermost entry
     int8_t alive = -1;    // not known yet
+  };
+  static constexpr int32_t kNotYet = -2;
+  struct ScopeHash {
+    size_t operator()(const Scope& s) const {
+      return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, s.inside)));
+    }
+  };
+  struct ScopeEqual {
+    bool operator()(const Scope& a, const Scope& b) const {
+      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.inside == b.inside;
+    }
   };
 
   int32_t read_on(int32_t memory, uint8_t byte);
   int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t before = -1);
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t before, int32_t value);
-  int32_t intern_text(int32_t before, uint8_t byte);
   int32_t enclosing(const Scope& scope) const;
+  static int32_t untold(int32_t kept, bool began) { return kUntold + 2 * std::min(kept, 2) + began; }
+  void index(Seen& seen, int32_t value);
+  std::string key(int32_t value) const;
   bool was_there(int32_t seen, int32_t value) const;
-  bool may_be_there(int32_t scope, int32_t text);
-  JsonReader reader(int32_t start, int32_t text);
+  bool may_be_there(int32_t scope, int32_t memory);
+  bool object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const;
+  int32_t string_node(int32_t set, int32_t memory);
+  int32_t node_after(int32_t node, int32_t adds) const;
 
   const std::vector<KnownNames>& known_;
   ValueStore values_;
-  std::vector<Text> texts_;
+  JsonTexts texts_{values_};
+  ValueTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
   std::vector<Memory> memories_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
-  std::unordered_map<uint64_t, int32_t> next_;  // (text, byte) -> text
+  std::unordered_map<uint64_t, int32_t> seen_ids_, memory_ids_;  // (before, value); (scope, text and touched)
+  std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> essences_;
   size_t bytes_ = 0;
 };
 

@@ -106,7 +106,7 @@ const std::array<uint8_t, 256>* Places::classes(int32_t place) const {
   int32_t rule = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
-    if (t.mem > kUntold + 2 || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
+    if (t.mem > kLastUntold || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
     rule = grammar_.positions[t.pos].rule;
   }
   return rule < 0 ? nullptr : &grammar_.rules[rule].byte_class;

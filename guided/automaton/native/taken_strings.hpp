@@ -1,81 +1,101 @@
 // The tokens that would end a string with a value that was there.
 //
-// In: the vocabulary's trie, its node at which tokens go on with a string of JSON (the root, or after the quotation
-// mark), what has been read of that string, and strings that it must not become. Calls
-// visit(payload) for every token that closes the quotation marks after one of these, in any spelling: with what is
-// spelled plainly by a walk along the sorted strings, all at once; where a token writes an escape, one by one.
+// In: the vocabulary's tokens with a quotation mark, what has been read of a string of JSON, and strings that it must
+// not become, as a trie (value_trie.hpp). Calls visit(token) for every token that closes the quotation marks after one
+// of these, in any spelling: the two tries are walked side by side.
 //
-// Cost: a look-up for each byte of the strings as far as tokens hold it, some 10 ns; escapes in tokens are rare.
+// Cost: a look-up for each node that both have, some 10 ns; a string that no token ends costs nothing, however many
+// there are. Escapes in tokens are rare.
 #pragma once
 
-#include <algorithm>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "json_value.hpp"
 #include "token_trie.hpp"
+#include "value_trie.hpp"
 
 namespace guided {
+
+// Tokens with a quotation mark that may end a string, by what they write before it.
+struct QuotingTokens {
+  explicit QuotingTokens(const std::vector<std::string>& tokens);
+  TokenTrie inside;  // from inside of a string, up to the mark
+  TokenTrie escape;  // all that have a mark: for strings in which an escape is under way
+  TokenTrie whole;   // tokens that begin with a mark, from there to the next one
+};
 
 template <class Visit>
 class TakenStrings {
  public:
-  // `taken`: sorted, each once, all of which `read` fits.
-  TakenStrings(const TokenTrie& trie, int32_t from, const StringProgress& read, const std::vector<std::string>& taken,
-               Visit visit)
-      : trie_(trie), taken_(taken), visit_(std::move(visit)) {
-    if (read.escape < 0 && !read.high)
-      plain(from, 0, taken.size(), read.text.size());
-    else
-      for (const std::string& target : taken) spelled(from, read, target);
+  TakenStrings(const ValueTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
+
+  // From inside of a string that has come to a node of the strings.
+  void inside(const QuotingTokens& tokens, const StringProgress& escape, int32_t node) {
+    if (node < 0) return;
+    const bool plainly = escape.escape < 0 && !escape.high;
+    if (plainly && !tokens.inside.nodes().empty()) plain(tokens.inside, 0, node);
+    if (!plainly && !tokens.escape.nodes().empty()) spelled(tokens.escape, 0, escape, node);
+  }
+  // Before its first quotation mark; `node`: of the empty string.
+  void whole(const QuotingTokens& tokens, int32_t node) {
+    if (node >= 0 && !tokens.whole.nodes().empty()) plain(tokens.whole, 0, node);
   }
 
  private:
-  // At a node that the first `size` bytes of the strings from..to have led to.
-  void plain(int32_t node, size_t from, size_t to, size_t size) {
-    if (trie_.nodes()[node].children == 0) return;
-    size_t i = from;
-    if (i < to && taken_[i].size() == size) {  // it is complete
-      if (int32_t closed = trie_.child(node, '"'); closed >= 0) close(closed);
-      ++i;
+  void plain(const TokenTrie& trie, int32_t at, int32_t node) {
+    const TokenTrie::Node& n = trie.nodes()[at];
+    auto step = [&](int32_t next, int32_t after) {
+      if (trie.nodes()[next].children > 0) plain(trie, next, after);
+    };
+    if (n.children > strings_.children(node).to - strings_.children(node).from) {
+      for (const ValueTrie::Child& c : strings_.children(node))
+        if (c.byte != '"' && c.byte != '\\')
+          if (const int32_t next = trie.child(at, c.byte); next >= 0) step(next, c.node);
+      for (uint8_t byte : {'"', '\\'})
+        if (const int32_t next = trie.child(at, byte); next >= 0) special(trie, next, node);
+      return;
     }
-    while (i < to) {
-      const char byte = taken_[i][size];
-      size_t end = i + 1;
-      while (end < to && taken_[end][size] == byte) ++end;
-      if (byte != '"' && byte != '\\')
-        if (int32_t next = trie_.child(node, static_cast<uint8_t>(byte)); next >= 0) plain(next, i, end, size + 1);
-      i = end;
+    for (int32_t next = n.first_child; next < n.first_child + n.children; ++next) {
+      const uint8_t byte = trie.nodes()[next].byte;
+      if (byte == '"' || byte == '\\')
+        special(trie, next, node);
+      else if (const int32_t after = strings_.child(node, byte); after >= 0)
+        step(next, after);
     }
-    if (int32_t escape = trie_.child(node, '\\'); escape >= 0)
-      for (i = from; i < to; ++i) {
-        if (taken_[i].size() == size) continue;
-        StringProgress read;
-        read.text = taken_[i].substr(0, size);
-        read.read('\\');
-        spelled(escape, read, taken_[i]);
-      }
   }
 
-  void spelled(int32_t node, const StringProgress& read, const std::string& target) {
-    const TokenTrie::Node& n = trie_.nodes()[node];
+  void special(const TokenTrie& trie, int32_t next, int32_t node) {
+    if (trie.nodes()[next].byte == '"') {
+      if (strings_.ends(node)) close(trie, next);
+      return;
+    }
+    StringProgress escape;
+    escape.read('\\');
+    spelled(trie, next, escape, node);
+  }
+
+  void spelled(const TokenTrie& trie, int32_t at, const StringProgress& read, int32_t node) {
+    const TokenTrie::Node& n = trie.nodes()[at];
     for (int32_t c = n.first_child; c < n.first_child + n.children; ++c) {
       StringProgress next = read;
-      if (!next.read(trie_.nodes()[c].byte)) {
-        if (next.text == target && !next.high) close(c);
-      } else if (next.fits(target)) {
-        spelled(c, next, target);
+      if (!next.read(trie.nodes()[c].byte)) {
+        if (strings_.ends(node) && !next.high) close(trie, c);
+        continue;
       }
+      const int32_t after = strings_.at(node, next.text);
+      next.text.clear();
+      if (after >= 0) spelled(trie, c, next, after);
     }
   }
 
-  void close(int32_t node) {
-    const TokenTrie::Node& n = trie_.nodes()[node];
-    for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i) visit_(trie_.payloads()[i]);
+  void close(const TokenTrie& trie, int32_t at) {
+    const TokenTrie::Node& n = trie.nodes()[at];
+    for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i) visit_(trie.payloads()[i]);
   }
 
-  const TokenTrie& trie_;
-  const std::vector<std::string>& taken_;
+  const ValueTrie& strings_;
   Visit visit_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "kind_sets.hpp"
 #include "rules.hpp"
+#include "taken_strings.hpp"
 #include "token_trie.hpp"
 
 namespace guided {
@@ -60,11 +61,18 @@ struct TokenVocabulary {
     return kind_sets_.find(trie, words, kinds, build);
   }
 
+  const QuotingTokens& quoting() const {
+    std::call_once(quoting_made_, [this] { quoting_ = std::make_unique<QuotingTokens>(tokens); });
+    return *quoting_;
+  }
+
   bool textual(int32_t id) const { return id >= 0 && id < static_cast<int32_t>(tokens.size()) && !tokens[id].empty(); }
   bool is_end(int32_t id) const;
 
  private:
   KindSets kind_sets_;
+  mutable std::once_flag quoting_made_;
+  mutable std::unique_ptr<const QuotingTokens> quoting_;
 };
 
 }  // namespace guided

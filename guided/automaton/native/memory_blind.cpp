@@ -1,0 +1,86 @@
+// Memories of which only a part is known: what budgets look ahead with (budgets.hpp).
+#include "memory.hpp"
+
+namespace guided {
+
+int32_t Memories::unread(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return memory;
+  std::vector<Scope> open;
+  int32_t at = m.scope;
+  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
+  while (!open.empty()) {
+    Scope s = open.back();
+    open.pop_back();
+    s.outer = at;
+    if (s.start >= 0) s.start = kBlank;
+    at = intern_scope(s);
+  }
+  return intern(at, kBlank, m.touched);
+}
+
+int32_t Memories::blind(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text != 0) return unread(memory);
+  if (m.scope < 0) return memory;
+  Scope s = scopes_[m.scope];
+  s.start = kBlind;
+  return intern(intern_scope(s), 0, m.touched);
+}
+
+int32_t Memories::seeing(int32_t memory) {
+  const Memory m = memories_[memory];
+  std::vector<Scope> open;
+  bool blind = false;
+  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
+    open.push_back(scopes_[at]);
+    blind |= scopes_[at].start == kBlind;
+  }
+  if (!blind) return memory;
+  int32_t at = open.back().outer;
+  for (size_t i = open.size(); i-- > 0;) {
+    Scope s = open[i];
+    s.outer = at;
+    if (s.start == kBlind) s.start = -1;
+    at = intern_scope(s);
+  }
+  return intern(at, m.text, m.touched);
+}
+
+void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
+  int32_t around = -1;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
+    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue;
+         seen = seen_[seen].before)
+      out.push_back({around, seen_[seen].value});
+}
+
+void Memories::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
+  int32_t around = -1, outermost = -1;
+  for (int32_t at = memories_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
+    if (scopes_[at].start >= 0) outermost = at;
+    at = scopes_[at].inside ? scopes_[at].outer : -1;
+  }
+  if (outermost < 0 || !seen_[scopes_[outermost].seen].blurred) return;
+  for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
+  for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
+  out.push_back({around, texts_.value(scopes_[outermost].start, memories_[memory].text)});
+}
+
+int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
+  const Memory m = memories_[memory];
+  std::vector<Scope> open;
+  int32_t at = m.scope;
+  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
+  for (size_t around = 0; around < open.size(); ++around) {
+    Scope s = open[open.size() - 1 - around];
+    s.outer = at;
+    for (auto [where, value] : values)
+      if (where == static_cast<int32_t>(around)) s.seen = intern_seen(s.seen, value);
+    at = intern_scope(s);
+  }
+  return intern(at, m.text, m.touched);
+}
+
+}  // namespace guided
