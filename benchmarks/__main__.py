@@ -20,6 +20,7 @@ from benchmarks import llama3
 from benchmarks.end_to_end import find_weights, measure_end_to_end
 from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
+from benchmarks.hard import measure_hard
 from benchmarks.masks import measure_masks, measure_patterns
 from benchmarks.plots import draw
 from benchmarks.report import markdown
@@ -27,7 +28,7 @@ from benchmarks.slack import find_schemas, measure_slack
 from benchmarks.states import measure_budgets, measure_nesting
 from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 
-SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "end_to_end", "engine", "tight_budgets")
+SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "hard", "end_to_end", "engine", "tight_budgets")
 
 
 def main() -> int:
@@ -81,6 +82,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
         "slack": lambda: measure_slack(
             vocabulary(), find_schemas(args.schemas), count=10 if args.quick else 100, seconds=2 if args.quick else 8
         ),
+        "hard": lambda: measure_hard(vocabulary()),
         "end_to_end": lambda: measure_end_to_end(find_weights(args.model), repeats=repeats),
         "tight_budgets": lambda: measure_tight_budgets(find_weights(args.model), seeds=1 if args.quick else SEEDS),
         "engine": lambda: measure_engine(find_weights(args.model), repeats=min(repeats, 3)),

@@ -2,7 +2,7 @@
 
 In: named shapes, each a schema, a text that it allows, and options. Out, for each way of writing (any spelling, or as
 generation writes) without and with a budget: milliseconds to compile and to the first mask, microseconds of masks and
-of steps, the mean mask of the last thousand tokens over that of the first thousand, and what the resident set grew by at most.
+of steps, the mean mask of the last thousand tokens over that of the first thousand, what the resident set grew by.
 
 `python -m benchmarks.hard [shape ...]` prints the table; each walk has a fresh process.
 """
@@ -65,6 +65,10 @@ def _objects() -> list[dict[str, Any]]:
     return [{names[n % 40]: n, names[40 + n % 7]: names[n]} for n in range(1000)]
 
 
+def _any_values() -> list[Any]:
+    return [value for three in zip(_objects(), _numbers(1000), _names(1000), strict=True) for value in three]
+
+
 def _optional(count: int) -> dict[str, Any]:
     return {
         "type": "object",
@@ -120,7 +124,7 @@ SHAPES = (
         lambda: _unique({"type": "array", "items": {"type": "integer"}}),
         lambda: [[n % 17, n % 5, n] for n in range(2000)],
     ),
-    Shape("unique values of any kind", lambda: _unique(True), lambda: [v for p in zip(_objects(), _numbers(1000), _names(1000)) for v in p]),
+    Shape("unique values of any kind", lambda: _unique(True), _any_values),
     Shape(
         "6 overlapping patterns of names",
         lambda: {
@@ -172,8 +176,9 @@ def _line(row: dict[str, Any]) -> str:
     if "failure" in row:
         return f"{head} {row['failure']}"
     times = " ".join(f"{row[key]:9.1f}" for key in row if key.startswith(("mask_", "step_")))
+    stopped = "" if row["stopped"] is None else " STOPPED"
     return (
-        f"{head} {row['tokens']:6} tokens{'' if row['stopped'] is None else ' STOPPED'}  compile {row['compile']:7.1f} ms "
+        f"{head} {row['tokens']:6} tokens{stopped}  compile {row['compile']:7.1f} ms "
         f"first {row['first_mask']:7.1f} ms  mask, step p50/p99/max us {times}  "
         f"mean {row['first']:8.1f} -> {row['last']:8.1f} ({row['growth']:5.2f}x)  {row['bytes'] / 2**20:7.1f} MiB"
     )

@@ -18,7 +18,7 @@ from benchmarks import llama3
 from benchmarks.engines import ENGINES, Refused
 from benchmarks.exact_minimum import exact_minimum
 
-__all__ = ["Place", "budgets", "compile_times", "nest", "prepare_again", "recompile", "slack", "walk", "warm"]
+__all__ = ["Place", "budgets", "compile_times", "hard", "nest", "prepare_again", "recompile", "slack", "walk", "warm"]
 
 _wall, _cpu = time.perf_counter_ns, time.process_time_ns
 
@@ -246,7 +246,7 @@ def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) ->
 def hard(
     place: Place, schema: str, options: dict[str, Any], text: str, most: int, max_tokens: int | None
 ) -> dict[str, Any]:
-    """guided alone: a walk along a text: ns to compile, of each mask and each step, growth of the resident set at most."""
+    """guided alone: a walk along a text: ns to compile, of each mask and each step; growth of the resident set."""
     from guided import GuidedError
 
     engine, row, words = place.engine, place.row, place.words

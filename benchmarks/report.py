@@ -21,6 +21,7 @@ def markdown(results: Results) -> str:
         "nesting": _nesting,
         "budgets": _budgets,
         "slack": _slack,
+        "hard": _hard,
         "end_to_end": _end_to_end,
         "engine": _engine,
         "tight_budgets": _tight_budgets,
@@ -266,6 +267,25 @@ def _slack(data: Results) -> list[str]:
         f"search (`benchmarks/exact_minimum.py`, at most {seconds:g} s each)."
     )
     return ["## Shortest completions", "", text, "", *table(header, rows)]
+
+
+def _hard(data: Sequence[Results]) -> list[str]:
+    header = ("", "", "tokens", "compile ms", "first mask ms", "mask p50 us", "p99", "max", "step p99", "growth", "MiB")
+    rows = []
+    for row in data:
+        name = f"{row['shape']}, {row['way']}"
+        budget = "" if row["budget"] == "none" else "budget"
+        if "failure" in row:
+            rows.append((name, budget, row["failure"], *[""] * 8))
+            continue
+        keys = ("compile", "first_mask", "mask_p50", "mask_p99", "mask_max", "step_p99", "growth")
+        tokens = f"{row['tokens']:,}" + ("" if row["stopped"] is None else ", refused")
+        rows.append((name, budget, tokens, *(number(row[key]) for key in keys), mib(row["bytes"])))
+    text = (
+        "Walks along one text; a fresh process and empty caches for each. *Growth*: the mean mask of the last thousand "
+        "tokens over that of the first thousand. *MiB*: growth of the process, the grammar and its tables among it."
+    )
+    return ["## Hard schemas", "", text, "", *table(header, rows)]
 
 
 def _end_to_end(data: Results) -> list[str]:
