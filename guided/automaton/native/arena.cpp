@@ -20,9 +20,11 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
       byte_limit_(byte_limit),
       table_(256, -1),
       memories_(grammar_->known),
-      endless_(*grammar_) {
+      endless_(*grammar_),
+      counts_(*grammar_, endless_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
-  memories_.run_out = !grammar_->known.empty() && !endless_.all_entries();
+  memories_.run_out =
+      !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
   const Rule& start = grammar_->rules[grammar_->start];

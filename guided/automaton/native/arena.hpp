@@ -27,6 +27,7 @@
 #include "grammar.hpp"
 #include "memory.hpp"
 #include "thread_set.hpp"
+#include "value_counts.hpp"
 
 namespace guided {
 
@@ -100,6 +101,8 @@ class Arena {
   int32_t initial_register(int32_t rule);
   Memories& memories() { return memories_; }
   EndlessStrings& endless() { return endless_; }
+  // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known.
+  bool goes_on_surely(const Thread& thread);
   // Steps that do not ask whether entries can still end well: for who finds that out.
   int32_t raw_step(int32_t state, uint8_t byte);
   int32_t raw_state(const Thread& thread);
@@ -122,6 +125,7 @@ class Arena {
   int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
   bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
   bool can_begin_entry(const Thread& thread);
+  int32_t values_ahead(const Thread& thread);
   // What is met first on the ways from a position through its frame.
   struct Ahead {
     std::vector<int32_t> begins;   // positions where an entry begins
@@ -157,6 +161,7 @@ class Arena {
   std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
   Memories memories_;
   EndlessStrings endless_;
+  ValueCounts counts_;
   std::unordered_map<int32_t, Ahead> ahead_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;

@@ -4,8 +4,9 @@
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
 //
 // How: what is met first on the ways through a position's frame is found once for each position. An entry that is a
-// string without end (endless_strings.hpp) always has a new value; of others, those that may still become a value that
-// was there ask for a way to another end (`viable`, fresh_entry.hpp).
+// string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of it
+// (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
+// another end (`viable`, fresh_entry.hpp).
 // Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(what is reached in its frame).
 #include <algorithm>
 #include <unordered_set>
@@ -17,8 +18,35 @@ namespace guided {
 bool Arena::leads_to_an_end(const Thread& t) {
   if (t.mem <= kLastUntold || !viable) return true;
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
-  if (memories_.between(t.mem) >= 0 && !endless_.all_entries() && !can_begin_entry(t)) return false;
-  return !memories_.alive(t.mem) || viable(t);
+  if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
+  if (!memories_.alive(t.mem)) return true;
+  return values_ahead(t) > memories_.ahead(t.mem) || viable(t);
+}
+
+// At least so many values may still become of each of the entries under way.
+int32_t Arena::values_ahead(const Thread& t) {
+  constexpr int kMostFrames = 16;
+  int32_t most = counts_.at(t.pos, t.reg);
+  Thread at = t;
+  for (int frame = 0; frame < kMostFrames && most < ValueCounts::kMany && counts_.passes(at.pos); ++frame) {
+    const Config& ret = config(at.ret);
+    if (ret.count == 0 || ret.threads[0].pos == kExit) break;
+    for (const Thread& caller : ret)
+      if (caller.pos != kExit) most = std::max(most, counts_.at(caller.pos, caller.reg));
+    at = ret.threads[0];
+  }
+  return most;
+}
+
+bool Arena::goes_on_surely(const Thread& t) {
+  if (t.pos == kExit || !memories_.in_scope(t.mem)) return true;
+  if (memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
+  if (memories_.between(t.mem) < 0 || !memories_.run_out) return true;
+  const Ahead& ahead = ahead_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  auto plenty = [&](int32_t to) { return endless_.begins_string(to) || counts_.at(to) == ValueCounts::kMany; };
+  return ahead.members.empty() && std::any_of(ahead.begins.begin(), ahead.begins.end(), plenty);
 }
 
 bool Arena::can_begin_entry(const Thread& t) {
@@ -29,7 +57,8 @@ bool Arena::can_begin_entry(const Thread& t) {
     const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
     const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
-    if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around) || viable_inside(entry)) return true;
+    if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
+    if (counts_.at(to) > memories_.ahead(entry.mem) || viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];

@@ -37,8 +37,8 @@ Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
     }
     seen_.push_back(names);
   }
-  memories_.push_back({-1, 0, 0, -1});
-  for (int32_t k = 0; k <= kLastUntold - kUntold; ++k) memories_.push_back({-1, 0, std::min(2, k / 2 + k % 2), -1});
+  memories_.push_back({-1, 0, 0, 0, -1});
+  for (int32_t k = 0; k <= kLastUntold - kUntold; ++k) memories_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
 }
 
 // ---- interning
@@ -67,11 +67,11 @@ int32_t Memories::intern_scope(const Scope& s) {
   return it->second;
 }
 
-int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t before) {
-  const uint64_t key = pair_key(scope, text) * 4 + static_cast<uint64_t>(touched);
-  auto [it, fresh] = memory_ids_.try_emplace(key, static_cast<int32_t>(memories_.size()));
+int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
+  const auto next = static_cast<int32_t>(memories_.size());
+  auto [it, fresh] = memory_ids_.try_emplace({scope, text, touched, notes}, next);
   if (fresh) {
-    memories_.push_back({scope, text, touched, before});
+    memories_.push_back({scope, text, touched, notes, before});
     bytes_ += kNode;
   }
   return it->second;
@@ -81,33 +81,34 @@ int32_t Memories::read_on(int32_t memory, uint8_t byte) {
   const Memory m = memories_[memory];
   if (m.text == kBlank) return memory;
   int32_t text = texts_.read(m.text, byte);
-  return text == m.text ? memory : intern(m.scope, text, m.touched, memory);
+  return text == m.text ? memory : intern(m.scope, text, m.touched, m.notes, memory);
 }
 
 // ---- scopes
 int32_t Memories::open(int32_t memory, int32_t known) {
   const Memory m = memories_[memory];
-  const int32_t outer = m.scope >= 0 ? m.scope : memory == kOutside ? kNowhere : kSomewhere;
-  return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched);
+  const bool nowhere = memory == kOutside || m.notes > 0;
+  const int32_t outer = m.scope >= 0 ? m.scope : nowhere ? kNowhere : kSomewhere;
+  return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched, m.notes);
 }
 
 int32_t Memories::close(int32_t memory) {
   const Memory m = memories_[memory];
   if (m.scope < 0) return memory;
   int32_t outer = scopes_[m.scope].outer;
-  if (outer >= 0) return intern(outer, m.text, m.touched);
+  if (outer >= 0 || m.notes > 0) return intern(outer, m.text, m.touched, m.notes);
   return outer == kNowhere && m.touched == 0 ? kOutside : untold(m.touched / 2, m.touched > 0);
 }
 
 int32_t Memories::begin(int32_t memory) {
   const Memory m = memories_[memory];
-  if (memory == kOutside) return memory;
+  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
   if (m.scope < 0) return untold(kept(memory), true);
   Scope s = scopes_[m.scope];
   if (s.start >= 0) return memory;  // entries of one scope do not nest
   const int32_t text = s.start == kBlind ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
   s.start = text;
-  return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched);
+  return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched, m.notes);
 }
 
 // The text at the begin of the nearest entry around a scope's own; -1: there is none.
@@ -119,7 +120,7 @@ int32_t Memories::enclosing(const Scope& scope) const {
 
 int32_t Memories::keep(int32_t memory) {
   const Memory m = memories_[memory];
-  if (memory == kOutside) return memory;
+  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
   if (m.scope < 0) return untold(kept(memory) + 1, (memory - kUntold) % 2 == 1);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
@@ -133,7 +134,8 @@ int32_t Memories::keep(int32_t memory) {
   const int32_t around = unknown ? kBlank : m.text;
   s.seen = intern_seen(s.seen, value);
   s.start = -1;
-  return intern(intern_scope(s), s.inside ? around : 0, touched);
+  const int32_t notes = m.notes > 0 ? note(m.notes, {depth(m.scope), value}) : 0;
+  return intern(intern_scope(s), s.inside ? around : 0, touched, notes);
 }
 
 // ---- values
@@ -167,13 +169,6 @@ void Memories::index(Seen& seen, int32_t value) {
 
 bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, key(value)); }
 
-int64_t Memories::written(int32_t memory) const {
-  int64_t count = 0;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1)
-    count += seen_[scopes_[at].seen].count;
-  return count;
-}
-
 int32_t Memories::node_after(int32_t node, int32_t adds) const {
   if (node < 0 || adds == JsonTexts::kNothing) return node;
   if (adds < 256) return trie_.child(node, static_cast<uint8_t>(adds));
@@ -205,33 +200,49 @@ int32_t Memories::string_node(int32_t set, int32_t memory) {
   return node;
 }
 
-bool Memories::may_be_there(int32_t at, int32_t memory) {
+// Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kNotYet: that is
+// not told by the trie alone.
+int32_t Memories::node_of(int32_t at, int32_t memory) {
   const Scope& s = scopes_[at];
   const Memory& m = memories_[memory];
-  const Seen& seen = seen_[s.seen];
-  if (seen.count == 0) return false;
-  const JsonTexts::Part part = texts_.part(s.start, m.text);
-  if (part == JsonTexts::Part::Empty || part == JsonTexts::Part::Unknown || trie_.child(seen.set, 'r') >= 0)
-    return true;
-  switch (part) {
+  const int32_t set = seen_[s.seen].set;
+  if (trie_.child(set, 'r') >= 0) return kNotYet;
+  switch (texts_.part(s.start, m.text)) {
     case JsonTexts::Part::String:
-      if (at == m.scope) return string_node(seen.set, memory) >= 0;
-      return trie_.at(seen.set, std::string(1, 's').append(texts_.string(m.text).text)) >= 0;
+      if (at == m.scope) return string_node(set, memory);
+      return trie_.at(set, std::string(1, 's').append(texts_.string(m.text).text));
     case JsonTexts::Part::Bare: {
       const std::string word = texts_.bare(m.text);
       const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
-      return trie_.at(seen.set, literal ? std::string(1, 'l').append(word) : number_stem(word)) >= 0;
+      return trie_.at(set, literal ? std::string(1, 'l').append(word) : number_stem(word));
     }
     case JsonTexts::Part::Whole:
-      return trie_.has(seen.set, key(texts_.value(s.start, m.text)));
-    default: {
+      return trie_.at(set, key(texts_.value(s.start, m.text)));
+    case JsonTexts::Part::Open: {
       const auto [kind, parts] = texts_.outermost(s.start, m.text);
-      if (kind == 'o') return object_may_be_there(seen.set, s.start, m.text, parts);
+      if (kind == 'o') return object_may_be_there(set, s.start, m.text, parts) ? kNotYet : kNowhere;
       std::string written(1, 'a');
       for (int32_t part_of : parts) append_number(written, part_of, ',');
-      return trie_.at(seen.set, written) >= 0;
+      return trie_.at(set, written);
     }
+    default:
+      return kNotYet;
   }
+}
+
+bool Memories::may_be_there(int32_t at, int32_t memory) {
+  return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
+}
+
+int64_t Memories::ahead(int32_t memory) {
+  int64_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+    const Scope& s = scopes_[at];
+    if (s.start < 0 || s.start == kBlank || seen_[s.seen].count == 0) continue;
+    const int32_t node = node_of(at, memory);
+    if (node != kNowhere) count += node == kNotYet ? seen_[s.seen].count : trie_.count(node);
+  }
+  return count;
 }
 
 // An object of the set has the members that were written and may have the one that is under way; true, too, where
@@ -380,7 +391,7 @@ int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried
     s = {own, seen(s.seen), text(s.start), s.inside};
     own = carried.scopes[path[i]] = intern_scope(s);
   }
-  return carried.memories[memory] = intern(own, text(m.text), m.touched);
+  return carried.memories[memory] = intern(own, text(m.text), m.touched, 0);
 }
 
 }  // namespace guided

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -57,8 +58,8 @@ class Memories {
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
   // How many entries of an untold scope have ended, 2 for more.
   int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
-  // How many values were written in the scopes in which an entry may still end here, known names included.
-  int64_t written(int32_t memory) const;
+  // How many values that were there the entries under way may still come to, at most.
+  int64_t ahead(int32_t memory);
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
   // there. Nothing where it is none, or not known.
   struct StringAhead {
@@ -72,6 +73,11 @@ class Memories {
   int32_t text(int32_t memory) const { return memories_[memory].text; }
   // Whether a string was written in the innermost scope; nothing where that is not known.
   std::optional<bool> string_was_there(int32_t memory, std::string_view text);
+  // Whether an entry is under way.
+  bool in_entry(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
+  }
   // Whether it is inside of a string.
   bool in_string(int32_t memory) const { return texts_.in_string(memories_[memory].text); }
   // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
@@ -83,11 +89,23 @@ class Memories {
   // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
   int32_t essence(int32_t memory);
 
+  // A value, behind the number of scopes around the one that it was written in.
+  using Written = std::pair<int32_t, int32_t>;
+
   // ---- memories in part (memory_blind.cpp)
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
   // such a scope, touched() is 2.
   int32_t unread(int32_t memory);
-  // As above; of the innermost scope's next entry nothing will be known if none is under way.
+  // Nothing is known of the entries that are being read, nor of what was written; the entries that end from here on are
+  // noted, in this scope and in those around it.
+  int32_t noting(int32_t memory);
+  // What was noted. The value of an entry that was under way: kUnknown
+  static constexpr int32_t kUnknown = -2;
+  int32_t notes(int32_t memory) const { return memories_[memory].notes; }
+  std::vector<Written> noted(int32_t notes) const;
+  // Whether a value was written in the scope with so many around it.
+  bool was_written(int32_t memory, Written value) const;
+  // As unread(); of the innermost scope's next entry nothing will be known if none is under way.
   int32_t blind(int32_t memory);
   // Undoes it for scopes in which no entry has begun since.
   int32_t seeing(int32_t memory);
@@ -96,8 +114,7 @@ class Memories {
     const int32_t scope = between(memory);
     return scope >= 0 && seen_[scopes_[scope].seen].blurred;
   }
-  // The values that were written after one that is not known, with the number of scopes around theirs.
-  using Written = std::pair<int32_t, int32_t>;
+  // The values that were written after one that is not known.
   void written_since(int32_t memory, std::vector<Written>& out) const;
   // The same of the outermost entry that is being read once `text` has ended it.
   void write(int32_t memory, std::string_view text, std::vector<Written>& out);
@@ -123,7 +140,7 @@ class Memories {
     int32_t known;  // names
     Digest sum;     // the same for the same values in any order
   };
-  static constexpr int32_t kAnyValue = -2, kBlind = -2;
+  static constexpr int32_t kAnyValue = kUnknown, kBlind = -2;
   struct Scope {
     // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
     int32_t outer, seen, start;
@@ -131,11 +148,21 @@ class Memories {
   };
   struct Memory {
     int32_t scope, text, touched;
+    int32_t notes;        // 0: entries are not noted; kNoNotes: none has ended
     int32_t before;       // the memory a byte ago, or -1
     int32_t node = kNotYet;  // of the trie, of a string that is the innermost entry
     int8_t alive = -1;    // not known yet
   };
   static constexpr int32_t kNotYet = -2;
+  static constexpr int32_t kNoNotes = 1;
+  struct IdHash {
+    template <size_t n>
+    size_t operator()(const std::array<int32_t, n>& id) const {
+      uint64_t h = n;
+      for (int32_t x : id) h = combine(h, static_cast<uint32_t>(x));
+      return static_cast<size_t>(h);
+    }
+  };
   struct ScopeHash {
     size_t operator()(const Scope& s) const {
       return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, s.inside)));
@@ -148,7 +175,7 @@ class Memories {
   };
 
   int32_t read_on(int32_t memory, uint8_t byte);
-  int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t before = -1);
+  int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before = -1);
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t before, int32_t value);
   int32_t enclosing(const Scope& scope) const;
@@ -158,6 +185,9 @@ class Memories {
   bool was_there(int32_t seen, int32_t value) const;
   bool may_be_there(int32_t scope, int32_t memory);
   bool object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const;
+  int32_t depth(int32_t scope) const;  // how many scopes are around it
+  int32_t note(int32_t notes, Written value);
+  int32_t node_of(int32_t scope, int32_t memory);
   int32_t string_node(int32_t set, int32_t memory);
   int32_t node_after(int32_t node, int32_t adds) const;
 
@@ -168,7 +198,10 @@ class Memories {
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
   std::vector<Memory> memories_;
-  std::unordered_map<uint64_t, int32_t> seen_ids_, memory_ids_;  // (before, value); (scope, text and touched)
+  std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
+  std::unordered_map<uint64_t, int32_t> seen_ids_;  // (before, value)
+  std::unordered_map<std::array<int32_t, 4>, int32_t, IdHash> memory_ids_;
+  std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
   std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> essences_;
   size_t bytes_ = 0;

@@ -16,7 +16,47 @@ int32_t Memories::unread(int32_t memory) {
     if (s.start >= 0) s.start = kBlank;
     at = intern_scope(s);
   }
-  return intern(at, kBlank, m.touched);
+  return intern(at, kBlank, m.touched, m.notes);
+}
+
+// ---- notes
+int32_t Memories::depth(int32_t scope) const {
+  int32_t around = -1;
+  for (; scope >= 0; scope = scopes_[scope].outer) ++around;
+  return around;
+}
+
+int32_t Memories::note(int32_t notes, Written value) {
+  const auto next = static_cast<int32_t>(notes_.size());
+  auto [it, fresh] = note_ids_.try_emplace({notes, value.first, value.second}, next);
+  if (fresh) notes_.push_back({notes, value});
+  return it->second;
+}
+
+std::vector<Memories::Written> Memories::noted(int32_t notes) const {
+  std::vector<Written> out;
+  for (; notes > kNoNotes; notes = notes_[notes].first) out.push_back(notes_[notes].second);
+  return out;
+}
+
+int32_t Memories::noting(int32_t memory) {
+  std::vector<Scope> open;
+  int32_t at = memories_[memory].scope;
+  for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
+  for (size_t i = open.size(); i-- > 0;) {
+    Scope s = open[i];
+    s.outer = at;
+    s.seen = seen_[s.seen].known;  // the number of a scope without values is that of its names
+    if (s.start >= 0) s.start = kBlank;
+    at = intern_scope(s);
+  }
+  return intern(at, memories_[memory].text == 0 ? 0 : kBlank, 0, kNoNotes);
+}
+
+bool Memories::was_written(int32_t memory, Written value) const {
+  int32_t at = memories_[memory].scope;
+  for (int32_t around = depth(at); around > value.first; --around) at = scopes_[at].outer;
+  return at >= 0 && was_there(scopes_[at].seen, value.second);
 }
 
 int32_t Memories::blind(int32_t memory) {
@@ -25,7 +65,7 @@ int32_t Memories::blind(int32_t memory) {
   if (m.scope < 0) return memory;
   Scope s = scopes_[m.scope];
   s.start = kBlind;
-  return intern(intern_scope(s), 0, m.touched);
+  return intern(intern_scope(s), 0, m.touched, m.notes);
 }
 
 int32_t Memories::seeing(int32_t memory) {
@@ -44,7 +84,7 @@ int32_t Memories::seeing(int32_t memory) {
     if (s.start == kBlind) s.start = -1;
     at = intern_scope(s);
   }
-  return intern(at, m.text, m.touched);
+  return intern(at, m.text, m.touched, m.notes);
 }
 
 void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
@@ -80,7 +120,7 @@ int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
       if (where == static_cast<int32_t>(around)) s.seen = intern_seen(s.seen, value);
     at = intern_scope(s);
   }
-  return intern(at, m.text, m.touched);
+  return intern(at, m.text, m.touched, m.notes);
 }
 
 }  // namespace guided

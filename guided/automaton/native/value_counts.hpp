@@ -1,0 +1,83 @@
+// How many values an entry (memory.hpp) can still have, at least.
+//
+// In: a grammar. Out, for a position: a number of values, up to kMany, that an entry which is being written there can
+// end with, whatever was written of it. Where that is more than the values that were there, some end is new, and nobody
+// has to look for it (fresh_entry.hpp).
+//
+// How: what a position is in the midst of - between the tokens of JSON, in a string, in a number - follows from the
+// automaton, for rules begin and end between tokens (else nothing is said). In a string the plainly spelled ends are
+// counted as paths, each another value; in a number those that are digits before the point, or that a cycle of digits
+// after it makes, which tells longer ones apart; in both a cycle is without end. Between tokens it is the largest count
+// of what may come before the entry ends. A counter whose frame has room for n more characters of k kinds has k^n.
+// What is not known counts as nothing: the numbers are lower bounds.
+// Cost: linear in the rules that entries reach, once.
+#pragma once
+
+#include <vector>
+
+#include "endless_strings.hpp"
+
+namespace guided {
+
+class ValueCounts {
+ public:
+  static constexpr int32_t kMany = 1 << 30;
+
+  ValueCounts(const Grammar& grammar, EndlessStrings& strings) : grammar_(grammar), strings_(strings) {}
+  // Of what is left of the frame; `reg`: its count, in a counter.
+  int32_t at(int32_t position, int32_t reg);
+  // Whether the frame can end and the entry go on.
+  bool passes(int32_t position) {
+    prepare();
+    return facts_[position].passes;
+  }
+  // The same where no characters are counted.
+  int32_t at(int32_t position) {
+    prepare();
+    return facts_[position].count;
+  }
+  // The fewest that an entry of the grammar has when it begins.
+  int32_t least();
+
+ private:
+  // What has been read: see the head. Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash
+  enum Mode : uint8_t { Between, Whole, Fraction, Power, Word, String, Escape, kModes };
+  struct Edge {
+    int32_t to, times;  // node; bytes
+    bool more;          // some of them is a digit that is not 0
+  };
+  struct Node {
+    int32_t position;
+    Mode mode;
+    bool ends = false;          // a string or a number can end here, the frame in it
+    int32_t own = 0, count = 0;
+    bool passes = false;
+    std::vector<Edge> bytes;
+    std::vector<int32_t> others, calls;  // after effects that are not guarded and after calls; where calls begin
+  };
+  struct Facts {
+    int32_t count = 0;
+    bool passes = false, met = false;
+  };
+
+  void prepare();
+  int32_t node(int32_t position, Mode mode);
+  void look(int32_t node);
+  void begin(int32_t rule, Mode mode);
+  void count_paths();
+  void count_ahead();
+  void find_passing();
+  static Mode after(Mode mode, uint8_t byte);
+  int32_t counted(int32_t position, int64_t room);
+  int32_t kinds_of(int32_t position);
+
+  const Grammar& grammar_;
+  EndlessStrings& strings_;
+  bool prepared_ = false, regular_ = true;
+  std::vector<Facts> facts_;     // by position
+  std::vector<Node> nodes_;      // while they are prepared
+  std::vector<int32_t> number_;  // position * kModes + mode -> node, or -1
+  std::vector<uint8_t> begun_;   // by rule: 1 between tokens, 2 in a string
+};
+
+}  // namespace guided
