@@ -470,3 +470,39 @@ def test_what_cannot_end_is_refused_at_once(twice: Node) -> None:
     """Also where nothing but the values tells that there is no end."""
     with pytest.raises(UnsupportedError, match="no way to an end is found"):
         byte_compiler().compile_grammar(Grammar({"start": Distinct(twice), "rest": REST}))
+
+
+TWO = {"type": "array", "minItems": 2, "maxItems": 2}
+SCARCE = [
+    {"items": {"enum": [1, "\u00e9", "\u00ef", "\u12ab"]}},
+    {"items": TWO | {"uniqueItems": True, "items": {"enum": ["a", "b", "c"]}}},
+    {"items": TWO | {"items": {"enum": ["a", "b"]}}},
+    {"items": {"anyOf": [{"enum": ["a", 1]}, TWO | {"items": {"const": "a"}}]}},
+    {
+        "items": {
+            "type": "object",
+            "properties": {"a": {"const": 1}, "b": {"enum": [1, 2]}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+@pytest.mark.parametrize("schema", SCARCE, ids=range(len(SCARCE)))
+def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], order: str) -> None:
+    """Random walks that go on as long as they can, however each character is spelled: some way on is always left."""
+    grammar = byte_compiler().compile_json_schema(
+        {"type": "array", "uniqueItems": True, **schema}, property_order=order, whitespace="compact"
+    )
+    rng = random.Random(7)
+    for _ in range(60):
+        matcher = GrammarMatcher(grammar)
+        for _ in range(400):
+            allowed = mask_of(matcher)
+            assert allowed
+            if matcher.is_accepting():
+                break
+            going_on = [t for t in allowed if t != ord("]")] or allowed
+            assert matcher.accept_token(rng.choice(going_on if rng.random() < 0.9 else allowed))

@@ -126,6 +126,7 @@ class Arena {
   bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
   bool can_begin_entry(const Thread& thread);
   int32_t values_ahead(const Thread& thread);
+  bool has_more(int32_t count, int32_t memory);
   // What is met first on the ways from a position through its frame.
   struct Ahead {
     std::vector<int32_t> begins;   // positions where an entry begins

@@ -20,10 +20,16 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
   if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
   if (!memories_.alive(t.mem)) return true;
-  return values_ahead(t) > memories_.ahead(t.mem) || viable(t);
+  return has_more(values_ahead(t), t.mem) || viable(t);
 }
 
-// At least so many values may still become of each of the entries under way.
+// Whether some of at least `count` values that entries under way may end with is new.
+bool Arena::has_more(int32_t count, int32_t memory) {
+  if (count == ValueCounts::kMany) return true;
+  return count > 0 && memories_.in_scalar(memory) && count > memories_.ahead(memory);
+}
+
+// At least so many values may still become of each of the entries under way (value_counts.hpp).
 int32_t Arena::values_ahead(const Thread& t) {
   constexpr int kMostFrames = 16;
   int32_t most = counts_.at(t.pos, t.reg);
@@ -58,7 +64,7 @@ bool Arena::can_begin_entry(const Thread& t) {
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
     const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
     if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
-    if (counts_.at(to) > memories_.ahead(entry.mem) || viable_inside(entry)) return true;
+    if (has_more(counts_.at(to), entry.mem) || viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];

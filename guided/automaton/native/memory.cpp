@@ -234,6 +234,13 @@ bool Memories::may_be_there(int32_t at, int32_t memory) {
   return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
 }
 
+bool Memories::in_scalar(int32_t memory) const {
+  const auto [entries, innermost] = under_way(memory);
+  if (entries != 1 || !innermost) return false;
+  const JsonTexts::Part part = texts_.part(scopes_[memories_[memory].scope].start, memories_[memory].text);
+  return part == JsonTexts::Part::Empty || part == JsonTexts::Part::String || part == JsonTexts::Part::Bare;
+}
+
 int64_t Memories::ahead(int32_t memory) {
   int64_t count = 0;
   for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {

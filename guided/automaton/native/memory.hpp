@@ -58,6 +58,8 @@ class Memories {
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
   // How many entries of an untold scope have ended, 2 for more.
   int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
+  // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
+  bool in_scalar(int32_t memory) const;
   // How many values that were there the entries under way may still come to, at most.
   int64_t ahead(int32_t memory);
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was

@@ -20,7 +20,8 @@ bool of_word(uint8_t b) { return std::isalnum(b) || b == '-' || b == '+' || b ==
 
 ValueCounts::Mode ValueCounts::after(Mode mode, uint8_t b) {
   if (mode == String) return b == '"' ? Between : b == '\\' ? Escape : String;
-  if (mode == Escape) return String;
+  if (mode == Escape) return b == 'u' ? Digits4 : String;
+  if (mode >= Digits4) return mode == Digits1 ? String : static_cast<Mode>(mode + 1);
   if (b == '"') return String;
   if (!of_word(b)) return Between;
   switch (mode) {
@@ -57,7 +58,7 @@ void ValueCounts::look(int32_t at) {
   const Mode mode = nodes_[at].mode;
   const Position& p = grammar_.positions[position];
   const Rule& rule = grammar_.rules[p.rule];
-  if (p.accept) regular_ &= mode != Escape && (mode == String) == (begun_[p.rule] == 2);
+  if (p.accept) regular_ &= mode <= String && (mode == String) == (begun_[p.rule] == 2);
   std::map<int32_t, Edge> edges;
   bool ends = p.accept;
   for (int b = 0; b < 256; ++b) {
@@ -65,9 +66,10 @@ void ValueCounts::look(int32_t at) {
     if (!p.bytes.has(byte)) continue;
     const Mode next = after(mode, byte);
     const int32_t to = node(grammar_.step(position, byte), next);
-    Edge& edge = edges.try_emplace(to, Edge{to, 0, false}).first->second;
+    Edge& edge = edges.try_emplace(to, Edge{to, 0, false, false}).first->second;
     ++edge.times;
     edge.more |= byte >= '1' && byte <= '9';
+    edge.structural |= mode != String && !of_word(byte) && byte != '"' && std::isspace(byte) == 0;
     ends |= mode == String ? byte == '"' : !of_word(byte);
   }
   std::vector<int32_t> others, calls;
@@ -172,16 +174,22 @@ void ValueCounts::count_paths() {
   }
 }
 
-// The most that comes before the entry ends.
+// The most that comes before the entry ends; past brackets, commas and colons nothing below kMany counts.
 void ValueCounts::count_ahead() {
-  std::vector<std::vector<int32_t>> next(nodes_.size());
+  std::vector<std::vector<int32_t>> next(nodes_.size()), before(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    for (const Edge& edge : nodes_[i].bytes) next[i].push_back(edge.to);
+    const auto from = static_cast<int32_t>(i);
+    for (const Edge& edge : nodes_[i].bytes) {
+      before[edge.to].push_back(from);
+      if (!edge.structural) next[i].push_back(edge.to);
+    }
     next[i].insert(next[i].end(), nodes_[i].others.begin(), nodes_[i].others.end());
     next[i].insert(next[i].end(), nodes_[i].calls.begin(), nodes_[i].calls.end());
+    for (int32_t to : nodes_[i].others) before[to].push_back(from);
+    for (int32_t to : nodes_[i].calls) before[to].push_back(from);
   }
   const std::vector<int32_t> component = components(next);
-  std::vector<int32_t> most(nodes_.size(), 0), order(nodes_.size());
+  std::vector<int32_t> most(nodes_.size(), 0), order(nodes_.size()), open;
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
   std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return component[a] < component[b]; });
   for (int32_t i : order) {
@@ -189,7 +197,19 @@ void ValueCounts::count_ahead() {
     here = std::max(here, nodes_[i].own);
     for (int32_t to : next[i]) here = std::max(here, most[component[to]]);
   }
-  for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].count = most[component[i]];
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    nodes_[i].count = most[component[i]];
+    if (nodes_[i].count == kMany) open.push_back(static_cast<int32_t>(i));
+  }
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    open.pop_back();
+    for (int32_t from : before[at]) {
+      if (nodes_[from].count == kMany) continue;
+      nodes_[from].count = kMany;
+      open.push_back(from);
+    }
+  }
 }
 
 // From where the frame can end without the end of an entry.

@@ -9,7 +9,8 @@
 // counted as paths, each another value; in a number those that are digits before the point, or that a cycle of digits
 // after it makes, which tells longer ones apart; in both a cycle is without end. Between tokens it is the largest count
 // of what may come before the entry ends. A counter whose frame has room for n more characters of k kinds has k^n.
-// What is not known counts as nothing: the numbers are lower bounds.
+// What is not known counts as nothing: the numbers are lower bounds. Those below kMany hold for an entry that is a
+// scalar: of parts of an array other entries may forbid some, and two names may be written in either order.
 // Cost: linear in the rules that entries reach, once.
 #pragma once
 
@@ -40,17 +41,19 @@ class ValueCounts {
   int32_t least();
 
  private:
-  // What has been read: see the head. Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash
-  enum Mode : uint8_t { Between, Whole, Fraction, Power, Word, String, Escape, kModes };
+  // What has been read: see the head. Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash;
+  // Digits4 to Digits1: so many of its digits are to come
+  enum Mode : uint8_t { Between, Whole, Fraction, Power, Word, String, Escape, Digits4, Digits3, Digits2, Digits1, kModes };
   struct Edge {
     int32_t to, times;  // node; bytes
     bool more;          // some of them is a digit that is not 0
+    bool structural;    // they are brackets, commas or colons
   };
   struct Node {
     int32_t position;
     Mode mode;
     bool ends = false;          // a string or a number can end here, the frame in it
-    int32_t own = 0, count = 0;
+    int32_t own = 0, count = 0;  // of a scalar from here on; the most ahead
     bool passes = false;
     std::vector<Edge> bytes;
     std::vector<int32_t> others, calls;  // after effects that are not guarded and after calls; where calls begin
