@@ -169,10 +169,11 @@ def journey(
         else:
             mask = mask_of(matcher)
             record.append(mask)
-            if mask:
-                assert matcher.accept_token(rng.choice(mask))
-            else:
+            if matcher.is_terminated():
+                assert set(mask) == matcher.grammar.vocabulary.eos_token_ids
                 matcher.reset()
+            else:
+                assert matcher.accept_token(rng.choice(mask))
         record.append((matcher.is_accepting(), matcher.is_terminated(), matcher.steps))
         if visit is not None:
             visit(matcher)

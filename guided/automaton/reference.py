@@ -84,7 +84,7 @@ class ReferenceGrammar:
         return state.accepting
 
     def terminated(self, state: State) -> bool:
-        """Whether an end token was accepted."""
+        """Whether an end token was accepted; further ones change nothing, and nothing else may follow."""
         return state is self._terminated
 
     def step(self, state: State, byte: int) -> State | None:
@@ -94,7 +94,7 @@ class ReferenceGrammar:
     def accept_token(self, state: State, token: int) -> State | None:
         """The state after one token, or None where it is not allowed."""
         if token in self._ends:
-            return self._terminated if state.accepting and not self.terminated(state) else None
+            return self._terminated if state.accepting else None
         after = self._after(state, self._texts.get(token))
         if token in self._controls:  # a plain token may be named by its id, too
             after = self._language.either(after, self._language.special(state, self._controls[token]))

@@ -54,8 +54,8 @@ class CompiledFSM:
         return {token for token in allowed_tokens(self._bitmask) if token < self.grammar.vocabulary.size}
 
     def advance(self, token: int) -> bool:
-        """Take a token. False: it is not allowed, nothing has changed."""
-        return self._matcher.accept_token(token)
+        """Take a token. False: it is not allowed, nothing has changed. After an end nothing is, not even another."""
+        return not self._matcher.is_terminated() and self._matcher.accept_token(token)
 
     def is_complete(self) -> bool:
         """The output may end here, or has ended."""

@@ -55,7 +55,8 @@ class GrammarMatcher(_core.Matcher):
     `budget_bound`: the last mask may lack tokens for that reason; False: it was the one without a budget.
     `accept_token(id)` steps and says whether the token was allowed; the state is unchanged where not.
     `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
-    as their names say; `rollback` counts calls of `accept_token` and `accept_string`.
+    as their names say; `rollback` counts the calls of `accept_token` and `accept_string` that were accepted.
+    After an end token the mask allows the end tokens and nothing else; one more of them is a step that changes nothing.
     """
 
     def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:

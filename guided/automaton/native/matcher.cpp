@@ -65,7 +65,8 @@ int32_t Matcher::advance(int32_t state, std::string_view bytes) {
 
 int32_t Matcher::advance_token(int32_t state, int32_t id, bool& terminated) {
   const TokenVocabulary& v = *compiled_->vocabulary;
-  if (id < 0 || id >= v.size || terminated) return kDead;
+  if (id < 0 || id >= v.size) return kDead;
+  if (terminated) return v.is_end(id) ? state : kDead;
   int32_t next = v.textual(id) ? advance(state, v.tokens[id]) : kDead;
   if (!compiled_->grammar->tokens.empty()) {  // a token with text may be named by its id, too
     std::lock_guard<std::mutex> lock(work_->arena.mutex());
@@ -212,6 +213,7 @@ void Matcher::renew_if_full() {
 bool Matcher::fill_known(uint32_t* row, bool& masks_something) const {
   if (terminated_) {
     std::memset(row, 0, static_cast<size_t>(compiled_->vocabulary->words) * 4);
+    for (int32_t end : compiled_->vocabulary->end_tokens) set_bit(row, end);
     masks_something = true;
     return true;
   }
@@ -355,7 +357,7 @@ std::vector<std::string> Matcher::places(std::string_view after) {
 }
 
 std::vector<int32_t> Matcher::walk_mask() {
-  if (terminated_) return {};
+  if (terminated_) return compiled_->vocabulary->end_tokens;
   std::lock_guard<std::mutex> lock(work_->arena.mutex());
   return work_->masks.walk(state_);
 }
