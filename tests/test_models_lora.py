@@ -179,7 +179,7 @@ def test_adapters_live_side_by_side_over_the_same_weights(tmp_path):
     assert one.layers[0].qkv.base is LLAMA.layers[0].qkv
     assert two.layers[0] == LLAMA.layers[0]  # what is not adapted costs nothing
     assert two.layers[1].gate_up.down.shape == (3, 32)
-    assert [up.shape for _, _, up in two.layers[1].gate_up.ups] == [(3, 64)]
+    assert [up.shape for _, _, up in two.layers[1].gate_up.ups] == [(64, 3)]
     twice = merged(merged(LLAMA, pairs_of(LLAMA, dict.fromkeys(MODULES[:-1], 4)), lambda m: 1), tensors, lambda m: 1)
     torch.testing.assert_close(logits_of(with_adapter(one, other)), logits_of(twice), **close)
 

@@ -3,6 +3,9 @@
 Each piece is attended to by the queries that read it, and merged into what they have read so far (merge.py). Which of
 the attentions a step has is decided here, by the plan that the cache makes. Memory: one piece's, and the outputs in
 float32. Cost: beside the kernel's some ten small calls for each piece.
+
+On a CPU, where nothing is gained by keeping keys apart, the pieces of a sequence and layer are put side by side
+instead, and read as those of any other cache are (step.py): what is merged would depend on where pieces begin.
 """
 
 from __future__ import annotations
@@ -15,29 +18,62 @@ from torch import Tensor
 
 from guided.attention.flash import FlashAttention, FlashStep, reads
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
-from guided.attention.step import StepAttention
-from guided.kv.cache import PiecewisePlan, Plan
+from guided.attention.step import PlaceAttention, StepAttention
+from guided.kv.cache import PiecewisePlan, Place, Plan
 from guided.kv.paged import PagedPlan
 from guided.models.model import Attend
 
-__all__ = ["PieceAttention", "step_attention"]
+__all__ = ["MergedPieces", "WholePieces", "step_attention"]
 
 
 def step_attention(plan: Plan | PiecewisePlan, counts: Sequence[int]) -> Attend:
     """The attention of a forward pass over so many new tokens of each sequence."""
     if isinstance(plan, PiecewisePlan):
-        return PieceAttention(plan, counts)
+        return (WholePieces if plan.device.type == "cpu" else MergedPieces)(plan, counts)
     if isinstance(plan, PagedPlan) and reads(plan.k):
         return FlashAttention(plan.k, plan.v, FlashStep.of(plan))
     return StepAttention(plan, counts)
 
 
-class PieceAttention:
-    """See the module."""
+def _spans(counts: Sequence[int]) -> list[slice]:
+    return [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+
+
+class WholePieces:
+    """Puts the pieces of a sequence side by side; an `Attend`."""
 
     def __init__(self, plan: PiecewisePlan, counts: Sequence[int]) -> None:
-        self._plan = plan
-        self._spans = [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._plan, self._counts, self._spans = plan, counts, _spans(counts)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
+        for index, new in enumerate(self._spans):
+            if (place := self._whole(layer, index, k[new], v[new])) is not None:
+                out[new] = PlaceAttention([place], [(0, self._counts[index])])(0, q[new])
+        return out
+
+    def _whole(self, layer: int, index: int, k: Tensor, v: Tensor) -> Place | None:
+        """All that the sequence has; None: no pieces."""
+        place = None
+        for piece in self._plan.pieces(layer, index, k, v):
+            if place is None:
+                shape = (1, self._plan.lengths[index], *piece.k.shape[1:])
+                place = piece.place(piece.k.new_empty(shape), piece.v.new_empty(shape))
+            first = 0
+            for where in piece.where:
+                last = first + len(where)
+                place.k[0, where.start : where.stop] = piece.k[first:last]
+                place.v[0, where.start : where.stop] = piece.v[first:last]
+                first = last
+        return place
+
+
+class MergedPieces:
+    """Merges what is read of each piece; an `Attend`."""
+
+    def __init__(self, plan: PiecewisePlan, counts: Sequence[int]) -> None:
+        self._plan, self._spans = plan, _spans(counts)
         self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -49,7 +85,7 @@ class PieceAttention:
             for piece in self._plan.pieces(layer, index, k[new], v[new]):
                 some = slice(new.start + piece.queries.start, new.start + piece.queries.stop)
                 mask = self._mask(some.stop - some.start, len(piece.k), q.device) if piece.causal else None
-                part = attention_with_lse(q[some], piece.k, piece.v, mask)
+                part = attention_with_lse(q[some], *piece.read(), mask)
                 out[some], lse[some] = merge_attention_outputs(out[some], lse[some], *part)
         return out.to(q.dtype)
 

@@ -1,10 +1,10 @@
-"""Attention of a few new positions of each sequence on a CPU, over keys and values where the cache has them.
+"""Attention of the new positions of each sequence on a CPU, over keys and values where the cache has them.
 
 In: the places of some sequences (kv/cache.py). Out: what the new queries read. What `flash_attn_with_kvcache` is on
-CUDA: one call for all sequences of a layer, and nothing is gathered, whatever the slots (native/attend_slots.hpp in
-kernels/). torch's kernels need a call and contiguous keys for each sequence, and some ten times as long for a single
-query. Numbers are float32 or bfloat16, added up in float32; a sequence's result does not hang on what else runs. Keys
-and values may be packed (kv/quantised.py), and are read so.
+CUDA: one call for all sequences of a layer, and nothing is gathered, whatever the slots. A few new positions are read
+as they lie (native/attend_slots.hpp in kernels/), prompts by blocks (native/attend_prompt.hpp), which gives the same
+bits. Numbers are float32 or bfloat16, added up in float32; what a query reads hangs on neither the queries beside it,
+nor the other sequences, nor the threads. Keys and values may be packed (kv/quantised.py), and are read so.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SlotAttention:
         """Write what the queries (n, heads, head_dim) of all spans read; `out` is contiguous."""
         if q.stride()[1:] != (q.shape[2], 1):
             q = q.contiguous()
-        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr())
+        self._batch.run(layer, q.data_ptr(), q.stride(0), out.data_ptr(), torch.get_num_threads())
 
 
 def _head(place: Place) -> tuple[int, torch.dtype]:

@@ -2,8 +2,12 @@
 
 In: the plan of a cache, how many new tokens each of its sequences has. Out: an `Attend` for the model
 (models/model.py), which stores the keys and values of each layer and lets each query read its own sequence up to
-itself. A few new tokens on a CPU go together through one kernel (slots.py), prompts one by one through torch's
-(sdpa.py).
+itself.
+
+On a CPU what a query reads has the same bits however the sequence came to be read: in one pass or in parts, alone or
+beside others, from any cache. In float32 and bfloat16 one kernel reads all of them (slots.py). torch's, which read
+other types, add up in an order that depends on how many queries there are, and so get one at a time. On other devices
+they get all those of a sequence (sdpa.py), and nothing is promised but for rounding.
 """
 
 from __future__ import annotations
@@ -16,11 +20,9 @@ from torch import Tensor
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention, reads
-from guided.kv.cache import Plan
+from guided.kv.cache import Place, Plan
 
-__all__ = ["StepAttention"]
-
-_FEW = 16  # new tokens of a sequence
+__all__ = ["PlaceAttention", "StepAttention"]
 
 
 class StepAttention:
@@ -28,33 +30,45 @@ class StepAttention:
 
     def __init__(self, plan: Plan, counts: Sequence[int]) -> None:
         self._plan = plan
-        self._spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        places = plan.places
-        few = [i for i, count in enumerate(counts) if count <= _FEW and reads(places[i])]
-        self._few = [places[i] for i in few], [self._spans[i] for i in few]
-        self._many = sorted(set(range(len(counts))).difference(few))
-        self._kernel: SlotAttention | None = None
-        self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
+        spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+        self._read = PlaceAttention(plan.places, spans)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         self._plan.write(layer, k, v)
-        if len(self._spans) == 1 and self._many:
-            return self._read(layer, 0, q)
+        return self._read(layer, q)
+
+
+class PlaceAttention:
+    """What queries read of keys and values that are stored; `spans`: first and last new position of each sequence, as
+    rows of the queries, all of which belong to one."""
+
+    def __init__(self, places: Sequence[Place], spans: Sequence[tuple[int, int]]) -> None:
+        self._places, self._spans = places, spans
+        self._kernel: SlotAttention | None = None
+        self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
+
+    def __call__(self, layer: int, q: Tensor) -> Tensor:
+        """Of a layer, in the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        if len(self._many) < len(self._spans):
+        if self._places and reads(self._places[0]):
             if self._kernel is None:
-                self._kernel = SlotAttention(q.shape[1], *self._few)
+                self._kernel = SlotAttention(q.shape[1], self._places, self._spans)
             self._kernel(layer, q, out)
-        for index in self._many:
-            first, last = self._spans[index]
-            out[first:last] = self._read(layer, index, q[first:last])
+            return out
+        for place, (first, last) in zip(self._places, self._spans, strict=True):
+            k, v = place.read(layer)
+            read = self._one_by_one if q.device.type == "cpu" else self._together
+            read(q[first:last], k, v, out[first:last])
         return out
 
-    def _read(self, layer: int, index: int, q: Tensor) -> Tensor:
-        """Attention of one sequence by torch."""
-        k, v = self._plan.places[index].read(layer)
+    def _together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         lengths = q.shape[0], k.shape[0]
         if lengths not in self._masks:
             self._masks[lengths] = causal_mask(*lengths, q.device)
-        return sdpa(q, k, v, self._masks[lengths])
+        out.copy_(sdpa(q, k, v, self._masks[lengths]))
+
+    def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+        k, v, past = k.clone(), v.clone(), len(k) - len(q)  # at places in memory that are the same for the kernel
+        for i in range(len(q)):
+            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[: past + i + 1], v[: past + i + 1], None)

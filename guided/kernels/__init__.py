@@ -5,6 +5,10 @@ Each has a form in torch that runs everywhere; `takes` says where the kernel is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -15,12 +19,38 @@ from guided.kernels import _kernels
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.sampler import log_mass
 
-__all__ = ["lay_mask", "rms_norm", "rotate", "swiglu", "takes"]
+__all__ = ["each_row", "gelu", "lay_mask", "multiply", "multiply4", "rms_norm", "rotate", "swiglu", "takes"]
 
 
 def takes(x: Tensor) -> bool:
     """Whether the kernels read this tensor: on the CPU, of a type that they have, and not while torch compiles."""
     return not torch.compiler.is_compiling() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+
+
+def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`function` of x (n, size), one row at a time: what torch makes of a row depends on nothing else then."""
+    return torch.cat([function(x[i : i + 1].clone()) for i in range(len(x))]) if len(x) else function(x)
+
+
+def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """`x @ weights.T + bias` for x (n, in) and weights (out, in) of one type that `takes` names, contiguous.
+
+    A row has the same bits whatever rows are beside it, and however many threads there are.
+    """
+    x = x.contiguous()
+    out, address = x.new_empty(len(x), len(weights)), 0 if bias is None else bias.data_ptr()
+    addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
+    _kernels.multiply(_half(x), *addresses, len(x), len(weights), x.shape[1], torch.get_num_threads())
+    return out
+
+
+def multiply4(x: Tensor, weights: Tensor, outs: int, planes: int, bias: Tensor | None) -> Tensor:
+    """The same of bfloat16 with numbers of 4 bits, as models/int4.py lays them out: (n, outs)."""
+    x = x.contiguous()
+    out, address = x.new_empty(len(x), outs), 0 if bias is None else bias.data_ptr()
+    addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
+    _kernels.multiply4(*addresses, len(x), outs, x.shape[1], planes, torch.get_num_threads())
+    return out
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
@@ -43,6 +73,17 @@ def swiglu(x: Tensor) -> Tensor:
     rows, size = x.shape[0], x.shape[1] // 2
     out = x.new_empty(rows, size)
     _kernels.swiglu(_half(x), x.data_ptr(), out.data_ptr(), rows, size)
+    return out
+
+
+def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
+    """`x * P(X <= x)` for a normal X ("Gaussian Error Linear Units", arXiv 1606.08415) of rows (n, size)."""
+    if not takes(x):
+        torchs = partial(F.gelu, approximate=approximate)
+        return each_row(torchs, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torchs(x)
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    _kernels.gelu(_half(x), approximate == "none", x.data_ptr(), out.data_ptr(), *x.shape)
     return out
 
 

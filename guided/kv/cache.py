@@ -99,19 +99,37 @@ class Piece:
 
     Attributes:
         queries: which of the sequence's new positions.
-        k, v: (positions, kv_heads, head_dim) each.
+        k, v: (positions, kv_heads, head_dim) each, as they are stored.
+        where: the positions in the sequence, in the order of k and v.
         causal: the queries are the last of these positions, and read up to themselves; else all of them.
     """
 
     queries: slice
     k: Tensor
     v: Tensor
+    where: Sequence[range]
     causal: bool = False
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, (positions, kv_heads, head_dim) each."""
+        return self.k, self.v
+
+    def place(self, k: Tensor, v: Tensor) -> Place:
+        """The place of a whole sequence that is stored as this piece is; k, v: (layers, positions, ...)."""
+        return Place(k, v, slice(0, k.shape[1]))
 
 
 @runtime_checkable
 class PiecewisePlan(Protocol):
     """What a forward pass does with a cache whose keys and values are never in one place."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where keys and values are read."""
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """Positions of each sequence, new ones included."""
 
     def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
         """Store the new positions of sequence `index`, and pass by all that each of them reads, in any order.

@@ -10,14 +10,12 @@ float32: rows of zeros stay zeros, rows of denormals become zeros or steps of th
 is NaN as a whole.
 
 Every query reads packed rows, those of its own prompt among them. So which cache is inside, how a prompt is cut,
-whether its beginning was found, and what runs beside it change no output but by the order in which floats are added up.
-That goes further than without packing: where the last bit of a key decides to which side a number is rounded, it is off
-by a step, and so are the keys of later layers. In float64 this does not happen and outputs are the same; in float32,
-logits of SmolLM2's 30 layers, read token by token and in one pass, differ by 0.6 of what packing itself changes.
+whether its beginning was found, and what runs beside it change no output but by the order in which floats are added up,
+which on a CPU is always the same. Elsewhere a difference goes further than without packing: where the last bit of a key
+decides to which side a number is rounded, it is off by a step, and so are the keys of later layers.
 
-A few new positions on a CPU are read as they are stored (attention/slots.py). Prompts, pieces of an offloaded cache,
-and whatever is on CUDA (flash-attn does not read such rows) are unpacked to the model's type first; bfloat16 rounds
-them once more.
+On a CPU rows are read as they are stored (attention/slots.py), in float32 and bfloat16. On CUDA (flash-attn does not
+read such rows), and in other types, they are unpacked to the model's type first; bfloat16 rounds them once more.
 """
 
 from __future__ import annotations
@@ -144,11 +142,29 @@ class _PackedPlan:
         self._inner.write(layer, pack(k), pack(v))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PackedPiece(Piece):
+    dtype: torch.dtype
+
+    def read(self) -> tuple[Tensor, Tensor]:
+        return unpack(self.k, self.dtype), unpack(self.v, self.dtype)
+
+    def place(self, k: Tensor, v: Tensor) -> Place:
+        return PackedPlace(k, v, slice(0, k.shape[1]), self.dtype)
+
+
 class _PackedPieces:
     def __init__(self, inner: PiecewisePlan, dtype: torch.dtype) -> None:
         self._inner, self._dtype = inner, dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self._inner.device
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        return self._inner.lengths
+
     def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
         for piece in self._inner.pieces(layer, index, pack(k), pack(v)):
-            keys, values = unpack(piece.k, self._dtype), unpack(piece.v, self._dtype)
-            yield replace(piece, k=keys, v=values)
+            yield _PackedPiece(piece.queries, piece.k, piece.v, piece.where, piece.causal, dtype=self._dtype)

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from guided.kernels import gelu
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
@@ -108,7 +109,7 @@ class GPT(Embedded):
             qkv = linear(self._norm(x, layer.attention_norm), *layer.qkv)
             q, k, v = qkv.reshape(-1, 3, c.heads, c.head_dim).unbind(1)
             x = x + linear(attend(index, q, k, v).reshape(-1, c.dim), *layer.output)
-            h = F.gelu(linear(self._norm(x, layer.ffn_norm), *layer.up), approximate=c.gelu)
+            h = gelu(linear(self._norm(x, layer.ffn_norm), *layer.up), c.gelu)
             x = x + linear(h, *layer.down)
         return self._norm(x, self.norm)
 

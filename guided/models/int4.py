@@ -1,14 +1,13 @@
-"""A matrix whose weights stay quantised: planes of 4 bits, and torch's kernel for them.
+"""A matrix whose weights stay quantised: planes of 4 bits, and a kernel for them.
 
-In: `Grouped` matrices (dequantise.py) of 4, 5 or 8 bits. Out: products with activations in bfloat16. torch's CPU kernel
-(`_weight_int4pack_mm_for_cpu`) multiplies weights of 4 bits, `(number - 8) * scale + zero`, one scale and zero for 32
-neighbours; each row of activations is added up in float32 by itself, so that a batch gives what its rows give. A number
-of more bits is split into its four low bits and the rest, two planes side by side, which the activations meet twice:
+In: `Grouped` matrices (dequantise.py) of 4, 5 or 8 bits. Out: products with activations in bfloat16, by
+kernels/native/product4.hpp, which adds up each row of activations in float32 by itself, in the same order whatever is
+beside it. A number of more bits is split into its four low bits and the rest, two planes of the same scale:
 
-    number = 16 * high + low,   (number - z) * s - o  =  16 s (high - 8) + s (low - 8) + (what is left)
+    number = 16 * high + low,   (number - z) * s - o  =  (16 (high - 8) + (low - 8)) * s + rest
 
-Only scales and zeros are rounded, to bfloat16: a weight is as exact as in a bfloat16 matrix. Cost: 5 bits of memory are
-read for a weight, or 10. Fast for a few rows, which is decoding: from some dozens on a bfloat16 matrix is faster.
+Only scales and rests are rounded, to bfloat16: a weight is as exact as in a bfloat16 matrix. Cost: 5 bits of memory are
+read for a weight, or 9.
 """
 
 from __future__ import annotations
@@ -16,23 +15,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from guided.kernels import multiply4
 from guided.models.dequantise import Grouped
 
 __all__ = ["ROWS", "Int4Matrix"]
 
 ROWS = 16  # the kernel wants a multiple of so many
 _GROUP = 32  # neighbours of one scale
-_PIECE = 4096  # rows that are packed at once: the kernel's packer reads them as int32
+_NIBBLES = np.array([0, 16, 4, 20, 8, 24, 12, 28], np.uint32)  # where eight neighbours are in a word
 
 
 class Int4Matrix:
     """(out, in), see the module."""
 
-    def __init__(self, packed: Tensor, scales: Tensor, planes: int) -> None:
-        self._packed, self._scales, self._planes = packed, scales, planes
+    def __init__(self, weights: Tensor, shape: tuple[int, int], planes: int) -> None:
+        """`weights`: uint8, in the kernel's layout."""
+        self._weights, self.shape, self._planes = weights, shape, planes
 
     @staticmethod
     def is_fast(device: torch.device) -> bool:
@@ -50,26 +52,28 @@ class Int4Matrix:
     def of(cls, parts: Sequence[Grouped]) -> Int4Matrix:
         """Matrices of equal bits, one below the other."""
         numbers = np.concatenate([part.numbers for part in parts])
-        scale = np.concatenate([part.scale for part in parts])
-        rest = np.concatenate([_rest(part) for part in parts])
-        if parts[0].bits == 4:
-            planes = [(numbers, scale, rest)]
-        else:
-            low, high = numbers & 15, (numbers >> 4) + np.uint8(_top(parts[0].bits))
-            planes = [(high, 16 * scale, np.zeros_like(scale)), (low, scale, rest)]
-        pairs = [torch.from_numpy(np.stack((scale.T, zero.T), axis=-1)).bfloat16() for _, scale, zero in planes]
-        whole = torch.from_numpy(np.concatenate([numbers for numbers, _, _ in planes], axis=1))
-        packed = [
-            torch.ops.aten._convert_weight_to_int4pack_for_cpu(whole[at : at + _PIECE].to(torch.int32), 1)
-            for at in range(0, len(whole), _PIECE)
-        ]
-        return cls(torch.cat(packed), torch.cat(pairs).contiguous(), len(planes))
+        scale = torch.from_numpy(np.concatenate([part.scale for part in parts])).bfloat16()
+        rest = torch.from_numpy(np.concatenate([_rest(part) for part in parts])).bfloat16()
+        planes: list[npt.NDArray[np.uint8]] = [numbers]
+        if parts[0].bits > 4:
+            planes = [np.bitwise_and(numbers, 15), np.right_shift(numbers, 4) + np.uint8(_top(parts[0].bits))]
+        blocks, groups = len(numbers) // ROWS, scale.shape[1]
+        words = [_words(plane).reshape(blocks, ROWS, groups, 4).transpose(0, 2, 3, 1) for plane in planes]
+        factors = [one.view(torch.int16).numpy().reshape(blocks, ROWS, groups) for one in (scale, rest)]
+        all_parts = [*words, *(one.transpose(0, 2, 1) for one in factors)]
+        bytes_ = [np.ascontiguousarray(one).view(np.uint8).reshape(blocks, groups, -1) for one in all_parts]
+        return cls(torch.from_numpy(np.concatenate(bytes_, axis=-1)), (len(numbers), numbers.shape[1]), len(planes))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x (n, in) in bfloat16 times the transposed matrix: (n, out)."""
-        x = x.contiguous() if self._planes == 1 else torch.cat([x] * self._planes, dim=-1)
-        product: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(x, self._packed, _GROUP, self._scales)
-        return product
+    def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x (n, in) in bfloat16 times the transposed matrix, plus bias (out,): (n, out)."""
+        return multiply4(x, self._weights, self.shape[0], self._planes, bias)
+
+
+def _words(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """Eight neighbours in a word, as two's complement of what they are above 8: (rows, columns / 8)."""
+    nibbles = (numbers ^ np.uint8(8)).reshape(len(numbers), -1, 8).astype(np.uint32) << _NIBBLES
+    words: npt.NDArray[np.uint32] = np.bitwise_or.reduce(nibbles, axis=-1)
+    return words
 
 
 def _top(bits: int) -> int:
@@ -77,8 +81,9 @@ def _top(bits: int) -> int:
     return 8 if bits < 8 else 0
 
 
-def _rest(part: Grouped) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """What the planes leave of the values: a constant for each group."""
+def _rest(part: Grouped) -> npt.NDArray[np.float32]:
+    """What the planes leave of the values, a constant for each group; of the rounded scale, if there is no offset."""
     left = 8 - part.zero if part.bits == 4 else 8 + 16 * (8 - _top(part.bits)) - part.zero
-    rest = np.float32(left) * part.scale
+    scale = torch.from_numpy(part.scale).bfloat16().float().numpy() if part.offset is None else part.scale
+    rest = np.float32(left) * scale
     return rest if part.offset is None else rest - part.offset

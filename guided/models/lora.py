@@ -116,14 +116,14 @@ class _Adapter:
         return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 
     def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        """(rank, columns) and, turned and times the scale, (rank, rows)."""
+        """(rank, columns) and, times the scale, (rows, rank)."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
         if (found := self._weights.rows(down)) != rank:
             where = self._weights.where
             raise VocabularyError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
         scale = self._config.scale(module)
-        return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float().t() * scale
+        return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale
 
     def _check_copies(self) -> None:
         """Weights of the base that PEFT saved beside the adapter say nothing new."""

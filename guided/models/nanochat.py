@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from guided.kernels import rms_norm, rotate
+from guided.kernels import each_row, rms_norm, rotate
 from guided.models.embedded import Embedded
 from guided.models.linear import Matrix, linear
 from guided.models.model import Attend
@@ -94,7 +94,7 @@ class NanoChat(Embedded):
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
         out, cap = super().logits(hidden), self.config.softcap
-        return out if cap is None else cap * torch.tanh(out / cap)
+        return out if cap is None else each_row(lambda row: cap * torch.tanh(row / cap), out)
 
     def _norm(self, x: Tensor) -> Tensor:
         return rms_norm(x, None, self.config.norm_eps)

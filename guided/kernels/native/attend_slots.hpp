@@ -3,11 +3,13 @@
 // In: queries (n, heads, head_dim) of one sequence's newest positions; a layer's keys and values (slots, kv_heads,
 // head_dim) and the slots of the sequence in order; fewer KV heads than query heads are shared in groups. Out: what the
 // queries read, in their shape. Query i of n reads the first total - n + i + 1 positions. Numbers are float32 or bfloat16;
-// everything is added up in float32, in the same order whatever else runs. How: scores, their greatest, exponentials, the
-// sum of values; one KV head at a time, so that its group shares each row of keys and values. It is bound by reading these
-// once; what torch's kernels do beside that for a single query (tiling, threads) takes several times longer than the work.
-// Keys and values may be packed (rows.hpp): their numbers are multiplied as they are read, once by a score or a weight.
-// Cost: 4 n total heads head_dim operations, no threads. Not for long prompts: there a matrix product is the better form.
+// everything is added up in float32, in an order that depends on nothing but the query's position: a score in sixteen lanes,
+// each over every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after the other.
+// How: scores, their greatest, exponentials, the sum of values; one KV head at a time, so that its group shares each row of
+// keys and values. It is bound by reading these once; what torch's kernels do beside that for a single query (tiling,
+// threads) takes several times longer than the work. Keys and values may be packed (rows.hpp): their numbers are multiplied
+// as they are read, once by a score or a weight. Cost: 4 n total heads head_dim operations. For long prompts there is
+// attend_prompt.hpp, which gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +36,16 @@ struct Heads {
   int64_t head_dim;
 };
 
-// Rows of queries are `q_stride` elements apart; the output is contiguous. Keys and values are of the type Stored: as the
-// queries, or int8_t: packed rows of head_dim + 4 bytes.
-template <typename Number, typename Stored>
-void attend_slots(const Place& place, const Heads& shape, int64_t layer, const Number* q, int64_t q_stride, Number* out);
+// Rows of queries are `stride` elements apart; the output is contiguous.
+template <typename Number>
+struct Queries {
+  const Number* q;
+  int64_t stride;
+  Number* out;
+};
+
+// One KV head. Keys and values are of the type Stored: as the queries, or int8_t: packed rows of head_dim + 4 bytes.
+template <typename Stored, typename Number>
+void attend_slots(const Place& place, const Heads& shape, int64_t layer, int64_t head, const Queries<Number>& queries);
 
 }  // namespace guided

@@ -8,13 +8,21 @@
 #include <tuple>
 #include <vector>
 
+#include "attend_prompt.hpp"
 #include "attend_slots.hpp"
+#include "product.hpp"
+#include "product4.hpp"
 #include "rows.hpp"
+#include "team.hpp"
 
 namespace nb = nanobind;
 
 namespace guided {
 namespace {
+
+constexpr int64_t kFew = 8;                // new positions that are read where they lie
+constexpr int64_t kFewProducts = 1 << 18;  // below these a second thread starts too late to help
+constexpr int64_t kFewBlocked = 1 << 22;   // the same of prompts
 
 // A batch of sequences, bound once for a forward pass and run for each layer.
 class Batch {
@@ -23,34 +31,66 @@ class Batch {
 
   Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, bool packed, const std::vector<Row>& rows)
       : shape_{heads, kv_heads, head_dim}, half_(half), packed_(packed) {
-    for (const auto& [keys, values, layer_stride, slots, start, total, first, count] : rows)
-      places_.push_back({reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride,
-                         reinterpret_cast<const int64_t*>(slots.value_or(0)), start, total, first, count});
+    for (const auto& [keys, values, layer_stride, slots, start, total, first, count] : rows) {
+      const Place place{reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride,
+                        reinterpret_cast<const int64_t*>(slots.value_or(0)), start, total, first, count};
+      (count <= kFew ? few_ : many_).push_back(place);
+      if (count <= kFew) products_ += 2 * count * total * heads * head_dim;
+    }
   }
 
-  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
+  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
     if (packed_)
-      half_ ? run_as<bfloat16, int8_t>(layer, q, q_stride, out) : run_as<float, int8_t>(layer, q, q_stride, out);
+      half_ ? run_as<bfloat16, int8_t>(layer, q, q_stride, out, threads)
+            : run_as<float, int8_t>(layer, q, q_stride, out, threads);
     else
-      half_ ? run_as<bfloat16, bfloat16>(layer, q, q_stride, out) : run_as<float, float>(layer, q, q_stride, out);
+      half_ ? run_as<bfloat16, bfloat16>(layer, q, q_stride, out, threads)
+            : run_as<float, float>(layer, q, q_stride, out, threads);
   }
 
  private:
   template <typename Number, typename Stored>
-  void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out) const {
-    for (const auto& place : places_)
-      attend_slots<Number, Stored>(place, shape_, layer, reinterpret_cast<const Number*>(q), q_stride,
-                                   reinterpret_cast<Number*>(out));
+  void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
+    const Queries<Number> queries{reinterpret_cast<const Number*>(q), q_stride, reinterpret_cast<Number*>(out)};
+    const auto heads = static_cast<int64_t>(few_.size()) * shape_.kv_heads;
+    share(heads, products_ < kFewProducts ? 1 : threads, [&](int64_t i) {
+      attend_slots<Stored>(few_[static_cast<size_t>(i / shape_.kv_heads)], shape_, layer, i % shape_.kv_heads, queries);
+    });
+    for (const auto& place : many_) {
+      const int64_t products = 2 * place.count * place.total * shape_.heads * shape_.head_dim;
+      attend_prompt<Stored>(place, shape_, layer, queries, products < kFewBlocked ? 1 : threads);
+    }
   }
 
   Heads shape_;
   bool half_, packed_;
-  std::vector<Place> places_;
+  std::vector<Place> few_, many_;
+  int64_t products_ = 0;  // of those with few new positions
 };
 
 template <typename Number>
 Number* at(uintptr_t address) {
   return reinterpret_cast<Number*>(address);
+}
+
+template <typename Number>
+void multiply_as(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs, int64_t ins,
+                 int64_t threads) {
+  multiply<Number>({at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs,
+                    ins},
+                   threads);
+}
+
+void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
+                   int64_t ins, int64_t threads) {
+  (half ? multiply_as<bfloat16> : multiply_as<float>)(x, weights, bias, out, rows, outs, ins, threads);
+}
+
+void multiply4_rows(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
+                    int64_t ins, int64_t planes, int64_t threads) {
+  multiply4({at<const bfloat16>(x), at<const uint8_t>(weights), at<const bfloat16>(bias), at<bfloat16>(out), rows, outs,
+             ins, planes},
+            threads);
 }
 
 void rms_norm_rows(bool half, uintptr_t x, uintptr_t weight, uintptr_t out, int64_t rows, int64_t size, float eps) {
@@ -65,6 +105,13 @@ void swiglu_rows(bool half, uintptr_t x, uintptr_t out, int64_t rows, int64_t si
     swiglu(at<const bfloat16>(x), at<bfloat16>(out), rows, size);
   else
     swiglu(at<const float>(x), at<float>(out), rows, size);
+}
+
+void gelu_rows(bool half, bool exact, uintptr_t x, uintptr_t out, int64_t rows, int64_t size) {
+  if (half)
+    gelu(exact, at<const bfloat16>(x), at<bfloat16>(out), rows, size);
+  else
+    gelu(exact, at<const float>(x), at<float>(out), rows, size);
 }
 
 void rotate_rows(bool half, uintptr_t x, int64_t stride, uintptr_t cos, uintptr_t sin, int64_t rows, int64_t heads,
@@ -92,9 +139,15 @@ std::tuple<float, float> lay_mask_row(uintptr_t logits, int64_t size, uintptr_t 
 
 NB_MODULE(_kernels, m) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
+  m.def("multiply", &guided::multiply_rows, nb::arg("half"), nb::arg("x"), nb::arg("weights"), nb::arg("bias"),
+        nb::arg("out"), nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("threads"), released);
+  m.def("multiply4", &guided::multiply4_rows, nb::arg("x"), nb::arg("weights"), nb::arg("bias"), nb::arg("out"),
+        nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), released);
   m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
         nb::arg("rows"), nb::arg("size"), nb::arg("eps"), released);
   m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
+        nb::arg("size"), released);
+  m.def("gelu", &guided::gelu_rows, nb::arg("half"), nb::arg("exact"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
         nb::arg("size"), released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
         nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), released);
@@ -106,5 +159,5 @@ NB_MODULE(_kernels, m) {
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"))
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
-           released);
+           nb::arg("threads"), released);
 }

@@ -7,6 +7,9 @@
 // A function so marked is compiled for each level of x86-64 and chosen when the module is loaded. What it calls must be
 // inlined into it: GUIDED_INLINE.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define GUIDED_X86_CLONES
+#define GUIDED_V3 __attribute__((target("arch=x86-64-v3")))
+#define GUIDED_V4 __attribute__((target("arch=x86-64-v4")))
 #define GUIDED_FOR_EACH_CPU __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define GUIDED_FOR_EACH_CPU

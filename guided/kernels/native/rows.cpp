@@ -35,6 +35,23 @@ GUIDED_INLINE void swiglu_row(const Number* gate, const Number* up, Number* out,
 }
 
 template <typename Number>
+GUIDED_INLINE void gelu_row(bool exact, const Number* from, Number* out, int64_t size) {
+  if (exact) {
+    for (int64_t i = 0; i < size; ++i) {
+      const float x = read(from[i]);
+      write(0.5F * x * std::erfc(x * -0.70710678F), out[i]);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < size; ++i) {  // (1 + tanh(u)) / 2 = 1 / (1 + e ** -2u)
+    const float x = read(from[i]);
+    const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
+    const float small = exponential(twice < 0 ? twice : -twice);  // never overflows
+    write(x * (twice < 0 ? small : 1.0F) / (1.0F + small), out[i]);
+  }
+}
+
+template <typename Number>
 GUIDED_INLINE void rotate_head(Number* x, const Number* cos, const Number* sin, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = read(x[i]), b = read(x[half + i]);
@@ -122,6 +139,10 @@ GUIDED_FOR_EACH_CPU LogMasses lay_mask(float* logits, int64_t size, const uint32
   GUIDED_FOR_EACH_CPU void swiglu(const Number* x, Number* out, int64_t rows, int64_t size) {                       \
     for (int64_t row = 0; row < rows; ++row)                                                                        \
       swiglu_row(x + 2 * row * size, x + (2 * row + 1) * size, out + row * size, size);                             \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  GUIDED_FOR_EACH_CPU void gelu(bool exact, const Number* x, Number* out, int64_t rows, int64_t size) {             \
+    for (int64_t row = 0; row < rows; ++row) gelu_row(exact, x + row * size, out + row * size, size);               \
   }                                                                                                                 \
   template <>                                                                                                       \
   GUIDED_FOR_EACH_CPU void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows,    \

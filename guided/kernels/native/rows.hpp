@@ -18,6 +18,10 @@ void rms_norm(const Number* x, const Number* weight, Number* out, int64_t rows, 
 template <typename Number>
 void swiglu(const Number* x, Number* out, int64_t rows, int64_t size);
 
+// x P(X <= x) of a normal X; `exact`, or by an approximation with tanh.
+template <typename Number>
+void gelu(bool exact, const Number* x, Number* out, int64_t rows, int64_t size);
+
 // In place: heads (a, b) become (a cos - b sin, b cos + a sin), see models/rotary.py. Rows of x are `stride` apart, those of
 // cos and sin (a head each, sin with its sign) follow one another.
 template <typename Number>

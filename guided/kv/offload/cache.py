@@ -18,10 +18,11 @@ Prefixes are not found again; forks share blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 
+import torch
 from torch import Tensor
 
 from guided.kv.cache import CacheShape, Lease, Piece, PiecewisePlan
@@ -48,6 +49,7 @@ class OffloadCache:
         copies: CopyEngine | None = None,
     ) -> None:
         self.block_size, self.layers, self.ring = block_size, shape.layers, RingBuffer(ring_slots)
+        self.device = shape.device
         if copies is None:
             engine = CudaCopies if shape.device.type == "cuda" else CheckedCopies
             copies = engine(shape, ring_slots + device_blocks, blocks, block_size)
@@ -142,6 +144,9 @@ class _Part:
     resident: list[range]  # slots of complete blocks on the device
     loaded: list[Block]  # complete blocks on the CPU
     turns: list[Turn]  # how these pass through the ring
+    kept: list[int]  # which blocks of the sequence `resident` are
+    fetched: list[int]  # and `loaded`
+    length: int  # positions, new ones included
 
     @property
     def lead(self) -> int:
@@ -152,9 +157,20 @@ class _Part:
 class _OffloadPlan:
     def __init__(self, cache: OffloadCache, tables: Sequence[Table], counts: Sequence[int]) -> None:
         self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
+        self._device = cache.device
         self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
         self._begun: tuple[int, int] | None = None  # layer and sequence whose first loads are under way
         self._slots.settle()
+
+    @property
+    def device(self) -> torch.device:
+        """See `PiecewisePlan`."""
+        return self._device
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """See `PiecewisePlan`."""
+        return [part.length for part in self._parts]
 
     def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
         """See `PiecewisePlan`."""
@@ -162,13 +178,16 @@ class _OffloadPlan:
         self._begin(layer, index)
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
+        kept = iter(part.kept)
         for run in part.resident:
-            yield Piece(everyone, *slots.read(run, layer, len(run) * size))
+            where = self._blocks(islice(kept, len(run)))
+            yield Piece(everyone, *slots.read(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
-                yield Piece(everyone, *slots.read(turn.slots, layer, len(turn.slots) * size))
+                where = self._blocks(part.fetched[item] for item in turn.items)
+                yield Piece(everyone, *slots.read(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
         for number, span in enumerate(part.spans):
@@ -177,11 +196,16 @@ class _OffloadPlan:
                     slots.vacate(span.slot, layer)
                 self._write(layer, part, span, k, v)
             own = slots.read(range(span.slot, span.slot + 1), layer, span.stop)
-            yield Piece(slice(span.first, span.last), *own, causal=True)
+            begin = part.length - part.count + span.first - span.start
+            where = [range(begin, begin + span.stop)]
+            yield Piece(slice(span.first, span.last), *own, where, causal=True)
             if span.last < part.count:
-                yield Piece(slice(span.last, part.count), *own)
+                yield Piece(slice(span.last, part.count), *own, where)
             if not (part.decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
+
+    def _blocks(self, numbers: Iterable[int]) -> list[range]:
+        return [range(number * self._size, (number + 1) * self._size) for number in numbers]
 
     def _begin(self, layer: int, index: int) -> None:
         """Make the slot ready that is written first, and begin the first loads."""
@@ -227,10 +251,12 @@ def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
             slot = manager.get_write_slot_for_chunked_offload(table)
         spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
     past = manager.get_prefilled_blocks(table)
-    loaded = [block for block in past if not block.on_device]
+    kept = [i for i, block in enumerate(past) if block.on_device]
+    fetched = [i for i, block in enumerate(past) if not block.on_device]
+    loaded = [past[i] for i in fetched]
     write_slot = ring.get_write_slot_for_prefill(start // size)
     turns = ring.decode(len(loaded)) if decode else ring.prefill(len(loaded), write_slot)
-    return _Part(count, decode, spans, _runs([b.number for b in past if b.on_device]), loaded, turns)
+    return _Part(count, decode, spans, _runs([past[i].number for i in kept]), loaded, turns, kept, fetched, end)
 
 
 def _runs(numbers: Sequence[int]) -> list[range]:

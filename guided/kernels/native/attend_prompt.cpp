@@ -1,0 +1,264 @@
+#include "attend_prompt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "heads.hpp"
+#include "team.hpp"
+
+namespace guided {
+namespace {
+
+constexpr int64_t kRows = 24;   // queries, of one or more positions, that a thread takes at once
+constexpr int64_t kNear = 64;   // positions whose values stay near while these queries pass by
+constexpr int64_t kBlock = 16;  // positions whose keys lie side by side
+
+// A KV head's keys and values in float32, by chunks of sixteen numbers.
+struct Panel {
+  std::vector<Line> keys;    // (blocks, 16 chunks): a number of sixteen positions
+  std::vector<Line> values;  // (positions, chunks)
+  std::vector<float> key_scales, value_scales;  // (positions): of packed rows
+  int64_t chunks = 0;
+
+  void make_room(int64_t positions, int64_t head_dim) {
+    chunks = chunks_of(head_dim);
+    const int64_t blocks = (positions + kBlock - 1) / kBlock;
+    keys.resize(static_cast<size_t>(blocks * 16 * chunks));
+    values.resize(static_cast<size_t>(positions * chunks));
+    key_scales.resize(static_cast<size_t>(blocks * kBlock));
+    value_scales.resize(static_cast<size_t>(positions));
+  }
+};
+
+// Whether numbers are where `load_chunk` finds them.
+GUIDED_INLINE bool is_common(int64_t size) { return size == 64 || size == 128; }
+
+template <typename Stored>
+GUIDED_INLINE void load_any(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
+  if (is_common(size))
+    load_chunk(row, static_cast<int>(chunk), out);
+  else
+    load_some(row, chunk, size, out);
+}
+
+// Sixteen positions of it.
+template <typename Stored>
+GUIDED_INLINE void fill(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {
+  Line* keys = panel.keys.data() + block * 16 * panel.chunks;
+  for (int64_t i = 0; i < kBlock; ++i) {
+    const int64_t at = block * kBlock + i;
+    if (at >= past.place.total) {
+      for (int64_t d = 0; d < 16 * panel.chunks; ++d) keys[d].numbers[i] = 0;
+      continue;
+    }
+    const Stored *key = past.keys + past.offset(at), *value = past.values + past.offset(at);
+    for (int64_t c = 0; c < panel.chunks; ++c) {
+      Vector numbers;
+      load_any(key, c, size, numbers);
+      for (int lane = 0; lane < 16; ++lane) keys[16 * c + lane].numbers[i] = numbers[lane];
+      load_any(value, c, size, numbers);
+      std::memcpy(panel.values.data() + at * panel.chunks + c, &numbers, sizeof numbers);
+    }
+    panel.key_scales[static_cast<size_t>(at)] = scale_of(key, size);
+    panel.value_scales[static_cast<size_t>(at)] = scale_of(value, size);
+  }
+}
+
+// One lane, of sixteen keys, of `Rows` queries that are `stride` apart: as a lane of one key is added up elsewhere.
+template <int Rows>
+GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* keys, int64_t chunks, int lane, Vector* sums) {
+  for (int r = 0; r < Rows; ++r) sums[r] = Vector{};
+  for (int64_t c = 0; c < chunks; ++c) {
+    Vector key;
+    load(keys[16 * c + lane].numbers, key);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) sums[r] += queries[r * stride + 16 * c + lane] * key;
+  }
+}
+
+// Scores of `Rows` queries with sixteen keys; lanes are added up as `sum_of` does it.
+template <int Rows>
+GUIDED_INLINE void score(const float* queries, int64_t stride, const Line* keys, int64_t chunks, Vector* scores) {
+  Vector lanes[4][Rows], pairs[2][Rows];
+#pragma GCC unroll 2
+  for (int odd = 0; odd < 2; ++odd) {
+#pragma GCC unroll 2
+    for (int two = 0; two < 2; ++two) {
+      const int first = odd + 2 * two;
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) add_lane<Rows>(queries, stride, keys, chunks, first + 8 * (i % 2) + 4 * (i / 2), lanes[i]);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+        const Vector quarter = (lanes[0][r] + lanes[1][r]) + (lanes[2][r] + lanes[3][r]);
+        pairs[odd][r] = two == 0 ? quarter : pairs[odd][r] + quarter;
+      }
+    }
+  }
+  for (int r = 0; r < Rows; ++r) scores[r] = pairs[0][r] + pairs[1][r];
+}
+
+// Adds values from `first` to `last`, times weights, to the sums of `Rows` queries, `Chunks` chunks of each.
+template <int Rows, int Chunks>
+GUIDED_INLINE void add_values(const float* weights, int64_t stride, const Line* values, int64_t chunks, int64_t first,
+                              int64_t last, Line* sums) {
+  Vector out[Rows][Chunks];
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < Chunks; ++c) load(sums[r * chunks + c].numbers, out[r][c]);
+  for (int64_t at = first; at < last; ++at) {
+    Vector value[Chunks];
+#pragma GCC unroll 4
+    for (int c = 0; c < Chunks; ++c) load(values[at * chunks + c].numbers, value[c]);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < Chunks; ++c) out[r][c] += weights[r * stride + at] * value[c];
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < Chunks; ++c) std::memcpy(sums + r * chunks + c, &out[r][c], sizeof(Vector));
+}
+
+template <int Rows>
+GUIDED_INLINE void add_values(const float* weights, int64_t stride, const Panel& panel, int64_t first, int64_t last,
+                              Line* sums) {
+  int64_t c = 0;
+  for (; c + 4 <= panel.chunks; c += 4)
+    add_values<Rows, 4>(weights, stride, panel.values.data() + c, panel.chunks, first, last, sums + c);
+  for (; c < panel.chunks; ++c)
+    add_values<Rows, 1>(weights, stride, panel.values.data() + c, panel.chunks, first, last, sums + c);
+}
+
+// `rows` times: f(row, number of rows), `Rows` at a time as long as there are so many.
+template <int Rows, typename Work>
+GUIDED_INLINE void by(int64_t row, int64_t rows, const Work& work) {
+  for (; row + Rows <= rows; row += Rows) work.template operator()<Rows>(row);
+  if constexpr (Rows > 1) by<Rows - 1>(row, rows, work);
+}
+
+struct Scratch {
+  std::vector<Line> queries, scores, sums;
+  std::vector<float> totals;
+};
+
+// The new positions from `first` to `last` of one KV head.
+template <typename Number, typename Stored, int ScoreRows, int ValueRows>
+GUIDED_INLINE void attend(const Panel& panel, const Place& place, const Heads& shape, int64_t head,
+                          const Queries<Number>& in, int64_t first, int64_t last, Scratch& scratch) {
+  const int64_t size = shape.head_dim, group = shape.heads / shape.kv_heads, rows = (last - first) * group;
+  const int64_t chunks = panel.chunks, past = place.total - place.count;
+  const int64_t blocks = (past + last + kBlock - 1) / kBlock, stride = 16 * chunks, width = blocks * kBlock;
+  const auto lane = [&](int64_t d) { return is_common(size) ? lane_of<Stored, 4>(d) : d; };
+  const auto seen = [&](int64_t row) { return past + first + row / group + 1; };
+  scratch.queries.assign(static_cast<size_t>(rows * chunks), Line{});
+  scratch.sums.assign(static_cast<size_t>(rows * chunks), Line{});
+  scratch.scores.resize(static_cast<size_t>(rows * blocks));
+  float* const queries = scratch.queries.data()->numbers;
+  float* const scores = scratch.scores.data()->numbers;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(size));
+  for (int64_t row = 0; row < rows; ++row) {
+    const Number* q = in.q + (place.first + first + row / group) * in.stride + (head * group + row % group) * size;
+    for (int64_t d = 0; d < size; ++d) queries[row * stride + lane(d)] = read(q[d]) * scale;
+  }
+  for (int64_t block = 0; block < blocks; ++block) {
+    const Line* keys = panel.keys.data() + block * stride;
+    Vector scales;
+    load(panel.key_scales.data() + block * kBlock, scales);
+    by<ScoreRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
+      Vector some[N];
+      score<N>(queries + row * stride, stride, keys, chunks, some);
+      for (int r = 0; r < N; ++r) {
+        if (kTail<Stored> > 0) some[r] *= scales;
+        std::memcpy(scores + (row + r) * width + block * kBlock, &some[r], sizeof(Vector));
+      }
+    });
+  }
+  scratch.totals.resize(static_cast<size_t>(rows));
+  float* const totals = scratch.totals.data();
+  for (int64_t row = 0; row < rows; ++row) {
+    float* mine = scores + row * width;
+    totals[row] = softmax(mine, seen(row));
+    if (kTail<Stored> > 0)
+      for (int64_t at = 0; at < seen(row); ++at) mine[at] *= panel.value_scales[static_cast<size_t>(at)];
+  }
+  for (int64_t near = 0; near < width; near += kNear)
+    by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
+      const int64_t common = std::min(seen(row), near + kNear);  // the first reads least
+      if (near < common)
+        add_values<N>(scores + row * width, width, panel, near, common, scratch.sums.data() + row * chunks);
+    });
+  by<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
+    for (int64_t one = row; one < row + N; ++one)
+      add_values<1>(scores + one * width, width, panel, seen(row), seen(one), scratch.sums.data() + one * chunks);
+  });
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* sums = scratch.sums[static_cast<size_t>(row * chunks)].numbers;
+    Number* out = in.out + ((place.first + first + row / group) * shape.heads + head * group + row % group) * size;
+    for (int64_t d = 0; d < size; ++d) write(sums[lane(d)] / totals[row], out[d]);
+  }
+}
+
+// For each instruction set as many queries at once as there are registers for.
+template <typename Number, typename Stored>
+struct Kernel {
+  void (*fill)(Panel&, const Past<Stored>&, int64_t, int64_t);
+  void (*attend)(const Panel&, const Place&, const Heads&, int64_t, const Queries<Number>&, int64_t, int64_t, Scratch&);
+};
+
+#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                          \
+  template <typename Stored>                                                                                        \
+  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {                   \
+    fill(panel, past, size, block);                                                                                 \
+  }                                                                                                                 \
+  template <typename Number, typename Stored>                                                                       \
+  target void attend_##level(const Panel& panel, const Place& place, const Heads& shape, int64_t head,              \
+                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) {       \
+    attend<Number, Stored, ScoreRows, ValueRows>(panel, place, shape, head, queries, first, last, scratch);         \
+  }
+GUIDED_PROMPT(base, , 1, 1)
+#if defined(GUIDED_X86_CLONES)
+GUIDED_PROMPT(v3, GUIDED_V3, 2, 1)
+GUIDED_PROMPT(v4, GUIDED_V4, 4, 6)
+#endif
+
+template <typename Number, typename Stored>
+Kernel<Number, Stored> choose() {
+#if defined(GUIDED_X86_CLONES)
+  if (__builtin_cpu_supports("x86-64-v4")) return {fill_v4<Stored>, attend_v4<Number, Stored>};
+  if (__builtin_cpu_supports("x86-64-v3")) return {fill_v3<Stored>, attend_v3<Number, Stored>};
+#endif
+  return {fill_base<Stored>, attend_base<Number, Stored>};
+}
+
+thread_local Scratch scratch;
+thread_local Panel panel;
+
+}  // namespace
+
+template <typename Stored, typename Number>
+void attend_prompt(const Place& place, const Heads& shape, int64_t layer, const Queries<Number>& queries, int64_t threads) {
+  static const auto kernel = choose<Number, Stored>();
+  const int64_t positions = std::max<int64_t>(1, kRows / (shape.heads / shape.kv_heads));
+  const int64_t blocks = (place.total + kBlock - 1) / kBlock, tiles = (place.count + positions - 1) / positions;
+  Panel& of_all = panel;  // of this thread, read by the others
+  of_all.make_room(place.total, shape.head_dim);
+  for (int64_t head = 0; head < shape.kv_heads; ++head) {
+    const Past<Stored> past(place, shape, layer, head);
+    share(blocks, threads, [&](int64_t block) { kernel.fill(of_all, past, shape.head_dim, block); });
+    share(tiles, threads, [&](int64_t tile) {  // those that read most come first
+      const int64_t first = (tiles - 1 - tile) * positions, last = std::min(place.count, first + positions);
+      kernel.attend(of_all, place, shape, head, queries, first, last, scratch);
+    });
+  }
+}
+#define GUIDED_PROMPTS(Number, Stored) \
+  template void attend_prompt<Stored>(const Place&, const Heads&, int64_t, const Queries<Number>&, int64_t);
+GUIDED_PROMPTS(float, float)
+GUIDED_PROMPTS(float, int8_t)
+GUIDED_PROMPTS(bfloat16, bfloat16)
+GUIDED_PROMPTS(bfloat16, int8_t)
+
+}  // namespace guided

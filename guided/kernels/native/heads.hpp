@@ -1,0 +1,87 @@
+// How rows of keys and values are read, and what both forms of attention (attend_slots.hpp) have in common.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "attend_slots.hpp"
+#include "vectors.hpp"
+
+namespace guided {
+
+// Sixteen numbers of a row. Of bytes, those at one place of each of sixteen words: two shifts, and no shuffle.
+template <typename Stored>
+GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
+  if constexpr (std::is_same_v<Stored, int8_t>) {
+    Integers words;
+    std::memcpy(&words, row + chunk / 4 * 64, sizeof words);
+    out = __builtin_convertvector((words << (24 - chunk % 4 * 8)) >> 24, Vector);
+  } else {
+    load(row + 16 * chunk, out);
+  }
+}
+
+// Where number d of some heads is, once they are read by chunks.
+template <typename Stored, int Chunks>
+GUIDED_INLINE int64_t lane_of(int64_t d) {
+  static_assert(std::endian::native == std::endian::little);
+  return Chunks > 0 && std::is_same_v<Stored, int8_t> ? d / 64 * 64 + d % 4 * 16 + d % 64 / 4 : d;
+}
+
+// Sixteen numbers of a head of any size, as they lie, zeros behind its end.
+template <typename Stored>
+GUIDED_INLINE void load_some(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
+  const int64_t left = size - 16 * chunk;
+  Stored numbers[16] = {};
+  std::memcpy(numbers, row + 16 * chunk, static_cast<size_t>(left < 16 ? left : 16) * sizeof(Stored));
+  if constexpr (std::is_same_v<Stored, int8_t>) {
+    using Bytes = int8_t __attribute__((vector_size(16)));
+    Bytes bytes;
+    std::memcpy(&bytes, numbers, sizeof bytes);
+    out = __builtin_convertvector(bytes, Vector);
+  } else {
+    load(numbers, out);
+  }
+}
+
+GUIDED_INLINE int64_t chunks_of(int64_t size) { return (size + 15) / 16; }
+
+// What a row of numbers is multiplied by, and how many elements behind the numbers say so.
+template <typename Stored>
+constexpr int64_t kTail = std::is_same_v<Stored, int8_t> ? sizeof(float) : 0;
+
+template <typename Stored>
+GUIDED_INLINE float scale_of(const Stored* row, int64_t size) {
+  float scale = 1;
+  if constexpr (kTail<Stored> > 0) std::memcpy(&scale, row + size, sizeof scale);
+  return scale;
+}
+
+// Where a sequence's keys and values of one KV head are.
+template <typename Stored>
+struct Past {
+  const Stored *keys, *values;
+  int64_t row;  // elements between two slots
+  const Place& place;
+
+  GUIDED_INLINE Past(const Place& of, const Heads& shape, int64_t layer, int64_t head)
+      : row(shape.kv_heads * (shape.head_dim + kTail<Stored>)), place(of) {
+    const int64_t first = layer * of.layer_stride + head * (shape.head_dim + kTail<Stored>);
+    keys = static_cast<const Stored*>(of.keys) + first;
+    values = static_cast<const Stored*>(of.values) + first;
+  }
+  GUIDED_INLINE int64_t offset(int64_t at) const {
+    return (place.slots == nullptr ? place.start + at : place.slots[at]) * row;
+  }
+};
+
+struct alignas(64) Line {  // of memory
+  float numbers[16];
+};
+
+// The greatest of the scores is subtracted, and they become exponentials; returns their sum.
+float softmax(float* scores, int64_t count);
+
+}  // namespace guided

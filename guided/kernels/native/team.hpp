@@ -1,0 +1,42 @@
+// Work shared among the threads that torch has.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+namespace guided {
+
+// Calls `body(data)` on so many threads at once and waits for them. They are those of the OpenMP library that torch has
+// loaded, and no others: a second set of threads would take the processors from the first, which waits for work awake.
+// Where that library is not GNU's there is one call, on this thread.
+void run_team(void (*body)(void*), void* data, int64_t threads);
+
+// work(i) for each i below `count`, on up to `threads` threads, in any order. What one of them throws is thrown here.
+template <typename Work>
+void share(int64_t count, int64_t threads, const Work& work) {
+  if (threads <= 1 || count <= 1) {
+    for (int64_t i = 0; i < count; ++i) work(i);
+    return;
+  }
+  struct Shared {
+    const Work& work;
+    int64_t count;
+    std::atomic<int64_t> next = 0;
+    std::atomic_flag failed = ATOMIC_FLAG_INIT;
+    std::exception_ptr error = nullptr;
+  } shared{work, count};
+  const auto body = [](void* data) {
+    auto& all = *static_cast<Shared*>(data);
+    try {
+      for (int64_t i = all.next++; i < all.count; i = all.next++) all.work(i);
+    } catch (...) {
+      all.next = all.count;
+      if (!all.failed.test_and_set()) all.error = std::current_exception();
+    }
+  };
+  run_team(body, &shared, threads < count ? threads : count);
+  if (shared.error) std::rethrow_exception(shared.error);
+}
+
+}  // namespace guided
