@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
-from guided.kernels import lay_mask, rms_norm, rotate, swiglu
+from guided.kernels import gelu, lay_mask, rms_norm, rotate, swiglu
 from guided.kv.cache import Place
 from guided.models.dequantise import Grouped, read_grouped
 from guided.models.int4 import Int4Matrix
@@ -49,6 +49,23 @@ def test_swiglu(dtype, rows, size, seed):
     torch.testing.assert_close(swiglu(x), (F.silu(gate) * up).to(dtype), **DTYPES[dtype])
 
 
+@each_dtype
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+@QUIET
+@given(sizes, sizes, st.integers(0, 99))
+def test_gelu(dtype, approximate, rows, size, seed):
+    x = noise(seed, rows, size).to(dtype) * 4
+    want = F.gelu(x.double(), approximate=approximate).to(dtype)
+    torch.testing.assert_close(gelu(x, approximate), want, **DTYPES[dtype])
+
+
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+def test_gelu_of_what_is_large_or_no_number(approximate):
+    x = torch.tensor([[-1e10, 1e10, 0.0, float("nan"), -200.0, 200.0]])
+    want = torch.tensor([[0.0, 1e10, 0.0, float("nan"), 0.0, 200.0]])
+    torch.testing.assert_close(gelu(x, approximate), want, equal_nan=True)
+
+
 def test_swiglu_of_what_is_large_or_no_number():
     x = torch.tensor([[-1e30, 1e30, 0.0, float("nan"), -200.0, 1.0, 1.0, 2.0, 1.0, 1.0]])
     torch.testing.assert_close(swiglu(x), torch.tensor([[0.0, 1e30, 0.0, float("nan"), 0.0]]), equal_nan=True)
@@ -80,7 +97,7 @@ def batches(draw):
     for _ in range(draw(st.integers(1, 4))):
         total = draw(st.integers(1, 60))
         slots = draw(st.permutations(range(60)))[:total] if draw(st.booleans()) else None
-        rows.append((slots, total, draw(st.integers(1, min(total, 9)))))
+        rows.append((slots, total, draw(st.integers(1, min(total, draw(st.sampled_from([9, 60])))))))
     return shape, rows
 
 

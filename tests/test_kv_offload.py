@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from guided.attention import pieces
 from guided.attention.pieces import step_attention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape
@@ -303,10 +306,23 @@ def test_a_sequence_that_fits_the_device_copies_nothing():
 
 # ---- outputs
 @each_model
-@settings(deadline=None, max_examples=20)
+@pytest.mark.parametrize("merged", [False, True])
+@settings(deadline=None, max_examples=15)
 @given(st.data(), st.randoms(use_true_random=False))
-def test_logits_are_those_without_offload(model, data, rng):
-    """Chunks of any size, batches, forks, truncations, and steps that failed."""
+def test_logits_are_those_without_offload(merged, model, data, rng):
+    """Chunks of any size, batches, forks, truncations, and steps that failed. Bit for bit, unless pieces are merged."""
+    with merging(merged):
+        check_logits(merged, model, data, rng)
+
+
+@contextmanager
+def merging(merged=True):
+    """Pieces of keys are read one by one and merged, as they are on a device with memory of its own."""
+    with mock.patch.object(pieces, "WholePieces", pieces.MergedPieces) if merged else nullcontext():
+        yield
+
+
+def check_logits(merged, model, data, rng):
     cache = data.draw(caches(cache_shape(model), 200))
     plain, other = ModelRunner(model, DenseCache(cache_shape(model), 1 << 14)), ModelRunner(model, cache)
     pairs = [(plain.cache.open([]), other.cache.open([]))]
@@ -322,7 +338,11 @@ def test_logits_are_those_without_offload(model, data, rng):
                     for lease, part in zip(pair, chunks, strict=True):
                         part.append(Chunk(lease, tokens, len(tokens)))
             if chunks[0] and action == "step":
-                torch.testing.assert_close(other.step(chunks[1]), plain.step(chunks[0]), **close)
+                got, want = other.step(chunks[1]), plain.step(chunks[0])
+                if merged:
+                    torch.testing.assert_close(got, want, **close)
+                else:
+                    assert torch.equal(got, want)
             elif chunks[0]:
                 break_off(other, chunks[1])
         elif action == "open":
@@ -374,18 +394,18 @@ def test_decoding_goes_on_from_what_was_offloaded(model, slots, length):
     cache = offload(cache_shape(model), 16, slots, 4)
     reader = Reader(model, cache=cache)
     (got, logits), (want, wanted) = greedy(reader, prompt, 40, 6), greedy(Reader(model), prompt, 40, 6)
-    assert got == want
-    torch.testing.assert_close(logits, wanted, **close)
+    assert got == want and torch.equal(logits, wanted)
     filled = cache.manager.get_prefilled_cpu_blocks(reader.lease)
     assert filled == cache.manager.get_all_cpu_blocks(reader.lease)[: (length + 40) // 4] and filled
 
 
 @each_model
-def test_bfloat16_differs_by_rounding_only(model):
+def test_merged_bfloat16_differs_by_rounding_only(model):
     low, tokens = type(model).random(model.config, seed=5, dtype=torch.bfloat16), list(range(45))
     want = Reader(low, 64).forward(tokens, 45)
     reader = Reader(low, cache=offload(cache_shape(low), 20, 3, 4))
-    got = torch.cat([reader.forward(tokens[:30], 30), *(reader.forward([token]) for token in tokens[30:])])
+    with merging():
+        got = torch.cat([reader.forward(tokens[:30], 30), *(reader.forward([token]) for token in tokens[30:])])
     assert (got - want).abs().max() < 0.15 < want.abs().max()
 
 
@@ -414,7 +434,8 @@ def long_context(config: LlamaConfig, block_size: int, chunk: int, count: int) -
     cache = OffloadCache(cache_shape(model), 32768 // block_size, 4096 // block_size, block_size)
     assert cache.slots.copies.k_device[0, :, :, 0, 0].numel() == 4096
     want, wanted = greedy(Reader(model, 1 << 15), prompt, count, len(prompt))
-    got, logits = greedy(Reader(model, cache=cache), prompt, count, chunk)
+    with merging():
+        got, logits = greedy(Reader(model, cache=cache), prompt, count, chunk)
     assert got == want and len({*got}) > 5
     torch.testing.assert_close(logits, wanted, atol=1e-3, rtol=1e-3)
     window, _ = greedy(Reader(model, 4096), prompt[count - 4096 :], count, chunk)

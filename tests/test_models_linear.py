@@ -36,18 +36,6 @@ def test_it_is_the_product(rows: int, size: int, outputs: int, biased: bool, str
     assert (got.double() - want).norm() <= ERRORS[dtype] * (want.norm() + 1e-9)
 
 
-@pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no instructions for bfloat16"
-)
-@pytest.mark.parametrize("size", [24, 576, 1024, 1025, 1536, 4096])
-def test_in_bfloat16_a_row_has_the_same_bits_in_any_batch(size: int) -> None:
-    x, weight = random(70, size, seed=1, dtype=torch.bfloat16), random(300, size, seed=2, dtype=torch.bfloat16)
-    whole = linear(x, weight)
-    for n in (1, 2, 3, 7, 16, 33, 69):
-        for start in (0, 70 - n):
-            assert torch.equal(linear(x[start : start + n], weight), whole[start : start + n])
-
-
 @pytest.mark.parametrize("trained", [0, 1, 2])
 def test_what_is_trained_gets_gradients(trained: int) -> None:
     parts = [random(3, 7, seed=2, dtype=torch.float32), random(5, 7, seed=1, dtype=torch.float32), torch.zeros(5)]

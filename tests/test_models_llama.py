@@ -84,16 +84,14 @@ def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts):
     torch.testing.assert_close(torch.cat(rows), whole, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("dtype", "steps"), [(torch.float32, 64), (torch.bfloat16, 12)])
-def test_cached_greedy_tokens_are_those_of_full_recompute(dtype, steps):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cached_greedy_tokens_are_those_of_full_recompute(dtype):
     model = Llama.random(CONFIG, seed=2, dtype=dtype)
     runner, tokens = Reader(model, 80), [3, 1, 4, 1, 5]
     logits = runner.forward(tokens)
-    for _ in range(steps):
+    for _ in range(64):
         naive = Reader(model, 80).forward(tokens)
-        if dtype == torch.float32:
-            assert int(logits.argmax()) == int(naive.argmax())
-        torch.testing.assert_close(logits, naive, atol=1e-4 if dtype == torch.float32 else 0.15, rtol=0)
+        assert torch.equal(logits, naive)
         tokens.append(int(naive.argmax()))
         logits = runner.forward(tokens[-1:])
 

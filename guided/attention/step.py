@@ -5,9 +5,10 @@ In: the plan of a cache, how many new tokens each of its sequences has. Out: an 
 itself.
 
 On a CPU what a query reads has the same bits however the sequence came to be read: in one pass or in parts, alone or
-beside others, from any cache. In float32 and bfloat16 one kernel reads all of them (slots.py). torch's, which read
-other types, add up in an order that depends on how many queries there are, and so get one at a time. On other devices
-they get all those of a sequence (sdpa.py), and nothing is promised but for rounding.
+beside others, from any cache. In float32 and bfloat16 one kernel reads all of them (slots.py); float16 is read in
+float32. torch's kernels add up in an order that depends on how many queries there are, and on the threads: in float64
+they get one query at a time. On other devices they get all those of a sequence (sdpa.py), and nothing is promised but
+for rounding.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class PlaceAttention:
             return out
         for place, (first, last) in zip(self._places, self._spans, strict=True):
             k, v = place.read(layer)
-            read = self._one_by_one if q.device.type == "cpu" else self._together
+            if q.device.type != "cpu":
+                read = self._together
+            else:
+                read = self._in_float32 if q.dtype == torch.float16 else self._one_by_one
             read(q[first:last], k, v, out[first:last])
         return out
 
@@ -67,6 +71,12 @@ class PlaceAttention:
         if lengths not in self._masks:
             self._masks[lengths] = causal_mask(*lengths, q.device)
         out.copy_(sdpa(q, k, v, self._masks[lengths]))
+
+    def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+        exact = torch.empty_like(out, dtype=torch.float32)
+        place = Place(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
+        SlotAttention(q.shape[1], [place], [(0, len(q))])(0, q.float(), exact)
+        out.copy_(exact)
 
     def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         k, v, past = k.clone(), v.clone(), len(k) - len(q)  # at places in memory that are the same for the kernel

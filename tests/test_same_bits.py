@@ -1,0 +1,259 @@
+"""On a CPU the bits of a token's keys, values and logits hang on the tokens before it, and on nothing else.
+
+Not on how a prompt is cut into passes, what runs beside it, which cache holds the keys and values, what of them was
+known, or (but for attention in float64) how many threads there are. The judge is the plainest way to read a text:
+alone, one token at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guided.attention.slots import SlotAttention
+from guided.attention.step import PlaceAttention
+from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.kernels import gelu, multiply, rms_norm, swiglu
+from guided.kv.cache import KVCache, Place
+from guided.kv.dense import DenseCache
+from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised
+from guided.models.dequantise import Grouped
+from guided.models.gpt import GPT, GPTConfig
+from guided.models.int4 import Int4Matrix
+from guided.models.linear import AdaptedMatrix, linear
+from guided.models.llama import Llama, LlamaConfig
+from guided.models.model import Model
+from tests.llama_support import build, checkpoint
+from tests.test_engine_scheduler import CACHES
+from tests.test_models_forward import MODELS
+
+torch.set_num_threads(1)
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+WIDE = LlamaConfig(layers=2, dim=64, heads=6, kv_heads=2, head_dim=64, hidden=96, vocab_size=50, context=128)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)
+
+
+def noise(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def grouped(rows: int, columns: int, bits: int, seed: int) -> Grouped:
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.5, 1.5, (rows, columns // 32)).astype(np.float32) / (1 << bits) * columns**-0.5
+    return Grouped(rng.integers(0, 1 << bits, (rows, columns), dtype=np.uint8), scale, None, bits)
+
+
+# ---- what a model is made of
+def check_rows(function, x: torch.Tensor) -> None:
+    """Any rows side by side, anywhere in the batch, on any number of threads: each as if alone."""
+    alone = torch.cat([function(x[i : i + 1]) for i in range(len(x))])
+    for rows in range(1, len(x) + 1):
+        for first in {0, (len(x) - rows) // 2, len(x) - rows}:
+            assert torch.equal(function(x[first : first + rows]), alone[first : first + rows])
+    for count in (2, 3):
+        with threads(count):
+            assert torch.equal(function(x), alone)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("outs", "ins"), [(1, 1), (7, 5), (66, 16), (50, 33), (300, 100), (131, 1100)])
+def test_products(dtype, outs, ins):
+    weights, bias = noise(1, outs, ins, dtype=dtype), noise(2, outs, dtype=dtype)
+    check_rows(lambda x: linear(x, weights, bias), noise(3, 41, ins, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [130, 700, 3000])
+def test_products_of_more_rows_than_stay_near(dtype, rows):
+    weights, x = noise(1, 40, 1000, dtype=dtype), noise(3, rows, 1000, dtype=dtype)
+    whole = multiply(x, weights, None)
+    for row in [0, rows - 1, *random.Random(1).sample(range(rows), 30)]:
+        assert torch.equal(multiply(x[row : row + 1], weights, None), whole[row : row + 1])
+
+
+@pytest.mark.parametrize("bits", [4, 5, 8])
+@pytest.mark.parametrize(("outs", "ins"), [(16, 32), (80, 96), (208, 576)])
+def test_products_with_quantised_weights(bits, outs, ins):
+    matrix = Int4Matrix.of([grouped(outs, ins, bits, seed=1)])
+    check_rows(matrix, noise(2, 41, ins, dtype=torch.bfloat16))
+    check_rows(
+        lambda x: linear(x, matrix, noise(3, outs, dtype=torch.bfloat16)), noise(4, 14, ins, dtype=torch.bfloat16)
+    )
+    x = noise(5, 700, ins, dtype=torch.bfloat16)
+    whole = matrix(x)
+    assert all(torch.equal(matrix(x[i : i + 1]), whole[i : i + 1]) for i in range(0, 700, 23))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adapters(dtype):
+    ups = ((slice(0, 3), slice(0, 20), noise(1, 20, 3)), (slice(3, 8), slice(20, 48), noise(2, 28, 5)))
+    base = noise(3, 48, 32, dtype=dtype)
+    check_rows(lambda x: linear(x, AdaptedMatrix(base, noise(4, 8, 32), ups)), noise(5, 41, 32, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [2, 30, 64, 576])
+def test_what_stands_between_products(dtype, size):
+    weight = noise(1, size, dtype=dtype)
+    for function in (
+        lambda x: rms_norm(x, weight, 1e-5),
+        swiglu,
+        lambda x: gelu(x, "tanh"),
+        lambda x: gelu(x, "none"),
+        lambda x: torch.nn.functional.layer_norm(x, (size,), weight, weight, 1e-5),
+    ):
+        check_rows(function, noise(2, 23, size, dtype=dtype) * 3)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 20, 32, 64, 80, 128, 256])
+@settings(deadline=None, max_examples=12)
+@given(st.sampled_from([(1, 1), (3, 3), (1, 7), (2, 30)]), st.integers(1, 90), st.integers(1, 90), st.integers(1, 3))
+def test_attention(dtype, packed, size, heads, total, new, count):
+    (kv, group), new = heads, min(new, total)
+    slots = torch.randperm(total + 5, generator=torch.Generator().manual_seed(total))[:total]
+    k, v = (noise(seed, 1, total + 5, kv, size, dtype=dtype) for seed in (1, 2))
+    q = noise(3, new, kv * group, size, dtype=dtype)
+
+    def read(first: int, last: int) -> torch.Tensor:
+        some = slots[: total - new + last]
+        place = PackedPlace(pack(k[0])[None], pack(v[0])[None], some, dtype) if packed else Place(k, v, some)
+        return PlaceAttention([place], [(0, last - first)])(0, q[first:last])
+
+    alone = torch.cat([read(i, i + 1) for i in range(new)])
+    with threads(1 if dtype == torch.float64 else count):
+        assert torch.equal(read(0, new), alone)
+        cut = new // 2
+        assert torch.equal(torch.cat([read(0, cut), read(cut, new)]), alone)
+
+
+def test_attention_on_threads():
+    """Long enough that they share it."""
+    k, v, q = (noise(seed, 1, 1200, 2, 64) for seed in (1, 2, 3))
+    q = q[0].repeat(1, 3, 1)[:700]
+    found = []
+    for count in (1, 2, 4):
+        with threads(count):
+            found.append(torch.empty_like(q))
+            SlotAttention(6, [Place(k, v, slice(0, 1200))], [(0, 700)])(0, q, found[-1])
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+# ---- models
+def adapted(model: Llama) -> Llama:
+    for i, layer in enumerate(model.layers):
+        rows = layer.gate_up.shape[0]
+        up = (slice(0, 4), slice(0, rows), noise(i, rows, 4) / 8)
+        layer.gate_up = AdaptedMatrix(layer.gate_up, noise(i + 1, 4, model.config.dim) / 8, (up,))
+    return model
+
+
+@cache
+def model(name: str) -> Model:
+    if name.startswith("quantised"):
+        tensors, bits = checkpoint(WIDE, tied=False), int(name[-1])
+        kept = {n: grouped(*t.shape, bits, i) for i, (n, t) in enumerate(tensors.items()) if "proj" in n}
+        return build(WIDE, tensors, dtype=torch.bfloat16, grouped=kept)
+    kind, dtype = name.split()
+    if kind == "adapted":
+        return adapted(Llama.random(WIDE, seed=1, dtype=getattr(torch, dtype)))
+    if kind == "exact-gelu":
+        return GPT.random(GPTConfig(**{**vars_of(MODELS["gpt"].config), "gelu": "none"}), dtype=getattr(torch, dtype))
+    some = MODELS.get(kind)
+    if some is None:
+        return Llama.random(WIDE, seed=1, dtype=getattr(torch, dtype))
+    return type(some).random(some.config, seed=1, dtype=getattr(torch, dtype))
+
+
+def vars_of(config) -> dict:
+    return {name: getattr(config, name) for name in config.__dataclass_fields__}
+
+
+NAMES = [f"{kind} {str(dtype)[6:]}" for dtype in DTYPES[:2] for kind in (*MODELS, "wide", "adapted", "exact-gelu")]
+NAMES += [f"{kind} {str(dtype)[6:]}" for dtype in DTYPES[2:] for kind in ("llama", "nanochat", "gpt")]
+NAMES += ["quantised 4", "quantised 5", "quantised 8"]
+
+
+class Judge:
+    """Logits, keys and values of texts that are read one token at a time, alone."""
+
+    def __init__(self, of: Model, packed: bool) -> None:
+        self.model, self.packed = of, packed
+
+    def cache(self) -> KVCache:
+        shape = cache_shape(self.model)
+        return QuantisedCache(DenseCache(quantised(shape), 128), shape) if self.packed else DenseCache(shape, 128)
+
+    def read(self, tokens: list[int]) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """Of all of them; keys and values of all layers."""
+        runner = ModelRunner(self.model, self.cache())
+        lease = runner.cache.open([])
+        rows = []
+        for token in tokens:
+            assert runner.cache.reserve(lease, 1)
+            rows.append(runner.step([Chunk(lease, [token])]))
+        return torch.cat(rows), stored(runner, lease)
+
+
+def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
+    (place,) = runner.cache.plan([lease], [0]).places
+    return tuple(x for layer in range(runner.model.config.layers) for x in place.read(layer))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "int8"])
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=4)
+@given(st.sampled_from(sorted(CACHES)), st.integers(0, 1 << 30))
+def test_however_texts_are_read(name, packed, kind, seed):
+    """Eight of them side by side, in pieces of any length, some of it twice, from beginnings that are known."""
+    judge, rng = Judge(model(name), packed), random.Random(seed)
+    shape = cache_shape(judge.model)
+    inner = CACHES[kind](quantised(shape) if packed else shape, 40)
+    runner = ModelRunner(judge.model, QuantisedCache(inner, shape) if packed else inner)
+    start = [rng.randrange(27) for _ in range(20)]
+    texts = [[*start[: rng.randrange(21)], *(rng.randrange(27) for _ in range(rng.randrange(1, 25)))] for _ in range(8)]
+    wanted = [judge.read(text) for text in texts]
+    for warm in (False, True):
+        leases = [runner.cache.open(text) if warm else runner.cache.open([]) for text in texts]
+        while any(lease.length < len(text) for lease, text in zip(leases, texts, strict=True)):
+            read_on(runner, leases, texts, wanted, rng)
+        for lease, (_, want) in zip(leases, wanted, strict=True):
+            if kind != "offload":
+                assert all(map(torch.equal, stored(runner, lease), want))
+            runner.cache.close(lease)
+
+
+def read_on(runner: ModelRunner, leases: list, texts: list, wanted: list, rng: random.Random) -> None:
+    """One pass over some of the texts; sometimes the last of it is forgotten again, as drafts are."""
+    some = [i for i, lease in enumerate(leases) if lease.length < len(texts[i]) and rng.random() < 0.7]
+    chunks, ends = [], []
+    for i in some:
+        at = leases[i].length
+        piece = texts[i][at : at + rng.choice([1, 1, 2, 9, 50])]
+        assert runner.cache.reserve(leases[i], len(piece))
+        chunks.append(Chunk(leases[i], piece, len(piece)))
+        ends.append(slice(at, at + len(piece)))
+    if not some:
+        return
+    got = runner.step(chunks).split([end.stop - end.start for end in ends])
+    for i, end, rows in zip(some, ends, got, strict=True):
+        assert torch.equal(rows, wanted[i][0][end])
+        if rng.random() < 0.2:
+            runner.cache.truncate(leases[i], rng.randrange(end.start, end.stop + 1))
