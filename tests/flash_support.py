@@ -97,7 +97,8 @@ def use_flash(monkeypatch, version: int = 2) -> None:
     monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN if version == 2 else None)
     monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
     monkeypatch.setattr("guided.attention.pieces.reads", lambda k: True)
-    monkeypatch.setattr("guided.kernels.takes", lambda x: False)
+    for user in ("guided.kernels", "guided.models.linear"):
+        monkeypatch.setattr(f"{user}.takes", lambda x: False)
 
 
 class Recorder(TorchDispatchMode):

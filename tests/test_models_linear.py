@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.models.linear import linear
+from guided.models.dequantise import Grouped
+from guided.models.int4 import Int4Matrix
+from guided.models.linear import Matrix, linear
 
 torch.set_num_threads(1)
 SIZES = st.sampled_from([1, 2, 3, 7, 16, 24, 33, 64, 100])
@@ -34,6 +37,27 @@ def test_it_is_the_product(rows: int, size: int, outputs: int, biased: bool, str
     want = x.double() @ weight.double().t() + (0 if bias is None else bias.double())
     assert (got.dtype, got.shape) == (dtype, want.shape)
     assert (got.double() - want).norm() <= ERRORS[dtype] * (want.norm() + 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ERRORS)
+@pytest.mark.parametrize(("rows", "size", "outputs"), [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+def test_products_of_nothing(dtype: torch.dtype, rows: int, size: int, outputs: int) -> None:
+    bias = torch.ones(outputs, dtype=dtype)
+    got = linear(torch.ones(rows, size, dtype=dtype), torch.ones(outputs, size, dtype=dtype), bias)
+    assert torch.equal(got, bias.expand(rows, -1) + size)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x, weight = torch.ones(2, 3), torch.ones(4, 3)
+    matrix = Int4Matrix.of([Grouped(np.ones((16, 32), np.uint8), np.ones((16, 1), np.float32), None, 4)])
+    wrong: list[tuple[torch.Tensor, Matrix, torch.Tensor | None]] = [
+        (x, torch.ones(4, 5), None), (x, weight.bfloat16(), None), (x, weight, torch.ones(3)),
+        (x, weight, torch.ones(4).bfloat16()), (x, matrix, None), (torch.ones(2, 32), matrix, None),
+        (torch.ones(2, 64).bfloat16(), matrix, None), (torch.ones(2, 32).bfloat16(), matrix, torch.ones(15).bfloat16()),
+    ]  # fmt: skip
+    for some, by, bias in wrong:
+        with pytest.raises(ValueError, match="no product"):
+            linear(some, by, bias)
 
 
 @pytest.mark.parametrize("trained", [0, 1, 2])

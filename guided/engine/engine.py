@@ -2,8 +2,8 @@
 
 In: prompts, a constraint for each (or none), numbers of sampling (request.py). Out: `Result`, `StreamEvent`. All
 requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever waits for an output
-drives the batch a step further. Outputs do not depend on what runs beside them (in bfloat16: but for rounding, where a
-prompt is cut otherwise or some of it is known).
+drives the batch a step further. Outputs do not depend on what runs beside them, on how a prompt is cut, or on what of it
+is known: on a CPU logits have the same bits (kernels/native/), elsewhere they differ by rounding.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class Engine:
             kv_dtype: of the cache: "auto", the same as dtype; or "int8" for half the memory (not on CUDA's fast path).
             tensor_parallel: processes that each layer is cut among, each with a GPU (or the CPU) of its own.
             pipeline_parallel: stages of so many processes, each with some of the layers.
-            compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA.
+            compile: `torch.compile` fuses what stands between attentions; the first steps take a minute. For CUDA; on
+                a CPU it is slower, and logits differ by rounding where a prompt is cut otherwise.
 
         Raises:
             GuidedError: the model cannot be found or fetched; there is no adapter; there are not as many GPUs.

@@ -33,24 +33,39 @@ def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """`x @ weights.T + bias` for x (n, in) and weights (out, in) of one type that `takes` names, contiguous.
+    """`x @ weights.T + bias` for x (n, in) and weights (out, in) of one type that `takes` names.
 
     A row has the same bits whatever rows are beside it, and however many threads there are.
+
+    Raises:
+        ValueError: they do not fit together.
     """
-    x = x.contiguous()
+    x, weights = x.contiguous(), weights.contiguous()
+    _check(x, bias, len(weights), weights.shape[1], weights.dtype)
+    bias = None if bias is None else bias.contiguous()
     out, address = x.new_empty(len(x), len(weights)), 0 if bias is None else bias.data_ptr()
     addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
     _kernels.multiply(_half(x), *addresses, len(x), len(weights), x.shape[1], torch.get_num_threads())
     return out
 
 
-def multiply4(x: Tensor, weights: Tensor, outs: int, planes: int, bias: Tensor | None) -> Tensor:
-    """The same of bfloat16 with numbers of 4 bits, as models/int4.py lays them out: (n, outs)."""
+def multiply4(x: Tensor, weights: Tensor, shape: tuple[int, int], planes: int, bias: Tensor | None) -> Tensor:
+    """The same of bfloat16 with numbers of 4 bits, a matrix of `shape` (out, in), as models/int4.py lays them out."""
+    outs, ins = shape
     x = x.contiguous()
+    _check(x, bias, outs, ins, torch.bfloat16)
+    bias = None if bias is None else bias.contiguous()
     out, address = x.new_empty(len(x), outs), 0 if bias is None else bias.data_ptr()
     addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
-    _kernels.multiply4(*addresses, len(x), outs, x.shape[1], planes, torch.get_num_threads())
+    _kernels.multiply4(*addresses, len(x), outs, ins, planes, torch.get_num_threads())
     return out
+
+
+def _check(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
+    """Before addresses are handed on: nobody looks after that."""
+    biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype and bias.device == x.device)
+    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or x.device.type != "cpu" or not biased:
+        raise ValueError(f"{tuple(x.shape)} in {x.dtype} times the transpose of {outs, ins} in {dtype}: no product")
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:

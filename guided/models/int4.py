@@ -66,7 +66,7 @@ class Int4Matrix:
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x (n, in) in bfloat16 times the transposed matrix, plus bias (out,): (n, out)."""
-        return multiply4(x, self._weights, self.shape[0], self._planes, bias)
+        return multiply4(x, self._weights, self.shape, self._planes, bias)
 
 
 def _words(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:

@@ -110,8 +110,8 @@ class _Adapter:
             if self._config.targets(module):
                 down, up = self._pair(module, rows, columns)
                 downs.append(down)
-                ups.append((slice(rank, rank + len(up)), slice(row, row + rows), self._weights.put(up)))
-                rank += len(up)
+                ups.append((slice(rank, rank + len(down)), slice(row, row + rows), self._weights.put(up)))
+                rank += len(down)
             row += rows
         return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 

@@ -86,7 +86,8 @@ struct Range {
 
 template <typename Lanes, int Rows, int Outs, typename Number>
 GUIDED_INLINE void part(const Product<Number>& p, Range outs) {
-  const int64_t near = std::max<int64_t>(Rows, kCached / (p.ins * static_cast<int64_t>(sizeof(Number))) / Rows * Rows);
+  const int64_t bytes = std::max<int64_t>(1, p.ins * static_cast<int64_t>(sizeof(Number)));
+  const int64_t near = std::max<int64_t>(Rows, kCached / bytes / Rows * Rows);
   for (int64_t row = 0; row < p.rows; row += near) {
     const int64_t last = std::min(p.rows, row + near);
     int64_t out = outs.first;

@@ -240,7 +240,7 @@ thread_local std::vector<Line> unpacked;
 
 void multiply4(const Product4& product, int64_t threads) {
   static const Choice choice = choose();
-  const int64_t near = std::max<int64_t>(choice.rows, kCached / (2 * product.ins) / choice.rows * choice.rows);
+  const int64_t near = std::max<int64_t>(choice.rows, kCached / std::max<int64_t>(1, 2 * product.ins) / choice.rows * choice.rows);
   if (product.rows > near) {
     for (int64_t row = 0; row < product.rows; row += near) {
       Product4 some = product;
