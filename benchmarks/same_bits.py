@@ -20,8 +20,21 @@ KINDS = {
     "int4": {},
     "int4, int8 cache": {"kv_dtype": "int8"},
 }
-_PLACES = "Lisbon Oslo Rome Turin Paris Berlin Madrid Vienna Prague Athens Dublin Warsaw".split()
-_COUNTS = "one two three four five".split()
+_PLACES = [
+    "Lisbon",
+    "Oslo",
+    "Rome",
+    "Turin",
+    "Paris",
+    "Berlin",
+    "Madrid",
+    "Vienna",
+    "Prague",
+    "Athens",
+    "Dublin",
+    "Warsaw",
+]
+_COUNTS = ["one", "two", "three", "four", "five"]
 _OPTIONS: dict[str, Any] = {"max_tokens": 14, "logprobs": 1}
 _GROUP = 8
 

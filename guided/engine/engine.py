@@ -2,8 +2,8 @@
 
 In: prompts, a constraint for each (or none), numbers of sampling (request.py). Out: `Result`, `StreamEvent`. All
 requests run in one batch (scheduler.py) and share one cache, those of other threads, too: whoever waits for an output
-drives the batch a step further. Outputs do not depend on what runs beside them, on how a prompt is cut, or on what of it
-is known: on a CPU logits have the same bits (kernels/native/), elsewhere they differ by rounding.
+drives the batch a step further. Outputs do not depend on what runs beside them, on how a prompt is cut, or on what of
+it is known: on a CPU logits have the same bits (kernels/native/), elsewhere they differ by rounding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch does in many small steps on a CPU, in one each: kernels for a few rows of float32 or bfloat16.
+"""What torch does in many small steps on a CPU, in one each: kernels for rows of float32 or bfloat16.
 
 Each has a form in torch that runs everywhere; `takes` says where the kernel is used. C++ in `native/`.
 """
