@@ -34,7 +34,7 @@ _PLACES = [
     "Dublin",
     "Warsaw",
 ]
-_COUNTS = ["one", "two", "three", "four", "five"]
+_COUNTS = ["one", "two", "three", "four", "five", "six"]
 _OPTIONS: dict[str, Any] = {"max_tokens": 14, "logprobs": 1}
 _GROUP = 8
 
