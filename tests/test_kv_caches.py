@@ -64,8 +64,10 @@ def pass_pieces(plan: PiecewisePlan, layer: int, index: int, k: torch.Tensor, wa
     rows = [tuple(row) for row in want.flatten(1).tolist()]
     seen, reads = set(), [[] for _ in k]
     for piece in plan.pieces(layer, index, k, -k):
-        assert torch.equal(piece.v, -piece.k)
-        keys = [tuple(row) for row in piece.k.flatten(1).tolist()]
+        keys, values = piece.read()
+        assert torch.equal(values, -keys)
+        assert torch.equal(keys, want[[position for run in piece.where for position in run]])
+        keys = [tuple(row) for row in keys.flatten(1).tolist()]
         queries = range(len(k))[piece.queries]
         for i, query in enumerate(queries, 1):
             reads[query] += keys[: len(keys) - len(queries) + i] if piece.causal else keys

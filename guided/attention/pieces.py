@@ -11,6 +11,7 @@ instead, and read as those of any other cache are (step.py): what is merged woul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -58,15 +59,20 @@ class WholePieces:
         place = None
         for piece in self._plan.pieces(layer, index, k, v):
             if place is None:
-                shape = (1, self._plan.lengths[index], *piece.k.shape[1:])
-                place = piece.place(piece.k.new_empty(shape), piece.v.new_empty(shape))
-            first = 0
+                place = _room(piece.stored, self._plan.lengths[index])
+            first, stored = 0, piece.stored
             for where in piece.where:
                 last = first + len(where)
-                place.k[0, where.start : where.stop] = piece.k[first:last]
-                place.v[0, where.start : where.stop] = piece.v[first:last]
+                place.k[0, where.start : where.stop] = stored.k[0, first:last]
+                place.v[0, where.start : where.stop] = stored.v[0, first:last]
                 first = last
         return place
+
+
+def _room(stored: Place, length: int) -> Place:
+    """For a layer of so many positions, which are stored as those of the piece are."""
+    shape = (1, length, *stored.k.shape[2:])
+    return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
 
 
 class MergedPieces:
@@ -84,8 +90,9 @@ class MergedPieces:
         for index, new in enumerate(self._spans):
             for piece in self._plan.pieces(layer, index, k[new], v[new]):
                 some = slice(new.start + piece.queries.start, new.start + piece.queries.stop)
-                mask = self._mask(some.stop - some.start, len(piece.k), q.device) if piece.causal else None
-                part = attention_with_lse(q[some], *piece.read(), mask)
+                keys, values = piece.read()
+                mask = self._mask(some.stop - some.start, len(keys), q.device) if piece.causal else None
+                part = attention_with_lse(q[some], keys, values, mask)
                 out[some], lse[some] = merge_attention_outputs(out[some], lse[some], *part)
         return out.to(q.dtype)
 

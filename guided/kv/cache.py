@@ -68,7 +68,7 @@ class Place:
     """Where all positions of a sequence are, new ones included.
 
     Attributes:
-        k: keys, (layers, slots, kv_heads, head_dim).
+        k: keys as they are stored, (layers, slots, kv_heads, head_dim); `read` gives the numbers.
         v: values, the same shape.
         slots: of the positions in order: a slice where they follow one another, else int64.
     """
@@ -99,24 +99,19 @@ class Piece:
 
     Attributes:
         queries: which of the sequence's new positions.
-        k, v: (positions, kv_heads, head_dim) each, as they are stored.
-        where: the positions in the sequence, in the order of k and v.
+        stored: where they are; the only layer there is that of the piece.
+        where: which positions of the sequence they are, in their order.
         causal: the queries are the last of these positions, and read up to themselves; else all of them.
     """
 
     queries: slice
-    k: Tensor
-    v: Tensor
+    stored: Place
     where: Sequence[range]
     causal: bool = False
 
     def read(self) -> tuple[Tensor, Tensor]:
         """Keys and values, (positions, kv_heads, head_dim) each."""
-        return self.k, self.v
-
-    def place(self, k: Tensor, v: Tensor) -> Place:
-        """The place of a whole sequence that is stored as this piece is; k, v: (layers, positions, ...)."""
-        return Place(k, v, slice(0, k.shape[1]))
+        return self.stored.read(0)
 
 
 @runtime_checkable

@@ -87,6 +87,10 @@ class PackedPlace(Place):
         return unpack(self.k[layer, self.slots], self.dtype), unpack(self.v[layer, self.slots], self.dtype)
 
 
+def _packed(place: Place, dtype: torch.dtype) -> PackedPlace:
+    return PackedPlace(place.k, place.v, place.slots, dtype)
+
+
 class QuantisedCache:
     """Another cache, made for the shape `quantised(shape)`, as one for `shape`."""
 
@@ -136,21 +140,10 @@ class QuantisedCache:
 class _PackedPlan:
     def __init__(self, inner: Plan, dtype: torch.dtype) -> None:
         self._inner = inner
-        self.places = [PackedPlace(place.k, place.v, place.slots, dtype) for place in inner.places]
+        self.places = [_packed(place, dtype) for place in inner.places]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         self._inner.write(layer, pack(k), pack(v))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PackedPiece(Piece):
-    dtype: torch.dtype
-
-    def read(self) -> tuple[Tensor, Tensor]:
-        return unpack(self.k, self.dtype), unpack(self.v, self.dtype)
-
-    def place(self, k: Tensor, v: Tensor) -> Place:
-        return PackedPlace(k, v, slice(0, k.shape[1]), self.dtype)
 
 
 class _PackedPieces:
@@ -167,4 +160,4 @@ class _PackedPieces:
 
     def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
         for piece in self._inner.pieces(layer, index, pack(k), pack(v)):
-            yield _PackedPiece(piece.queries, piece.k, piece.v, piece.where, piece.causal, dtype=self._dtype)
+            yield replace(piece, stored=_packed(piece.stored, self._dtype))

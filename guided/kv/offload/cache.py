@@ -25,7 +25,7 @@ from itertools import islice, takewhile
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, Lease, Piece, PiecewisePlan
+from guided.kv.cache import CacheShape, Lease, Piece, PiecewisePlan, Place
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyEngine
 from guided.kv.offload.cuda_copies import CudaCopies
 from guided.kv.offload.manager import HybridKVCacheManager, Table
@@ -181,13 +181,13 @@ class _OffloadPlan:
         kept = iter(part.kept)
         for run in part.resident:
             where = self._blocks(islice(kept, len(run)))
-            yield Piece(everyone, *slots.read(run, layer, len(run) * size), where)
+            yield Piece(everyone, self._stored(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
                 where = self._blocks(part.fetched[item] for item in turn.items)
-                yield Piece(everyone, *slots.read(turn.slots, layer, len(turn.slots) * size), where)
+                yield Piece(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
         for number, span in enumerate(part.spans):
@@ -195,14 +195,18 @@ class _OffloadPlan:
                 if not span.block.on_device:
                     slots.vacate(span.slot, layer)
                 self._write(layer, part, span, k, v)
-            own = slots.read(range(span.slot, span.slot + 1), layer, span.stop)
+            own = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
             begin = part.length - part.count + span.first - span.start
             where = [range(begin, begin + span.stop)]
-            yield Piece(slice(span.first, span.last), *own, where, causal=True)
+            yield Piece(slice(span.first, span.last), own, where, causal=True)
             if span.last < part.count:
-                yield Piece(slice(span.last, part.count), *own, where)
+                yield Piece(slice(span.last, part.count), own, where)
             if not (part.decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
+
+    def _stored(self, run: range, layer: int, stop: int) -> Place:
+        k, v = self._slots.read(run, layer, stop)
+        return Place(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
     def _blocks(self, numbers: Iterable[int]) -> list[range]:
         return [range(number * self._size, (number + 1) * self._size) for number in numbers]
