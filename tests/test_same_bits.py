@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised
 from guided.models.dequantise import Grouped
 from guided.models.gpt import GPT, GPTConfig
 from guided.models.int4 import Int4Matrix
-from guided.models.linear import AdaptedMatrix, linear
+from guided.models.linear import AdaptedMatrix, Matrix, linear
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.model import Model
 from tests.llama_support import build, checkpoint
@@ -100,10 +101,14 @@ def test_products_with_quantised_weights(bits, outs, ins):
     assert all(torch.equal(matrix(x[i : i + 1]), whole[i : i + 1]) for i in range(0, 700, 23))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [*DTYPES, "quantised"])
 def test_adapters(dtype):
     ups = ((slice(0, 3), slice(0, 20), noise(1, 20, 3)), (slice(3, 8), slice(20, 48), noise(2, 28, 5)))
-    base = noise(3, 48, 32, dtype=dtype)
+    base: Matrix = Int4Matrix.of([grouped(48, 32, 4, seed=3)])
+    if dtype == "quantised":
+        dtype = torch.bfloat16
+    else:
+        base = noise(3, 48, 32, dtype=dtype)
     check_rows(lambda x: linear(x, AdaptedMatrix(base, noise(4, 8, 32), ups)), noise(5, 41, 32, dtype=dtype))
 
 
@@ -158,22 +163,39 @@ def test_attention_on_threads():
 
 # ---- models
 def adapted(model: Llama) -> Llama:
+    """With small matrices on top of all that are large, as models/lora.py puts them there."""
+    c = model.config
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     for i, layer in enumerate(model.layers):
-        rows = layer.gate_up.shape[0]
-        up = (slice(0, 4), slice(0, rows), noise(i, rows, 4) / 8)
-        layer.gate_up = AdaptedMatrix(layer.gate_up, noise(i + 1, 4, model.config.dim) / 8, (up,))
+        layer.qkv = on_top(layer.qkv, 4 * i, q, kv, kv)
+        layer.output = on_top(layer.output, 4 * i + 1, c.dim)
+        layer.gate_up = on_top(layer.gate_up, 4 * i + 2, c.hidden, c.hidden)
+        layer.down = on_top(layer.down, 4 * i + 3, c.dim)
+    model.head = on_top(model.head, 99, c.vocab_size)
     return model
+
+
+def on_top(base: Matrix, seed: int, *parts: int) -> AdaptedMatrix:
+    """A pair of rank 4 for each of the parts, which lie one below the other."""
+    rows = [slice(end - part, end) for part, end in zip(parts, accumulate(parts), strict=True)]
+    ups = tuple((slice(4 * i, 4 * i + 4), some, noise(seed + i, parts[i], 4) / 8) for i, some in enumerate(rows))
+    assert base.shape[0] == sum(parts)
+    return AdaptedMatrix(base, noise(seed + 9, 4 * len(parts), base.shape[1]) / 8, ups)
 
 
 @cache
 def model(name: str) -> Model:
+    if name.startswith("adapted "):
+        return adapted(made(name.removeprefix("adapted ")))
+    return made(name)
+
+
+def made(name: str) -> Model:
     if name.startswith("quantised"):
         tensors, bits = checkpoint(WIDE, tied=False), int(name[-1])
         kept = {n: grouped(*t.shape, bits, i) for i, (n, t) in enumerate(tensors.items()) if "proj" in n}
         return build(WIDE, tensors, dtype=torch.bfloat16, grouped=kept)
     kind, dtype = name.split()
-    if kind == "adapted":
-        return adapted(Llama.random(WIDE, seed=1, dtype=getattr(torch, dtype)))
     if kind == "exact-gelu":
         return GPT.random(GPTConfig(**{**vars_of(MODELS["gpt"].config), "gelu": "none"}), dtype=getattr(torch, dtype))
     some = MODELS.get(kind)
@@ -186,9 +208,10 @@ def vars_of(config) -> dict:
     return {name: getattr(config, name) for name in config.__dataclass_fields__}
 
 
-NAMES = [f"{kind} {str(dtype)[6:]}" for dtype in DTYPES[:2] for kind in (*MODELS, "wide", "adapted", "exact-gelu")]
+NAMES = [f"{kind} {str(dtype)[6:]}" for dtype in DTYPES[:2] for kind in (*MODELS, "wide", "exact-gelu")]
 NAMES += [f"{kind} {str(dtype)[6:]}" for dtype in DTYPES[2:] for kind in ("llama", "nanochat", "gpt")]
-NAMES += ["quantised 4", "quantised 5", "quantised 8"]
+NAMES += [f"adapted wide {str(dtype)[6:]}" for dtype in DTYPES]
+NAMES += ["quantised 4", "quantised 5", "quantised 8", "adapted quantised 4", "adapted quantised 8"]
 
 
 class Judge:
