@@ -16,7 +16,7 @@ from guided.engine.runner import Batch, Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.kv.paged import PagedCache
 from tests.flash_support import FakeCapture, use_flash
-from tests.test_engine_scheduler import MODEL, alone, assert_same, sequence, twin
+from tests.test_engine_scheduler import MODEL, alone, assert_alike, sequence, twin
 from tests.test_models_forward import MODELS, each_model
 
 torch.set_num_threads(1)
@@ -141,5 +141,5 @@ def test_outputs_of_the_engine_are_those_without(rng: random.Random) -> None:
                 assert not isinstance(outcome, Exception), outcome
                 got[task] = outcome.result
     for task, result in zip(tasks, want, strict=True):
-        assert_same(got[task], result)
+        assert_alike(got[task], result)
     assert capture.replays == runner.singles >= len(capture.captured)
