@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from datetime import timedelta
@@ -303,8 +302,7 @@ def test_an_interrupted_model_answers_on(directory) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_ranks_end_with_rank_0_however_it_ends(directory) -> None:
-    left = set(Path(tempfile.gettempdir()).glob("guided-ranks-*"))
+def test_ranks_end_with_rank_0_however_it_ends(directory, tmp_path) -> None:
     program = f"""
 import guided, os, signal
 engine = guided.Engine.from_pretrained({str(directory)!r}, pipeline_parallel=2, dtype="float32")
@@ -313,15 +311,16 @@ print([process.pid for process in engine.ranks.workers.processes], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[1]
-    )
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[1],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     (pid,) = json.loads(done.stdout)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and _runs(pid):
         time.sleep(0.1)
     assert not _runs(pid)
-    assert set(Path(tempfile.gettempdir()).glob("guided-ranks-*")) <= left
+    assert not list(tmp_path.glob("guided-ranks-*"))
 
 
 def _runs(pid: int) -> bool:
