@@ -101,6 +101,8 @@ class Arena {
   int32_t initial_register(int32_t rule);
   Memories& memories() { return memories_; }
   EndlessStrings& endless() { return endless_; }
+  // Whether a position is inside of a string that can always end in a new way.
+  bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
   // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known.
   bool goes_on_surely(const Thread& thread);
   // Steps that do not ask whether entries can still end well: for who finds that out.

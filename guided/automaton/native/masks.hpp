@@ -7,13 +7,8 @@
 // state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
 // and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
 //
-// A thread that remembers (memory.hpp) has the tokens of its table, built as if nothing had been written before, but
-// for those that end an entry with a value that was there, or lead where no other end is left. They lie along the
-// spellings of the values that were there, so a walk of the trie along these finds them. The few tokens in which
-// entries begin or end more than once are stepped through one by one. Where all entries are strings without end (names
-// of members nearly always are), nothing leads where no other end is left. From inside of a string the walk then needs
-// no automaton (taken_strings.hpp), and none but tokens with three quotation marks or more can end a second one;
-// between two strings a token that holds one, whole and plainly spelled, is looked up.
+// A thread that remembers (memory.hpp) has the tokens that it would have if nothing had been written, but for those that
+// end an entry with a value that was there, or lead where no other end is left (distinct_masks.cpp, entry_tokens.hpp).
 //
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
@@ -25,6 +20,7 @@
 #include <vector>
 
 #include "free_runs.hpp"
+#include "entry_tokens.hpp"
 #include "token_table.hpp"
 #include "trie_walk.hpp"
 #include "vocabulary.hpp"
@@ -34,6 +30,8 @@ namespace guided {
 struct MaskRecipe {
   std::vector<const uint32_t*> dense;
   std::vector<int32_t> sparse;  // in any order
+  std::vector<const std::vector<int32_t>*> lists;  // more ids
+  std::vector<int32_t> refused;  // of all these
   std::deque<TokenSet> own;  // what no table holds
   bool everything = false;  // nothing is masked
   void write(uint32_t* row, int32_t words) const;
@@ -62,6 +60,9 @@ class MaskBuilder {
   // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
   template <class Visit>
   void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
+  // Calls visit(remainder, state after it) for them.
+  template <class Visit>
+  void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
   // As above for a thread that remembers nothing, or whose scope is not told, without the states after: what one frame
   // makes of another's remainders is kept. False where that does not do: what was visited is then to be forgotten.
   // `counts`: of the frame that the tokens left first.
@@ -92,22 +93,28 @@ class MaskBuilder {
   void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state does not hang on values that are not known.
   bool is_sure(int32_t state);
-  // Whether entries end in a rule or in one that it calls.
-  bool has_entries(int32_t rule);
   // What a thread that remembers adds to a recipe.
   struct Share {
-    const TokenSet* staying = nullptr;  // of its table, or:
-    TokenSet own;
-    std::vector<int32_t> leaving;
+    const TokenSet* staying = nullptr;  // of its table
+    const std::vector<int32_t>* leaving = nullptr;  // sorted
+    std::vector<int32_t> own;  // where these are its own
+    std::vector<int32_t> refused;
+    bool allows(int32_t token) const {
+      return (staying->has(token) || std::binary_search(leaving->begin(), leaving->end(), token)) &&
+             std::find(refused.begin(), refused.end(), token) == refused.end();
+    }
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
+  const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
+  // The tokens that what was written forbids.
+  void find_refused(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
+  void find_taken(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
+  void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
   // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
   void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving,
                          std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
-  void set_but(const TokenSet& staying, std::vector<int32_t> leaving, const std::vector<int32_t>& refused,
-               Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
@@ -121,7 +128,7 @@ class MaskBuilder {
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
   std::unordered_map<Thread, Share, ThreadHash> shares_;
-  std::vector<int8_t> has_entries_;  // by rule; -1: not known
+  std::unordered_map<Thread, EntryTokens, ThreadHash> entry_tokens_;  // by threads whose memories take notes
 };
 
 template <class Visit>
@@ -133,19 +140,26 @@ void MaskBuilder::each_token(int32_t state, Visit&& visit) {
 }
 
 template <class Visit>
-void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
-                                 std::vector<int32_t>* unsure) {
+void MaskBuilder::walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit) {
   if (table.remainders.nodes().size() <= 1) return;
   const Counts counts = table.relative ? counts_at_exit(thread) : Counts{};
   const int32_t outside = state_outside(thread);
   walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
-    const bool sure = thread.mem == kOutside || is_sure(after);
-    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) {
-      const Remainder& r = table.entries[table.remainders.payloads()[i]];
-      if (!counts.has(r.count)) continue;
-      visit(r.token, after);
-      if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
-    }
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
+      if (const Remainder& r = table.entries[table.remainders.payloads()[i]]; counts.has(r.count)) visit(r, after);
+  });
+}
+
+template <class Visit>
+void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
+                                 std::vector<int32_t>* unsure) {
+  int32_t looked_at = kUnknown;
+  bool sure = false;
+  walk_remainders(thread, table, [&](const Remainder& r, int32_t after) {
+    if (after != looked_at) sure = thread.mem == kOutside || is_sure(after);
+    looked_at = after;
+    visit(r.token, after);
+    if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
   });
 }
 

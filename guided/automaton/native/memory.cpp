@@ -241,6 +241,12 @@ bool Memories::in_scalar(int32_t memory) const {
   return part == JsonTexts::Part::Empty || part == JsonTexts::Part::String || part == JsonTexts::Part::Bare;
 }
 
+bool Memories::may_end(int32_t memory, int32_t around) {
+  int32_t at = memories_[memory].scope;
+  for (int32_t outer = depth(at); outer > around; --outer) at = scopes_[at].outer;
+  return scopes_[at].start >= 0 && scopes_[at].start != kBlank && may_be_there(at, memory);
+}
+
 int64_t Memories::ahead(int32_t memory) {
   int64_t count = 0;
   for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
@@ -285,6 +291,8 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   const int32_t set = seen_[s.seen].set;
   std::optional<StringAhead> out(std::in_place);
   out->opened = m.text != s.start;
+  out->inside = s.inside;
+  out->around = depth(m.scope);
   if (!out->opened) {
     out->node = trie_.child(set, 's');
     return out;

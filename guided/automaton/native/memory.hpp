@@ -60,12 +60,12 @@ class Memories {
   int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
   // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
   bool in_scalar(int32_t memory) const;
-  // How many values that were there the entries under way may still come to, at most.
-  int64_t ahead(int32_t memory);
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
   // there. Nothing where it is none, or not known.
   struct StringAhead {
     bool opened = false;     // its first quotation mark was read
+    bool inside = false;     // an entry around it is under way, too
+    int32_t around = 0;      // scopes around its own
     StringProgress escape;   // the escape that is under way
     int32_t node = -1;       // of the trie, at what has been read; below 0: no string that was there begins so
   };
@@ -86,6 +86,10 @@ class Memories {
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
   bool alive(int32_t memory);
+  // The same of the entry of the scope with so many around it.
+  bool may_end(int32_t memory, int32_t around);
+  // How many values that were there the entries under way may still come to, at most.
+  int64_t ahead(int32_t memory);
   // The same without the outermost ones, so many, of those of which it is known what has been read.
   bool alive_inside(int32_t memory, int outermost);
   // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.

@@ -7,6 +7,7 @@ QuotingTokens::QuotingTokens(const std::vector<std::string>& tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string& token = tokens[i];
     if (token.find('"') == token.npos) continue;
+    all.push_back(static_cast<int32_t>(i));
     auto add = [&](std::vector<TrieEntry>& to, size_t from, size_t end) {
       to.push_back({reinterpret_cast<const uint8_t*>(token.data()) + from, static_cast<int32_t>(end - from),
                     static_cast<int32_t>(i)});

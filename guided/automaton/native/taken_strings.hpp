@@ -21,6 +21,7 @@ namespace guided {
 // Tokens with a quotation mark that may end a string, by what they write before it.
 struct QuotingTokens {
   explicit QuotingTokens(const std::vector<std::string>& tokens);
+  std::vector<int32_t> all;
   TokenTrie inside;  // from inside of a string, up to the mark
   TokenTrie escape;  // all that have a mark: for strings in which an escape is under way
   TokenTrie whole;   // tokens that begin with a mark, from there to the next one

@@ -115,6 +115,7 @@ void ValueCounts::prepare() {
       Facts& facts = facts_[n.position];
       facts.count = facts.met ? std::min(facts.count, n.count) : n.count;
       facts.passes = n.passes && (facts.passes || !facts.met);
+      facts.string = n.mode >= String && (facts.string || !facts.met);
       facts.met = true;
     }
   }

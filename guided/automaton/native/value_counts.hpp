@@ -37,6 +37,11 @@ class ValueCounts {
     prepare();
     return facts_[position].count;
   }
+  // Whether it is inside of a string of JSON, wherever that is written. False, too, where that is not known.
+  bool in_string(int32_t position) {
+    prepare();
+    return facts_[position].string;
+  }
   // The fewest that an entry of the grammar has when it begins.
   int32_t least();
 
@@ -60,7 +65,7 @@ class ValueCounts {
   };
   struct Facts {
     int32_t count = 0;
-    bool passes = false, met = false;
+    bool passes = false, string = false, met = false;
   };
 
   void prepare();

@@ -1,0 +1,99 @@
+#include "entry_tokens.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+size_t EntryTokens::bytes() const {
+  size_t n = sizeof(EntryTokens) + (leaving.size() + refused.size() + unsure.size()) * 4 + whole.size() * sizeof(Whole);
+  for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
+  return n;
+}
+
+// Whether no token ends anything but those that end the string that the thread is in.
+bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_endless_string(thread.pos); }
+
+// Whether tokens that stay in the frame touch no entry, and can always go on.
+bool EntryTokensBuilder::is_quiet(const Thread& thread) {
+  if (arena_.memories().in_entry(thread.mem) || arena_.memories().between(thread.mem) < 0) return false;
+  const Grammar& g = arena_.grammar();
+  std::vector<uint8_t> met(g.rules.size(), 0);
+  std::vector<int32_t> open{g.positions[thread.pos].rule};
+  met[open[0]] = 1;
+  while (!open.empty()) {
+    const Rule& at = g.rules[open.back()];
+    open.pop_back();
+    if (at.keeps || at.kind == RuleKind::Set) return false;
+    for (int32_t p = at.base; p < at.base + at.size; ++p)
+      for (int32_t i = g.positions[p].call_lo; i < g.positions[p].call_hi; ++i)
+        if (const int32_t callee = g.calls[i].rule; !met[callee]) {
+          met[callee] = 1;
+          open.push_back(callee);
+        }
+  }
+  return true;
+}
+
+void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
+  if (after == kDead) {
+    out.refused.push_back(token);
+    return;
+  }
+  const Memories& memories = arena_.memories();
+  const Config& c = arena_.config(after);
+  const int32_t notes = memories.notes(c.threads[0].mem);
+  bool sure = false, alike = true;
+  for (const Thread& t : c) {
+    const bool goes_on = arena_.goes_on_surely(t);
+    const bool clean = t.pos != kExit && memories.noted(memories.notes(t.mem)).empty();
+    if (goes_on && clean) return;  // whatever was there, this thread goes on
+    sure |= goes_on;
+    alike &= memories.notes(t.mem) == notes;
+  }
+  const std::vector<Memories::Written> ended = memories.noted(notes);
+  auto several = [&](const Memories::Written& one) {  // an unknown value may be like another one
+    return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
+  };
+  const bool unknown = std::ranges::any_of(
+      ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
+  if (!sure || !alike || unknown) {
+    out.unsure.push_back(token);
+    return;
+  }
+  for (const Memories::Written& one : ended) {
+    if (one.second == Memories::kUnknown)
+      end(token, one.first, out);
+    else
+      out.whole.push_back({one, token});
+  }
+}
+
+void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {
+  std::string text = text_to_end(token, around);
+  for (EntryTokens::Ending& e : out.endings) {
+    if (e.around != around || e.text != text) continue;
+    e.tokens.push_back(token);
+    return;
+  }
+  out.endings.push_back({std::move(text), around, {token}});
+}
+
+// What a token reads until all that goes on with it has ended the entry.
+std::string EntryTokensBuilder::text_to_end(int32_t token, int32_t around) {
+  const Memories& memories = arena_.memories();
+  const std::string& text = vocabulary_.tokens[token];
+  auto ended = [&](const Thread& t) {
+    for (const Memories::Written& one : memories.noted(memories.notes(t.mem)))
+      if (one.first == around && one.second == Memories::kUnknown) return true;
+    return false;
+  };
+  int32_t state = from_;
+  for (size_t i = 0; i < text.size(); ++i) {
+    state = arena_.step(state, static_cast<uint8_t>(text[i]));
+    const Config& c = arena_.config(state);
+    if (std::all_of(c.begin(), c.end(), ended)) return text.substr(0, i + 1);
+  }
+  return text;
+}
+
+}  // namespace guided
