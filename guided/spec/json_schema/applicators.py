@@ -10,18 +10,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from guided.errors import SpecError
+from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape
-from guided.spec.json_schema.values import check_texts
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape
+from guided.spec.json_schema.values import Json, canonical, check_texts, json_type
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.reader import Reader
 
 __all__ = ["APPLICATORS"]
 
+_LISTING = frozenset(("type", "enum", "const"))
+_MANY = 4  # branches that are worth to be made one
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 
 
@@ -34,12 +36,15 @@ def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    return [reader.branches(schema, "anyOf")]
+    branches = reader.branches(schema, "anyOf")
+    return _enumeration(reader, schema, branches, exactly_one=False) or [branches]
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """Exactly one: each branch without those others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
+    if merged := _enumeration(reader, schema, branches, exactly_one=True):
+        return merged
     cases = []
     for branch in branches:
         beside = reader.beside[schema]
@@ -47,6 +52,31 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
         without = ((reader.negation.of(other),) for other in others)
         cases.append(reader.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
     return [tuple(cases)]
+
+
+def _enumeration(
+    reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
+) -> list[tuple[Schema, ...]]:
+    """Branches all of which list numbers and strings, as one list; empty where there is another branch."""
+    found: dict[tuple[object, ...], Json] = {}
+    again = set[tuple[object, ...]]()
+    for branch in branches:
+        if len(branches) < _MANY or not _LISTING.issuperset(branch.asks) or branch.asks in ((), ("type",)):
+            return []
+        try:
+            shape = reader.read(branch).shape
+        except (SpecError, UnsupportedError):
+            return []  # told where the branch itself is read
+        values = shape.values
+        if values is None or any(isinstance(value, list | dict) for value in values):
+            return []
+        if shape._replace(types=ALL_TYPES, values=None, speaks_of_objects=False) != ANYTHING:
+            return []
+        listed = {canonical(value): value for value in values if json_type(value) in shape.types}
+        again.update(key for key in listed if key in found)
+        found |= listed
+    left = tuple(value for key, value in found.items() if not (exactly_one and key in again))
+    return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
 
 
 def _unevaluated(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:

@@ -31,10 +31,11 @@ class ByType:
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of the goal; of objects one at most."""
         formula, shapes = self._formula(goal), list[Shape]()
+        narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
         for name in ALL_TYPES:
             of_type = for_type(formula, name)
             if name not in ("array", "object"):
-                shapes += scalar_shapes(of_type, name, self._expander.narrowed, self._limits.nodes)
+                shapes += scalar_shapes(of_type, name, narrowed, overlap, self._limits.nodes)
             elif isinstance(of_type, bool):
                 shapes += [Shape(types=(name,))] if of_type else []
             elif name == "array":

@@ -1,19 +1,23 @@
 """Whether two schemas certainly share no value, without computing their intersection.
 
-In: two schemas. Out: True where it is plain to see: no common type, enumerations without a common value, numbers or
-counts apart, or objects of which a member that one requires is forbidden by the other, or required by both with
-disjoint values (a discriminator). False says nothing. What stands in `anyOf`, `oneOf` and `not` is not looked at.
+In: two schemas. Out: True where it is plain to see: no common type, an enumeration none of whose values the other
+admits, numbers, counts or patterns apart, or objects of which a member that one requires is forbidden by the other, or
+required by both with disjoint values (a discriminator). False says nothing. What stands in `anyOf`, `oneOf` and `not`
+is not looked at.
 Cost: linear in what is visible of the two; members are compared to a depth of three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from guided.spec.json_schema.problems import values_left
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape
-from guided.spec.json_schema.values import canonical, json_type
+from guided.spec.json_schema.values import json_type
+from guided.spec.regex.overlap import Overlap
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.reader import Reading
@@ -26,24 +30,28 @@ _DEEP = 3
 class Disjoint:
     """Compares schemas that `read` reads; outlines are kept."""
 
-    def __init__(self, read: Callable[[Schema], Reading]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+        self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
 
-    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING, depth: int = 0) -> bool:
+    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether no value satisfies both, for sure, nor what stands beside them."""
-        if a.value is False or b.value is False:
+        return self._apart([a], [b], beside, 0)
+
+    def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+        """Whether no value satisfies all schemas of both lists."""
+        if any(schema.value is False for schema in (*a, *b)):
             return True
         if depth > _DEEP:
             return False
-        one, two = self._outline(a).meet(beside), self._outline(b).meet(beside)
+        one, two = (reduce(Shape.meet, map(self._outline, schemas), beside) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
-        if one.values is not None and two.values is not None:
-            keys = set(map(canonical, one.values))
-            return not any(canonical(value) in keys for value in two.values)
+        if one.values is not None or two.values is not None:
+            values = values_left(one.meet(two), self._overlap) or ()
+            return common.isdisjoint(map(json_type, values))
         if "number" in common and one.numbers.meet(two.numbers).is_empty:
             common.discard("number")
-        if "string" in common and one.length.meet(two.length).is_empty:
+        if "string" in common and self._strings(one, two):
             common.discard("string")
         if "array" in common and one.items.meet(two.items).is_empty:
             common.discard("array")
@@ -51,14 +59,19 @@ class Disjoint:
             common.discard("object")
         return not common
 
+    def _strings(self, a: Shape, b: Shape) -> bool:
+        if a.length.meet(b.length).is_empty:
+            return True
+        return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
+
     def _objects(self, a: Shape, b: Shape, depth: int) -> bool:
         for one, two in ((a, b), (b, a)):
             for name in one.required:
-                for theirs in _member(two, name):
-                    if theirs.value is False:
-                        return True
-                    if name in two.required and any(self(mine, theirs, depth=depth + 1) for mine in _member(one, name)):
-                        return True
+                theirs = _member(two, name)
+                if any(schema.value is False for schema in theirs):
+                    return True
+                if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
+                    return True
         return False
 
     def _outline(self, schema: Schema) -> Shape:

@@ -19,13 +19,14 @@ from guided.limits import Limits
 from guided.spec.json_schema.by_type import ByType
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
+from guided.spec.json_schema.equal_schemas import said_by_leaf
 from guided.spec.json_schema.few_values import FewValues
 from guided.spec.json_schema.keys import Keys, Source
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.membership import Membership
 from guided.spec.json_schema.obligations import by_type, obliged_items, obliged_members
 from guided.spec.json_schema.options import JsonSchemaOptions
-from guided.spec.json_schema.problems import problem_of
+from guided.spec.json_schema.problems import problem_of, values_left
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
@@ -34,15 +35,10 @@ from guided.spec.json_schema.values import json_type
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-_SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
-_LEAVES = frozenset(
-    ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
-     "exclusiveMaximum", "multipleOf")
-)  # fmt: skip
-"""Keywords that say the same wherever they stand."""
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 _MANY = 3  # obligations of items beyond which these are a condition on the array
-_FEW = 300 * _STEP  # a normal form that is larger gives way to a formula
+_FEW = 300 * _STEP  # a normal form that is larger than this,
+_GROWTH = 2  # and than so many times the alternatives that are written down, gives way to a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
@@ -76,7 +72,7 @@ class Expander:
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
-        self.keys = Keys(self.strings, reader.written)
+        self.keys = Keys(self.strings, reader.written, reader.overlap)
         self.written = reader.written
         self.negation = reader.negation
         self.membership = Membership(reader.read, self.keys)
@@ -94,9 +90,9 @@ class Expander:
             if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
                 schema = self._target(schema)
             if schema.asks or schema.value is False:
-                out[schema] = None
-        if len(out) == 1 and schema in out and (said := _leaf(schema)) is not None:
-            return (self._leaves.setdefault(said, schema),)
+                out[self.negation.shared(schema)] = None
+        if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
+            return (self._leaves.setdefault(said, next(iter(out))),)
         return tuple(out)
 
     def _target(self, schema: Schema) -> Schema:
@@ -127,12 +123,30 @@ class Expander:
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
             self._check_acyclic(schema)
-        try:
-            return self._multiplied(goal, _FEW)
-        except LimitExceeded as error:
-            if error.limit != "nodes":
-                raise
+        for most in self._bounds(goal):
+            try:
+                return self._multiplied(goal, most)
+            except LimitExceeded as error:
+                if error.limit != "nodes":
+                    raise
         return self._by_type(goal)
+
+    def _bounds(self, goal: Goal) -> Iterator[int]:
+        """How large a normal form may be, in nodes: what is always few, then what is in proportion to what was written.
+
+        What is written are the schemas that apply to the same value; into complements nothing is counted.
+        """
+        yield _FEW
+        met = set(goal)
+        work = list(goal)
+        while work:
+            schema = work.pop()
+            if self.negation.complement_of(schema) is None:
+                found = {inner for group in self.reader.read(schema).groups for inner in group} - met
+                met |= found
+                work += found
+        if _GROWTH * _STEP * len(met) > _FEW:
+            yield _GROWTH * _STEP * len(met)
 
     def _multiplied(self, goal: Goal, most: int) -> Expansion:
         """The disjunctive normal form; LimitExceeded beyond so many nodes."""
@@ -148,7 +162,8 @@ class Expander:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             self.check_clock()
             if groups is None:
-                finished, why = self.finished(shape)
+                finished, why = self.finished(shape, most - steps * _STEP)
+                steps += len(finished)
                 shapes += finished
                 if not finished:
                     reasons.append((goal[0].where if goal else "", why))
@@ -157,6 +172,8 @@ class Expander:
             for schema in reversed(group):
                 if schema in met:
                     work.append((shape, groups, met))
+                elif self.negation.excludes(schema, met):
+                    reasons.append((schema.where, "it is asked for and excluded"))
                 elif schema.value is False:
                     reasons.append((schema.where, "false allows no value"))
                 else:
@@ -206,21 +223,25 @@ class Expander:
                 for group in self.reader.read(schema).groups:
                     stack.extend((inner, True) for inner in group)
 
-    def finished(self, shape: Shape) -> tuple[tuple[Shape, ...], str]:
-        """The shape as a union in which nothing is left that some item or member must be; and why it is empty."""
+    def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
+        """The shape as a union in which nothing is left that some item or member must be; and why it is empty.
+
+        Raises LimitExceeded beyond `most` nodes, without it beyond the limit's.
+        """
         asked = shape.some_items or shape.some_members or shape.item_counts
         if not (asked or shape.unique or shape.repeated):
             narrowed, why = self._narrow(shape)
             return ((narrowed,) if narrowed.types else ()), why
         out: list[Shape] = []
         why = ""
-        for case in self._cases(shape):
+        most = self._limits.nodes if most is None else most
+        for at, case in enumerate(self._cases(shape)):
+            if at * _STEP > most:
+                raise LimitExceeded("nodes", at * _STEP, most)
             self.check_clock()
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
-            if len(out) * _STEP > self._limits.nodes:
-                raise LimitExceeded("nodes", len(out) * _STEP, self._limits.nodes)
         return tuple(out), why or "no item or member can be what the schema asks some of them to be"
 
     def _cases(self, shape: Shape) -> Iterator[Shape]:
@@ -241,8 +262,10 @@ class Expander:
             yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
-        """Drop the types for which nothing is left, and say what was the last of them."""
+        """Drop the types and constants for which nothing is left, and say what was the last of them."""
         problems: dict[str, str] = {}
+        if (values := values_left(shape, self.reader.overlap)) != shape.values:
+            shape = shape._replace(values=values)
         for name in shape.types:
             if problem := problem_of(shape, name, self):
                 problems[name] = problem
@@ -302,7 +325,7 @@ class Expander:
 
     def may_be(self, goal: Goal) -> bool:
         """Whether a value may satisfy the goal; False: none does."""
-        if is_nothing(goal) or any(self.reader.negation.complement_of(schema) in goal for schema in goal):
+        if is_nothing(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
 
@@ -365,27 +388,6 @@ def _is_alias(schema: Schema) -> bool:
     return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
 
 
-def _leaf(schema: Schema) -> tuple[object, ...] | None:
-    """What a schema says that asks for scalars of one type, and all of whose keywords are leaves; else None."""
-    value, asks = schema.value, schema.asks
-    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
-        return None
-    name = value.get("type")
-    if not isinstance(name, str) or name not in _SCALARS:
-        return None
-    said: list[object] = [schema.document.draft]  # not all agree what an integer is
-    for keyword in asks:
-        told = value[keyword]
-        items = told if isinstance(told, list) else (told,)
-        said += (keyword, type(told), len(items))
-        for item in items[: _MOST_TOLD + 1]:
-            if isinstance(item, dict | list) or len(items) > _MOST_TOLD:
-                return None
-            said += (type(item), item)
-    return tuple(said)
-
-
-_MOST_TOLD = 64  # values of an enumeration: longer ones are hardly ever repeated
 _Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
 
 

@@ -2,28 +2,26 @@
 
 A *source* says which names are meant: an IR node (of a pattern), a schema (of `propertyNames`: the strings that satisfy
 it), or a `KeySet` made of these. Names that no part of a schema declares fall into *classes*, one for each combination
-of the sources that speak of them; a class that has no name is left to the core, which drops what generates nothing.
-Cost: a name is matched once per source, by derivatives; classes double with each source.
+of the sources that speak of them (`name_classes.py`); a class that has no name may be left to the core, which drops
+what generates nothing. Cost: a name is matched once per source, by derivatives; linear in the classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
 from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
+from guided.spec.json_schema.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.spelling import any_text
+from guided.spec.regex.overlap import Overlap
 from guided.spec.regex.terms import Terms, TooLarge
 from guided.spec.regex.words import few_words
 
 __all__ = ["KeySet", "Keys", "Source"]
-
-
-_MOST_SOURCES = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +41,12 @@ class Keys:
     written of a pattern's."""
 
     def __init__(
-        self, strings: Callable[[Schema, Callable[[Node], Node]], Node], written: Callable[[Node], Node]
+        self,
+        strings: Callable[[Schema, Callable[[Node], Node]], Node],
+        written: Callable[[Node], Node],
+        overlap: Overlap,
     ) -> None:
-        self._strings, self._written = strings, written
+        self._strings, self._written, self._overlap = strings, written, overlap
         self._languages: dict[tuple[int, bool], tuple[Source, Node]] = {}
         self._known: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
@@ -95,24 +96,32 @@ class Keys:
         Declared names that a source or `within` speaks of are left out: it may be that there are no others.
         """
         sources = list({id(source): source for source in spoken}.values())
-        if len(sources) > _MOST_SOURCES:
+        languages = [self.language(source) for source in sources]
+        found = name_classes([self._beyond(source, declared) for source in sources], self._overlap)
+        if found is None:
             raise UnsupportedError(
-                f"more than {_MOST_SOURCES} patterns of names apply to one object",
+                f"the patterns of names of one object overlap in more than {MOST_CLASSES} ways",
                 pointer=where,
                 hint="join patterns whose members have the same schema",
             )
         allowed = [self.written(source) for source in within]
-        for chosen in product((True, False), repeat=len(sources)):
-            ids = frozenset(id(source) for source, is_in in zip(sources, chosen, strict=True) if is_in)
-            names = list(allowed)
-            names += [self.written(source) for source in sources if id(source) in ids]
-            names += [Not(self.language(source)) for source in sources if id(source) not in ids]
+        at_hand = [one for one in declared if all(self.has(source, one) for source in within)]
+        for inside, outside in found:
+            ids = frozenset(id(sources[at]) for at in inside)
+            names = allowed + [self.written(sources[at]) for at in inside]
+            if outside:
+                excluded = tuple(languages[at] for at in outside)
+                names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
             if within or ids:
-                taken = [one for one in declared if all(self.has(source, one) for source in within)]
-                for source in sources:
-                    taken = [one for one in taken if self.has(source, one) == (id(source) in ids)]
+                taken = [name for name in at_hand if all(self.has(one, name) == (id(one) in ids) for one in sources)]
                 names += [Not(Alt(tuple(map(Text, taken))))] if taken else []
             yield tuple(names), ids
+
+    def _beyond(self, source: Source, declared: Collection[str]) -> Node:
+        """The language of a source, in which it does not matter what it says of declared names."""
+        if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
+            source = KeySet(source.within, source.without)
+        return self.language(source)
 
     def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
         """The names in all of the languages; None where there may be more than `most`."""

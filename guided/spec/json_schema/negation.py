@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Alt, Not, Text
+from guided.spec.json_schema.equal_schemas import EqualSchemas
 from guided.spec.json_schema.formats import wider
 from guided.spec.json_schema.keys import KeySet
 from guided.spec.json_schema.number_set import NumberSet
@@ -52,6 +53,7 @@ class Negation:
 
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
+        self._equal = EqualSchemas()
         self._known: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
@@ -75,8 +77,17 @@ class Negation:
         """A schema for whatever has no member `name`."""
         return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
 
+    def shared(self, schema: Schema) -> Schema:
+        """The schema, or the first one that says the same; as it is, where there are no complements to tell it from."""
+        return self._equal.first(schema) if self._known else schema
+
+    def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
+        """Whether a complement of the schema is among the others."""
+        return self._known.get(one) in others
+
     def of(self, schema: Schema) -> Schema:
         """The complement."""
+        schema = self._equal.first(schema)
         found = self._known.get(schema)
         if found is None:
             if isinstance(schema.value, bool):

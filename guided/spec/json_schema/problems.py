@@ -1,18 +1,35 @@
-"""Why no value of a type is in a shape, as far as counts, bounds and names tell. In: a shape. Out: words, or nothing.
+"""Why no value of a type is in a shape, as far as counts, bounds, patterns and names tell. In: a shape. Out: words, or
+nothing; and of an enumeration what is left.
 
-Cost: linear in what is required.
+Cost: linear in what is required; several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guided.spec.json_schema.shape import Shape, Window, is_nothing
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.values import Decimal10, Json
+from guided.spec.regex.overlap import Overlap
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.expand import Expander
 
-__all__ = ["problem_of"]
+__all__ = ["problem_of", "values_left"]
+
+
+def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
+    """The enumeration of a shape without the numbers and strings that its other parts exclude, as far as is told."""
+    plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
+    if shape.values is None or plain:
+        return shape.values
+    return tuple([value for value in shape.values if _may_be(value, shape, overlap)])
+
+
+def _may_be(value: Json, shape: Shape, overlap: Overlap) -> bool:
+    if isinstance(value, str):
+        return len(value) in shape.length and all(overlap.may_be(value, pattern) for pattern in shape.patterns)
+    return not isinstance(value, Decimal10) or value in shape.numbers
 
 
 def problem_of(shape: Shape, name: str, expander: Expander) -> str:
@@ -20,16 +37,18 @@ def problem_of(shape: Shape, name: str, expander: Expander) -> str:
     if name == "number":
         return "no number lies between the bounds" if shape.numbers.is_empty else ""
     if name == "string":
-        return _string_problem(shape)
+        return _string_problem(shape, expander.reader.overlap)
     if name == "array":
         return _array_problem(shape)
     return _object_problem(shape, expander) if name == "object" else ""
 
 
-def _string_problem(shape: Shape) -> str:
+def _string_problem(shape: Shape, overlap: Overlap) -> str:
     contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
     if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
         return "a string would have to hold a JSON text, and none"
+    if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
+        return "no string is in all of the patterns and formats"
     return _window_problem(shape.length, "length of a string")
 
 

@@ -27,6 +27,7 @@ from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ArrayPart, Object
 from guided.spec.json_schema.unevaluated import Unevaluated
 from guided.spec.json_schema.values import Decimal10, Json, canonical, check_texts
 from guided.spec.regex import Classes, parse_regex
+from guided.spec.regex.overlap import Overlap
 
 __all__ = ["Reader", "Reading"]
 
@@ -50,7 +51,8 @@ class Reader:
         self.beside: dict[Schema, Shape] = {}
         """What the keywords that do not apply schemas to the same value say, of the schemas that were read."""
         self.negation = Negation(self.read, Reading)
-        self.disjoint = Disjoint(self.read)
+        self.overlap = Overlap()
+        self.disjoint = Disjoint(self.read, self.overlap)
         self.unevaluated = Unevaluated(lambda schema: evaluation(self, schema), self.negation, limits.nodes)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:

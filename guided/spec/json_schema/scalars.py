@@ -18,11 +18,14 @@ from guided.spec.json_schema.number_set import NumberSet
 from guided.spec.json_schema.shape import Shape
 from guided.spec.json_schema.spelling import any_text, sized
 from guided.spec.json_schema.values import Decimal10, Json
+from guided.spec.regex.overlap import Overlap
 
 __all__ = ["scalar_shapes"]
 
 
-def scalar_shapes(formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], most: int) -> tuple[Shape, ...]:
+def scalar_shapes(
+    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, most: int
+) -> tuple[Shape, ...]:
     """The shapes of a formula for null, boolean, number or string."""
     every = Shape(types=(name,))
     if isinstance(formula, bool):
@@ -30,7 +33,8 @@ def scalar_shapes(formula: Formula, name: str, narrow: Callable[[Shape], Shape |
     if name == "number":
         return tuple(normal_form(formula, _other_numbers, narrow, every, most))
     if name == "string":
-        return (Shape(types=(name,), patterns=(fold(formula, _strings)[0],)),)
+        strings = fold(formula, _strings)[0]
+        return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_hold((strings,)) else ()
     of_type: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
     values = tuple(value for value in of_type if fold(formula, partial(_holds, value)))
     return (Shape(types=(name,), values=values),) if values else ()

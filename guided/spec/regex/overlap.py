@@ -1,0 +1,72 @@
+"""Whether a word is in some languages and in none of others. In: regular nodes. Out: no, or that there may be one.
+
+A search through the derivatives of the combination (`terms.py`) for a term that holds the empty word; of a given word,
+the derivatives along it. A search ends after MOST_TERMS terms, and all that are asked of one object after `steps`
+derivatives: from then on there may be a word, always. So "no" is sure, and the work is bounded, whatever the languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from guided.grammar.ir import Node
+
+from .terms import Terms, TooLarge
+
+__all__ = ["Overlap"]
+
+MOST_TERMS = 200
+
+
+class Overlap:
+    """Answers for one compilation; what was asked is kept, with its nodes."""
+
+    def __init__(self, steps: int = 80_000) -> None:
+        self._terms = Terms(steps // 10)
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        self._words: dict[tuple[int, str], bool] = {}
+        self._kept: dict[int, Node] = {}
+
+    def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
+        """Whether a word may be in all languages of `inside` and in none of `outside`."""
+        inside, outside = tuple(inside), tuple(outside)
+        key = tuple(map(id, inside)), tuple(map(id, outside))
+        found = self._known.get(key)
+        if found is None:
+            self._kept |= {id(node): node for node in (*inside, *outside)}
+            found = self._known[key] = self._search(inside, outside)
+        return found
+
+    def may_be(self, word: str, language: Node) -> bool:
+        """Whether the word may be in the language."""
+        key = id(language), word
+        found = self._words.get(key)
+        if found is None:
+            self._kept[id(language)] = language
+            terms = self._terms
+            try:
+                term = terms.read(language)
+                for char in word:
+                    term = terms.derive(term, ord(char))
+                found = terms.nullable[term]
+            except TooLarge:
+                found = True
+            self._words[key] = found
+        return found
+
+    def _search(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
+        terms = self._terms
+        try:
+            start = terms.both([*map(terms.read, inside), *(terms.negate(terms.read(node)) for node in outside)])
+            met, work = {start}, [start]
+            while work:
+                term = work.pop()
+                if terms.nullable[term] or len(met) > MOST_TERMS:
+                    return True
+                for _, target in terms.moves(term):
+                    if target not in met:
+                        met.add(target)
+                        work.append(target)
+        except TooLarge:
+            return True
+        return False
