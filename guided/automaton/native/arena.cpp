@@ -132,14 +132,13 @@ int32_t Arena::merge(int32_t a, int32_t b, int depth) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
   const uint64_t key = pair_key(a, b);
-  auto it = merged_.find(key);
-  if (it != merged_.end()) return it->second;
+  if (const int32_t* known = merged_.find(key)) return *known;
   std::vector<Thread> all(config(a).begin(), config(a).end());
   all.insert(all.end(), config(b).begin(), config(b).end());
   merge_threads(all, depth + 1);
   int32_t id = intern(all, false);
-  merged_[key] = id;
-  charge(48);
+  merged_.set(key, id);
+  charge(24);
   return id;
 }
 
@@ -228,8 +227,8 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   int32_t known = kUnknown;
   if (memory == kOutside) {
     known = config(ret).closed.load(std::memory_order_relaxed);
-  } else if (auto it = returns_.find(pair_key(ret, memory)); it != returns_.end()) {
-    known = it->second;
+  } else if (const int32_t* found = returns_.find(pair_key(ret, memory))) {
+    known = *found;
   }
   if (known >= 0) return known;
   std::vector<Thread> kernel;
@@ -238,8 +237,8 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   if (memory == kOutside) {
     config(ret).closed.store(id, std::memory_order_release);
   } else {
-    returns_[pair_key(ret, memory)] = id;
-    charge(48);
+    returns_.set(pair_key(ret, memory), id);
+    charge(24);
   }
   return id;
 }
@@ -262,11 +261,11 @@ int32_t Arena::after(int32_t state, uint8_t byte) {
 int32_t Arena::step(int32_t state, uint8_t byte) {
   Config& c = config(state);
   if (c.remembers) {  // what is remembered is hardly met again: no row for all bytes
-    auto it = steps_.find(pair_key(state, byte));
-    if (it != steps_.end()) return it->second;
-    charge(48);
-    int32_t id = after(state, byte);
-    return steps_[pair_key(state, byte)] = id;
+    if (const int32_t* known = steps_.find(pair_key(state, byte))) return *known;
+    charge(24);
+    const int32_t id = after(state, byte);
+    steps_.set(pair_key(state, byte), id);
+    return id;
   }
   std::atomic<int32_t>* row = c.row.load(std::memory_order_relaxed);
   if (!row) {
@@ -294,19 +293,18 @@ int32_t Arena::raw_state(const Thread& thread) {
 }
 
 int32_t Arena::raw_step(int32_t state, uint8_t byte) {
-  auto [it, fresh] = raw_steps_.try_emplace(pair_key(state, byte), kDead);
-  if (!fresh) return it->second;
-  charge(48);
+  if (const int32_t* known = raw_steps_.find(pair_key(state, byte))) return *known;
+  charge(24);
   raw_ = true;
   int32_t id = after(state, byte);
   raw_ = false;
-  return raw_steps_[pair_key(state, byte)] = id;
+  raw_steps_.set(pair_key(state, byte), id);
+  return id;
 }
 
 int32_t Arena::step_token(int32_t state, int32_t token) {
   const uint64_t key = pair_key(state, token);
-  auto it = token_steps_.find(key);
-  if (it != token_steps_.end()) return it->second;
+  if (const int32_t* known = token_steps_.find(key)) return *known;
   std::vector<Thread> kernel;
   for (const Thread& t : config(state)) {
     if (t.pos == kExit) continue;
@@ -319,8 +317,9 @@ int32_t Arena::step_token(int32_t state, int32_t token) {
     id = close(kernel);
     if (config(id).count == 0) id = kDead;
   }
-  charge(48);
-  return token_steps_[key] = id;
+  charge(24);
+  token_steps_.set(key, id);
+  return id;
 }
 
 int32_t Arena::either(int32_t a, int32_t b) {

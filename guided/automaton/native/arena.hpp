@@ -15,7 +15,9 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,6 +28,7 @@
 #include "endless_strings.hpp"
 #include "grammar.hpp"
 #include "memory.hpp"
+#include "pair_map.hpp"
 #include "thread_set.hpp"
 #include "value_counts.hpp"
 
@@ -135,8 +138,13 @@ class Arena {
     std::vector<int32_t> members;  // effects before a permutation's member, or between two
     bool ends = false;             // the end of a permutation, which may have to wait
     bool other = false;            // the end of another frame or of a scope
+    void add(const Ahead& met);
+    auto operator<=>(const Ahead&) const = default;
   };
   const Ahead& ahead_of(int32_t position);
+  void look_ahead(int32_t from);
+  Ahead met_at(int32_t position, std::vector<int32_t>& next) const;
+  int32_t intern_ahead(Ahead met);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
@@ -161,11 +169,13 @@ class Arena {
   Thread* pool_next_ = nullptr;
   std::vector<std::atomic<int32_t>*> slabs_;
   size_t slab_left_ = 0;
-  std::unordered_map<uint64_t, int32_t> merged_, token_steps_, steps_, raw_steps_, returns_;
+  PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
   Memories memories_;
   EndlessStrings endless_;
   ValueCounts counts_;
-  std::unordered_map<int32_t, Ahead> ahead_;
+  std::vector<int32_t> ahead_of_;         // by position, into aheads_; -1: not known
+  std::vector<const Ahead*> aheads_;      // each once
+  std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;

@@ -3,13 +3,12 @@
 // In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
 //
-// How: what is met first on the ways through a position's frame is found once for each position. An entry that is a
+// How: what is met first on the ways through a position's frame is found once for all that reach each other. An entry that is a
 // string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of it
 // (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
 // another end (`viable`, fresh_entry.hpp).
-// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(what is reached in its frame).
+// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(its edges and what it meets).
 #include <algorithm>
-#include <unordered_set>
 
 #include "arena.hpp"
 
@@ -78,36 +77,94 @@ bool Arena::can_begin_entry(const Thread& t) {
 }
 
 const Arena::Ahead& Arena::ahead_of(int32_t position) {
-  auto [it, fresh] = ahead_.try_emplace(position);
-  Ahead& out = it->second;
-  if (!fresh) return out;
+  if (ahead_of_.empty()) ahead_of_.assign(grammar_->positions.size(), -1);
+  if (ahead_of_[position] < 0) look_ahead(position);
+  return *aheads_[static_cast<size_t>(ahead_of_[position])];
+}
+
+// What a position meets by itself; where a way goes on in the frame is added to `next`.
+Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) const {
   const Grammar& g = *grammar_;
-  const bool counts = g.rules[g.positions[position].rule].kind == RuleKind::Set;
-  std::vector<int32_t> open{position};
-  std::unordered_set<int32_t> met{position};
-  auto lead = [&](int32_t to) {
-    if (met.insert(to).second) open.push_back(to);
+  const Position& p = g.positions[position];
+  Ahead out;
+  (g.rules[p.rule].kind == RuleKind::Set ? out.ends : out.other) = p.accept;
+  g.each_next(p, [&](int32_t to) { next.push_back(to); });
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) next.push_back(g.calls[i].after);  // no entry is looked for inside
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) next.push_back(g.tokens[i].to);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = g.effects[i];
+    if (e.effect.op == Effect::Begin)
+      out.begins.push_back(e.to);
+    else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
+      out.members.push_back(i);
+    else if (e.effect.op == Effect::Close)
+      out.other = true;
+    else
+      next.push_back(e.to);
+  }
+  std::ranges::sort(next);
+  next.erase(std::ranges::unique(next).begin(), next.end());
+  return out;
+}
+
+void Arena::Ahead::add(const Ahead& met) {
+  begins.insert(begins.end(), met.begins.begin(), met.begins.end());
+  members.insert(members.end(), met.members.begin(), met.members.end());
+  ends |= met.ends;
+  other |= met.other;
+}
+
+// Positions that reach each other meet the same: components, as Tarjan (1972) finds them. Those found before are kept.
+void Arena::look_ahead(int32_t from) {
+  struct Visit {
+    int32_t position, index, low;
+    std::vector<int32_t> next;
+    Ahead met;
   };
-  while (!open.empty()) {
-    const Position& p = g.positions[open.back()];
-    open.pop_back();
-    (counts ? out.ends : out.other) |= p.accept;
-    g.each_next(p, lead);
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(g.calls[i].after);  // no entry is looked for inside
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(g.tokens[i].to);
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      const EffectEdge& e = g.effects[i];
-      if (e.effect.op == Effect::Begin)
-        out.begins.push_back(e.to);
-      else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
-        out.members.push_back(i);
-      else if (e.effect.op == Effect::Close)
-        out.other = true;
+  std::vector<Visit> visits;
+  std::vector<int32_t> waiting;  // positions of components that are not finished, by index; -2 - index in ahead_of_
+  auto enter = [&](int32_t position) {
+    const auto index = static_cast<int32_t>(waiting.size());
+    ahead_of_[position] = -2 - index;
+    waiting.push_back(position);
+    Visit& visit = visits.emplace_back(Visit{position, index, index, {}, {}});
+    visit.met = met_at(position, visit.next);
+  };
+  enter(from);
+  while (!visits.empty()) {
+    Visit& at = visits.back();
+    if (!at.next.empty()) {
+      const int32_t to = at.next.back(), number = ahead_of_[to];
+      at.next.pop_back();
+      if (number >= 0)
+        at.met.add(*aheads_[static_cast<size_t>(number)]);
+      else if (number < -1)
+        at.low = std::min(at.low, -2 - number);
       else
-        lead(e.to);
+        enter(to);
+      continue;
+    }
+    const Visit done = std::move(at);
+    visits.pop_back();
+    if (done.low == done.index) {
+      const int32_t number = intern_ahead(done.met);
+      for (; waiting.size() > static_cast<size_t>(done.index); waiting.pop_back()) ahead_of_[waiting.back()] = number;
+      if (!visits.empty()) visits.back().met.add(*aheads_[static_cast<size_t>(number)]);
+    } else {
+      visits.back().low = std::min(visits.back().low, done.low);
+      visits.back().met.add(done.met);
     }
   }
-  return out;
+}
+
+int32_t Arena::intern_ahead(Ahead met) {
+  for (std::vector<int32_t>* list : {&met.begins, &met.members}) {
+    std::ranges::sort(*list);
+    list->erase(std::ranges::unique(*list).begin(), list->end());
+  }
+  auto [it, fresh] = ahead_numbers_.try_emplace(std::move(met), static_cast<int32_t>(aheads_.size()));
+  if (fresh) aheads_.push_back(&it->first);
+  return it->second;
 }
 
 }  // namespace guided

@@ -1,7 +1,8 @@
 #include "shortest_text.hpp"
 
 #include <algorithm>
-#include <deque>
+
+#include "graph.hpp"
 
 namespace guided {
 
@@ -13,28 +14,26 @@ int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
+// Within a rule: sweeps from the end, again only where an edge leads back to what has changed since it was read.
 void ShortestText::relax(int32_t r) {
   const Rule& rule = grammar_.rules[r];
-  // Within a rule: repeated sweeps from the end; rules are mostly acyclic, so few are needed.
-  bool changed = true;
-  while (changed) {
-    changed = false;
+  bool again = true;
+  while (again) {
+    again = false;
     for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
       const Position& p = grammar_.positions[pos];
       int64_t best = p.accept ? 0 : kFar;
-      for (int w = 0; w < 4; ++w)
-        for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1)
-          best = std::min(
-              best, plus(kByteCost, cost_[grammar_.step(pos, static_cast<uint8_t>(w * 64 + __builtin_ctzll(bits)))]));
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i)
-        best = std::min(best, plus(call_cost(i), cost_[grammar_.calls[i].after]));
-      for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-        best = std::min(best, plus(kTokenCost, cost_[grammar_.tokens[i].to]));
-      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) best = std::min(best, cost_[grammar_.effects[i].to]);
-      if (best < cost_[pos]) {
-        cost_[pos] = best;
-        changed = true;
-      }
+      auto lead = [&](int64_t cost, int32_t to) {
+        best = std::min(best, plus(cost, cost_[to]));
+        if (to < pos) read_early_[to] = 1;
+      };
+      grammar_.each_next(p, [&](int32_t to) { lead(kByteCost, to); });
+      for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(call_cost(i), grammar_.calls[i].after);
+      for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(kTokenCost, grammar_.tokens[i].to);
+      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) lead(0, grammar_.effects[i].to);
+      if (best >= cost_[pos]) continue;
+      cost_[pos] = best;
+      again |= read_early_[pos] != 0;
     }
   }
 }
@@ -136,39 +135,62 @@ int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   return it->second;
 }
 
-void ShortestText::prepare() {
-  if (!cost_.empty()) return;
-  rule_cost_.assign(grammar_.rules.size(), kFar);
-  std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
-  for (const Position& p : grammar_.positions)
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) callers[grammar_.calls[i].rule].push_back(p.rule);
-  std::deque<int32_t> work;
-  std::vector<uint8_t> queued(grammar_.rules.size(), 1);
-  for (size_t r = 0; r < grammar_.rules.size(); ++r) work.push_back(static_cast<int32_t>(r));
-  cost_.assign(grammar_.positions.size(), kFar);
-  while (!work.empty()) {
-    int32_t r = work.front();
-    work.pop_front();
-    queued[r] = 0;
-    const Rule& rule = grammar_.rules[r];
-    if (rule.size == 0) continue;
-    relax(r);
-    int64_t cost = whole_cost(rule);
-    if (cost < rule_cost_[r]) {
-      rule_cost_[r] = cost;
-      for (int32_t c : callers[r])
-        if (!queued[c]) {
-          queued[c] = 1;
-          work.push_back(c);
-        }
+void ShortestText::prepare(int32_t wanted) {
+  if (cost_.empty()) {
+    cost_.assign(grammar_.positions.size(), kFar);
+    read_early_.assign(grammar_.positions.size(), 0);
+    rule_cost_.assign(grammar_.rules.size(), kFar);
+    settled_.assign(grammar_.rules.size(), 0);
+  }
+  if (settled_[wanted]) return;
+  std::vector<int32_t> rules{wanted};  // all that are called on the way and not settled
+  std::vector<std::vector<int32_t>> callees;
+  std::unordered_map<int32_t, int32_t> numbers{{wanted, 0}};
+  for (size_t i = 0; i < rules.size(); ++i) {
+    std::vector<int32_t>& list = callees.emplace_back();
+    for (const CallEdge& call : calls_of(rules[i])) {
+      if (settled_[call.rule]) continue;
+      const auto [it, fresh] = numbers.try_emplace(call.rule, static_cast<int32_t>(rules.size()));
+      if (fresh) rules.push_back(call.rule);
+      list.push_back(it->second);
+    }
+    std::ranges::sort(list);
+    list.erase(std::ranges::unique(list).begin(), list.end());
+  }
+  const std::vector<int32_t> component = components(callees);  // what is called by others has the lower number
+  std::vector<std::vector<int32_t>> members(rules.size());
+  for (size_t i = 0; i < rules.size(); ++i) members[component[i]].push_back(rules[i]);
+  for (const std::vector<int32_t>& together : members) settle(together);
+}
+
+// Rules that call each other, when all others that they call are settled.
+void ShortestText::settle(const std::vector<int32_t>& together) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int32_t r : together) {
+      if (grammar_.rules[r].size == 0) continue;
+      relax(r);
+      const int64_t cost = whole_cost(grammar_.rules[r]);
+      auto calls_itself = [&] { return std::ranges::any_of(calls_of(r), [&](const CallEdge& c) { return c.rule == r; }); };
+      changed |= cost < rule_cost_[r] && (together.size() > 1 || calls_itself());
+      rule_cost_[r] = std::min(rule_cost_[r], cost);
     }
   }
+  for (int32_t r : together) settled_[r] = 1;
+}
+
+// Those of a rule's positions lie one after the other.
+std::span<const CallEdge> ShortestText::calls_of(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  if (rule.size == 0) return {};
+  const int32_t from = grammar_.positions[rule.base].call_lo, to = grammar_.positions[rule.base + rule.size - 1].call_hi;
+  return std::span(grammar_.calls).subspan(static_cast<size_t>(from), static_cast<size_t>(to - from));
 }
 
 // The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
 ShortestText::Choice ShortestText::choose(const Thread& at) {
-  prepare();
   const Position& p = grammar_.positions[at.pos];
+  prepare(p.rule);
   const Rule& rule = grammar_.rules[p.rule];
   bool free = at.ret == kFree;
   if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
@@ -234,7 +256,7 @@ int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
 }
 
 int64_t ShortestText::least_bytes(const Thread& at) {
-  prepare();
+  prepare(grammar_.positions[at.pos].rule);
   const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
   return plus(cost_[at.pos], owed(rule, at.reg)) / kByteCost;
 }

@@ -2,11 +2,13 @@
 //
 // Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
 // on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
-// what is remembered (memory.hpp) is not, but for an entry that ends. Cost: once, linear in the grammar for rules
-// without cycles.
+// what is remembered (memory.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for and for
+// those that it calls, callees first: linear in their automata where there are no cycles, with one more round for what a
+// cycle makes cheaper.
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "arena.hpp"
 
@@ -27,7 +29,10 @@ class ShortestText {
   int64_t least_bytes(const Thread& at);
 
  private:
-  void prepare();
+  // What the rule and all that it calls cost.
+  void prepare(int32_t rule);
+  void settle(const std::vector<int32_t>& together);
+  std::span<const CallEdge> calls_of(int32_t rule) const;
   void relax(int32_t rule);
   int64_t call_cost(int32_t call) const;
   int64_t whole_cost(const Rule& rule) const;
@@ -42,6 +47,8 @@ class ShortestText {
   Arena& arena_;
   const Grammar& grammar_;
   std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
+  std::vector<uint8_t> read_early_;        // by position: an edge leads back to it
+  std::vector<uint8_t> settled_;           // by rule: what it costs is known
   std::unordered_map<uint64_t, int32_t> needed_;  // by rule and register
   std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
 };
