@@ -106,8 +106,9 @@ class Arena {
   EndlessStrings& endless() { return endless_; }
   // Whether a position is inside of a string that can always end in a new way.
   bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
-  // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known.
-  bool goes_on_surely(const Thread& thread);
+  // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if
+  // the entries under way cannot end with values that were there.
+  bool goes_on_surely(const Thread& thread, bool all_new = false);
   // Steps that do not ask whether entries can still end well: for who finds that out.
   int32_t raw_step(int32_t state, uint8_t byte);
   int32_t raw_state(const Thread& thread);

@@ -154,6 +154,7 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::v
       if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
     });
     std::vector<int32_t> unsure = known.unsure;
+    unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
     if (!memories.reading(t.mem)) verify(t, unsure, refused);
     return;
   }
@@ -169,6 +170,7 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::v
   for (const EntryTokens::Whole& w : known.whole)
     if (memories.was_written(t.mem, w.value)) refused.push_back(w.token);
   std::vector<int32_t> unsure = known.unsure;
+  if (memories.alive(t.mem)) unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
   verify(t, unsure, refused);
 }
 

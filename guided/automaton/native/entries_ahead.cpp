@@ -43,9 +43,9 @@ int32_t Arena::values_ahead(const Thread& t) {
   return most;
 }
 
-bool Arena::goes_on_surely(const Thread& t) {
+bool Arena::goes_on_surely(const Thread& t, bool all_new) {
   if (t.pos == kExit || !memories_.in_scope(t.mem)) return true;
-  if (memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
+  if (!all_new && memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
   if (memories_.between(t.mem) < 0 || !memories_.run_out) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];

@@ -5,7 +5,8 @@
 namespace guided {
 
 size_t EntryTokens::bytes() const {
-  size_t n = sizeof(EntryTokens) + (leaving.size() + refused.size() + unsure.size()) * 4 + whole.size() * sizeof(Whole);
+  size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole);
+  for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive}) n += list->size() * 4;
   for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
   return n;
 }
@@ -42,11 +43,12 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
   const Memories& memories = arena_.memories();
   const Config& c = arena_.config(after);
   const int32_t notes = memories.notes(c.threads[0].mem);
-  bool sure = false, alike = true;
+  bool sure = false, alike = true, once_new = false;
   for (const Thread& t : c) {
     const bool goes_on = arena_.goes_on_surely(t);
     const bool clean = t.pos != kExit && memories.noted(memories.notes(t.mem)).empty();
     if (goes_on && clean) return;  // whatever was there, this thread goes on
+    once_new |= clean && memories.none_begun(t.mem) && arena_.goes_on_surely(t, true);
     sure |= goes_on;
     alike &= memories.notes(t.mem) == notes;
   }
@@ -57,7 +59,7 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
   const bool unknown = std::ranges::any_of(
       ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
   if (!sure || !alike || unknown) {
-    out.unsure.push_back(token);
+    (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
     return;
   }
   for (const Memories::Written& one : ended) {

@@ -5,7 +5,8 @@
 //   - those that end the entry under way, by what they read up to its end;
 //   - those that write entries from begin to end, with their values;
 //   - those after which it is not certain that every entry can end with a new value, and those that do several of these
-//     things: they are stepped through, one by one.
+//     things: they are stepped through, one by one. Where only the entries that are under way are in doubt, that is no
+//     longer needed once these cannot end with a value that was there.
 // All the others lead into the midst of entries that can still have any number of values.
 //
 // How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of
@@ -39,6 +40,7 @@ struct EntryTokens {
   std::vector<Whole> whole;
   std::vector<int32_t> refused;  // that stay: known names, and what leads to nothing else
   std::vector<int32_t> unsure;
+  std::vector<int32_t> unsure_if_alive;  // where an entry under way may end with a value that was there
   bool many = false;  // that are not certain: nothing is listed then but `leaving`
   size_t bytes() const;
 };
@@ -88,7 +90,7 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
   out.leaving.erase(std::unique(out.leaving.begin(), out.leaving.end()), out.leaving.end());
   std::sort(out.unsure.begin(), out.unsure.end());
   out.unsure.erase(std::unique(out.unsure.begin(), out.unsure.end()), out.unsure.end());
-  out.many |= out.unsure.size() > kMostUnsure;
+  out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMostUnsure;
   return out;
 }
 

@@ -105,6 +105,8 @@ class Memories {
   // Nothing is known of the entries that are being read, nor of what was written; the entries that end from here on are
   // noted, in this scope and in those around it.
   int32_t noting(int32_t memory);
+  // Of a memory that takes notes: whether no entry has begun since.
+  bool none_begun(int32_t memory) const;
   // What was noted. The value of an entry that was under way: kUnknown
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t memory) const { return memories_[memory].notes; }

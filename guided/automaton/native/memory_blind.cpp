@@ -53,6 +53,12 @@ int32_t Memories::noting(int32_t memory) {
   return intern(at, memories_[memory].text == 0 ? 0 : kBlank, 0, kNoNotes);
 }
 
+bool Memories::none_begun(int32_t memory) const {
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer)
+    if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) return false;
+  return true;
+}
+
 bool Memories::was_written(int32_t memory, Written value) const {
   int32_t at = memories_[memory].scope;
   for (int32_t around = depth(at); around > value.first; --around) at = scopes_[at].outer;
