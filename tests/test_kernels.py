@@ -112,23 +112,20 @@ def test_attention_over_slots(dtype, batch, seed):
     ends = np.cumsum([new for _, _, new in rows]).tolist()
     spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
     q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]  # rows are further apart than they are long
-    out = torch.full((ends[-1], heads, size), float("nan"), dtype=dtype)
-    SlotAttention(heads, places, spans)(1, q, out)
+    out = SlotAttention(heads, places, spans)(1, q)
     for place, (first, last) in zip(places, spans, strict=True):
         keys, values = place.read(1)
         mask = causal_mask(last - first, len(keys))
         want = sdpa(*(t.double() for t in (q[first:last], keys, values)), mask)
         torch.testing.assert_close(out[first:last], want.to(dtype), **DTYPES[dtype])
-        alone = torch.empty(last - first, heads, size, dtype=dtype)
-        SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last], alone)
+        alone = SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last])
         assert torch.equal(alone, out[first:last])
 
 
 def test_attention_tells_what_is_no_number():
     k = torch.randn(1, 8, 1, 16)
     k[0, 3, 0, 2] = float("nan")
-    out = torch.zeros(8, 1, 16)
-    SlotAttention(1, [Place(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16), out)
+    out = SlotAttention(1, [Place(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))
     assert out.isnan().flatten(1).any(1).tolist() == [False] * 3 + [True] * 5
 
 

@@ -106,14 +106,12 @@ def test_the_kernel_reads_packed_rows(dtype, batch, seed):
     ends = np.cumsum([new for _, _, new in rows]).tolist()
     spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
     q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]
-    out = torch.full((ends[-1], heads, size), NAN, dtype=dtype)
-    SlotAttention(heads, places, spans)(1, q, out)
+    out = SlotAttention(heads, places, spans)(1, q)
     for some, place, (first, last) in zip(slots, places, spans, strict=True):
         keys, values = PackedPlace(k, v, some, torch.float64).read(1)
         want = sdpa(q[first:last].double(), keys, values, causal_mask(last - first, len(keys)))
         torch.testing.assert_close(out[first:last], want.to(dtype), **DTYPES[dtype])
-        alone = torch.empty(last - first, heads, size, dtype=dtype)
-        SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last], alone)
+        alone = SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last])
         assert torch.equal(alone, out[first:last])
 
 
@@ -153,8 +151,7 @@ def test_attention_tells_what_is_no_number(size, what, which):
     x = {"k": torch.randn(8, 1, size), "v": torch.randn(8, 1, size)}
     x[which][3, 0, 2] = what
     k, v = (pack(x[name]).unsqueeze(0) for name in "kv")
-    out = torch.zeros(8, 1, size)
-    SlotAttention(1, [PackedPlace(k, v, slice(0, 8), torch.float32)], [(0, 8)])(0, torch.randn(8, 1, size), out)
+    out = SlotAttention(1, [PackedPlace(k, v, slice(0, 8), torch.float32)], [(0, 8)])(0, torch.randn(8, 1, size))
     assert out.isnan().flatten(1).all(1).tolist() == [False] * 3 + [True] * 5
 
 

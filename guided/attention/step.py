@@ -51,12 +51,11 @@ class PlaceAttention:
 
     def __call__(self, layer: int, q: Tensor) -> Tensor:
         """Of a layer, in the shape of q: (n, heads, head_dim)."""
-        out = torch.empty_like(q, memory_format=torch.contiguous_format)
         if self._places and reads(self._places[0]):
             if self._kernel is None:
                 self._kernel = SlotAttention(q.shape[1], self._places, self._spans)
-            self._kernel(layer, q, out)
-            return out
+            return self._kernel(layer, q)
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for place, (first, last) in zip(self._places, self._spans, strict=True):
             k, v = place.read(layer)
             if q.device.type != "cpu":
@@ -73,10 +72,8 @@ class PlaceAttention:
         out.copy_(sdpa(q, k, v, self._masks[lengths]))
 
     def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        exact = torch.empty_like(out, dtype=torch.float32)
         place = Place(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
-        SlotAttention(q.shape[1], [place], [(0, len(q))])(0, q.float(), exact)
-        out.copy_(exact)
+        out.copy_(SlotAttention(q.shape[1], [place], [(0, len(q))])(0, q.float()))
 
     def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
         k, v, past = k.clone(), v.clone(), len(k) - len(q)  # at places in memory that are the same for the kernel

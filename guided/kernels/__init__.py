@@ -19,12 +19,15 @@ from guided.kernels import _kernels
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.sampler import log_mass
 
-__all__ = ["each_row", "gelu", "lay_mask", "multiply", "multiply4", "rms_norm", "rotate", "swiglu", "takes"]
+__all__ = ["each_row", "gelu", "lay_mask", "multiply", "multiply4", "pack", "rms_norm", "rotate", "swiglu", "takes"]
+
+
+_KINDS = torch.float32, torch.bfloat16  # that all kernels read
 
 
 def takes(x: Tensor) -> bool:
     """Whether the kernels read this tensor: on the CPU, of a type that they have, and not while torch compiles."""
-    return not torch.compiler.is_compiling() and x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
+    return not torch.compiler.is_compiling() and x.is_cpu and x.dtype in _KINDS
 
 
 def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -38,33 +41,35 @@ def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     A row has the same bits whatever rows are beside it, and however many threads there are.
 
     Raises:
-        ValueError: they do not fit together.
+        ValueError: they do not fit together, or are not on the CPU.
     """
-    x, weights = x.contiguous(), weights.contiguous()
-    _check(x, bias, len(weights), weights.shape[1], weights.dtype)
-    bias = None if bias is None else bias.contiguous()
-    out, address = x.new_empty(len(x), len(weights)), 0 if bias is None else bias.data_ptr()
-    addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
-    _kernels.multiply(_half(x), *addresses, len(x), len(weights), x.shape[1], torch.get_num_threads())
+    outs, ins = _sizes(weights, 2)
+    _check_product(x, bias, outs, ins, weights.dtype)
+    x, weights, bias = x.contiguous(), weights.contiguous(), None if bias is None else bias.contiguous()
+    out = x.new_empty(len(x), outs)
+    addresses = x.data_ptr(), _address(weights, (outs, ins), _KINDS), _address_if_any(bias, outs, x.dtype)
+    _kernels.multiply(_half(x), *addresses, out.data_ptr(), len(x), outs, ins, torch.get_num_threads())
     return out
 
 
 def multiply4(x: Tensor, weights: Tensor, shape: tuple[int, int], planes: int, bias: Tensor | None) -> Tensor:
     """The same of bfloat16 with numbers of 4 bits, a matrix of `shape` (out, in), as models/int4.py lays them out."""
     outs, ins = shape
-    x = x.contiguous()
-    _check(x, bias, outs, ins, torch.bfloat16)
-    bias = None if bias is None else bias.contiguous()
-    out, address = x.new_empty(len(x), outs), 0 if bias is None else bias.data_ptr()
-    addresses = x.data_ptr(), weights.data_ptr(), address, out.data_ptr()
+    _check_product(x, bias, outs, ins, torch.bfloat16)
+    size = outs // 16 * (ins // 32) * (256 * planes + 64)  # bytes, see native/product4.hpp
+    if outs % 16 or ins % 32 or planes not in (1, 2) or weights.numel() != size:
+        raise ValueError(f"{weights.numel()} bytes are no matrix of {outs, ins} in {planes} planes of 4 bits")
+    x, bias = x.contiguous(), None if bias is None else bias.contiguous()
+    out = x.new_empty(len(x), outs)
+    of_weights = _address(weights, weights.shape, torch.uint8)
+    addresses = x.data_ptr(), of_weights, _address_if_any(bias, outs, x.dtype), out.data_ptr()
     _kernels.multiply4(*addresses, len(x), outs, ins, planes, torch.get_num_threads())
     return out
 
 
-def _check(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
-    """Before addresses are handed on: nobody looks after that."""
-    biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype and bias.device == x.device)
-    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or x.device.type != "cpu" or not biased:
+def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
+    biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
+    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not biased:
         raise ValueError(f"{tuple(x.shape)} in {x.dtype} times the transpose of {outs, ins} in {dtype}: no product")
 
 
@@ -72,10 +77,9 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """`x / sqrt(mean(x ** 2) + eps) * weight` over the last dimension ("RMSNorm", arXiv 1910.07467)."""
     if not takes(x):
         return F.rms_norm(x, x.shape[-1:], weight, eps)
-    x = x.contiguous()
-    out, size = torch.empty_like(x), x.shape[-1]
-    address = 0 if weight is None else weight.data_ptr()
-    _kernels.rms_norm(_half(x), x.data_ptr(), address, out.data_ptr(), x.numel() // size, size, eps)
+    x, weight, size = x.contiguous(), None if weight is None else weight.contiguous(), x.shape[-1]
+    out, rows = torch.empty_like(x), x.numel() // max(1, size)
+    _kernels.rms_norm(_half(x), x.data_ptr(), _address_if_any(weight, size, x.dtype), out.data_ptr(), rows, size, eps)
     return out
 
 
@@ -84,8 +88,10 @@ def swiglu(x: Tensor) -> Tensor:
     if not takes(x):
         gate, up = x.chunk(2, dim=-1)
         return F.silu(gate) * up
-    x = x.contiguous()
-    rows, size = x.shape[0], x.shape[1] // 2
+    (rows, both), x = _sizes(x, 2), x.contiguous()
+    if both % 2:
+        raise ValueError(f"{both} numbers of a row are not as many for the gate as for what it lets through")
+    size = both // 2
     out = x.new_empty(rows, size)
     _kernels.swiglu(_half(x), x.data_ptr(), out.data_ptr(), rows, size)
     return out
@@ -96,9 +102,9 @@ def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
     if not takes(x):
         torchs = partial(F.gelu, approximate=approximate)
         return each_row(torchs, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torchs(x)
-    x = x.contiguous()
+    (rows, size), x = _sizes(x, 2), x.contiguous()
     out = torch.empty_like(x)
-    _kernels.gelu(_half(x), approximate == "none", x.data_ptr(), out.data_ptr(), *x.shape)
+    _kernels.gelu(_half(x), approximate == "none", x.data_ptr(), out.data_ptr(), rows, size)
     return out
 
 
@@ -107,11 +113,26 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     cos and signed sin: (n, 1, head_dim), contiguous.
     """
-    rows, heads, size = x.shape
-    if not takes(x) or x.stride()[1:] != (size, 1):
+    rows, heads, size = _sizes(x, 3)
+    if size % 2:
+        raise ValueError(f"heads of {size} numbers have no halves")
+    if not takes(x) or x.stride()[1:] != (size, 1) or (rows > 1 and x.stride(0) < heads * size):
         return x.copy_(torch.addcmul(x * cos, x.roll(size // 2, -1), sin))
-    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), cos.data_ptr(), sin.data_ptr(), rows, heads, size)
+    turns = _address(cos, (rows, 1, size), x.dtype), _address(sin, (rows, 1, size), x.dtype)
+    _kernels.rotate(_half(x), x.data_ptr(), x.stride(0), *turns, rows, heads, size)
     return x
+
+
+def pack(x: Tensor) -> Tensor:
+    """Rows x (n, heads, size) that `takes` names as int8 (n, heads, size + 4), see kv/quantised.py."""
+    rows, heads, size = _sizes(x, 3)
+    if x.stride()[1:] != (size, 1):
+        x = x.contiguous()
+    if not takes(x):
+        raise ValueError(f"{x.dtype} on {x.device} is not packed here")
+    out = torch.empty((rows, heads, size + torch.float32.itemsize), dtype=torch.int8)
+    _kernels.pack(_half(x), x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
+    return out
 
 
 def lay_mask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]:
@@ -119,12 +140,37 @@ def lay_mask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]
 
     Returns:
         The log of the sum of exponentials of all logits, and of those that are left.
+
+    Raises:
+        ValueError: one of them is of another shape, or the bitmask is not contiguous int32.
     """
+    _sizes(logits, 1)
+    if bits.dtype != np.int32 or bits.ndim != 1 or not bits.flags.c_contiguous:
+        raise ValueError(f"a bitmask is contiguous int32 (words,), not {bits.dtype} of shape {bits.shape}")
     if logits.device.type != "cpu" or logits.dtype != torch.float32 or not logits.is_contiguous():
         before = log_mass(logits)
         apply_token_bitmask_inplace(logits, bits[None])
         return before, log_mass(logits)
     return _kernels.lay_mask(logits.data_ptr(), len(logits), bits.ctypes.data, len(bits))
+
+
+def _sizes(x: Tensor, dimensions: int) -> torch.Size:
+    if x.dim() != dimensions:
+        raise ValueError(f"expected {dimensions} dimensions, not a tensor of shape {tuple(x.shape)}")
+    return x.shape
+
+
+def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch.dtype, ...]) -> int:
+    """Of the first number. The kernels get addresses: nobody looks after this."""
+    right = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
+    if not (right and x.is_cpu and x.shape == shape and x.is_contiguous()):
+        given = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
+        raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {given}")
+    return x.data_ptr()
+
+
+def _address_if_any(x: Tensor | None, size: int, dtype: torch.dtype) -> int:
+    return 0 if x is None else _address(x, (size,), dtype)
 
 
 def _half(x: Tensor) -> bool:

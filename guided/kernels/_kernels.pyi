@@ -1,8 +1,9 @@
 from collections.abc import Sequence
 
 class Batch:
-    """Sequences of a forward pass: for each the addresses of keys and values of layer 0, elements between layers, the
-    address of its slots (None: they follow one another), the first slot, positions, first new row, new positions."""
+    """Sequences of a forward pass: for each the addresses of keys and values of layer 0, how many layers there are,
+    elements between them, how many slots there are, the address of its slots (None: they follow one another), the
+    first slot, positions, first new row, new positions."""
 
     def __init__(
         self,
@@ -11,9 +12,9 @@ class Batch:
         head_dim: int,
         half: bool,
         packed: bool,
-        rows: Sequence[tuple[int, int, int, int | None, int, int, int, int]],
+        rows: Sequence[tuple[int, int, int, int, int, int | None, int, int, int, int]],
     ) -> None: ...
-    def run(self, layer: int, q: int, q_stride: int, out: int, threads: int) -> None: ...
+    def run(self, layer: int, q: int, q_stride: int, out: int, queries: int, threads: int) -> None: ...
 
 def multiply(
     half: bool, x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, threads: int

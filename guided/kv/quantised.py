@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from guided.kernels import _kernels, takes
+from guided import kernels
 from guided.kv.cache import CacheShape, KVCache, Lease, Piece, PiecewisePlan, Place, Plan
 
 __all__ = ["PackedPlace", "QuantisedCache", "pack", "quantised", "unpack"]
@@ -37,14 +37,7 @@ _MOST = 127
 
 def pack(x: Tensor) -> Tensor:
     """Rows x (n, kv_heads, head_dim) as int8 (n, kv_heads, head_dim + 4)."""
-    rows, heads, size = x.shape
-    if not takes(x):
-        return _pack(x)
-    if x.stride()[1:] != (size, 1):
-        x = x.contiguous()
-    out = torch.empty((rows, heads, size + _TAIL), dtype=torch.int8)
-    _kernels.pack(x.dtype == torch.bfloat16, x.data_ptr(), x.stride(0), out.data_ptr(), rows, heads, size)
-    return out
+    return kernels.pack(x) if kernels.takes(x) else _pack(x)
 
 
 def _pack(x: Tensor) -> Tensor:

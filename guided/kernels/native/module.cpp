@@ -1,10 +1,14 @@
-// The border to Python: addresses and sizes, for tensors that the caller keeps alive.
+// The border to Python: addresses and sizes, for tensors that the caller keeps alive. That they are what they are said to be
+// is seen to in Python (kernels/__init__.py, attention/slots.py), as this module knows nothing of tensors.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <tuple>
 #include <vector>
 
@@ -23,23 +27,36 @@ namespace {
 constexpr int64_t kFew = 8;                // new positions that are read where they lie
 constexpr int64_t kFewProducts = 1 << 18;  // below these a second thread starts too late to help
 constexpr int64_t kFewBlocked = 1 << 22;   // the same of prompts
+constexpr int64_t kMany = int64_t{1} << 31;  // heads, numbers of a head, rows: the product of two of them is a number
 
 // A batch of sequences, bound once for a forward pass and run for each layer.
 class Batch {
  public:
-  using Row = std::tuple<uintptr_t, uintptr_t, int64_t, std::optional<uintptr_t>, int64_t, int64_t, int64_t, int64_t>;
+  using Row = std::tuple<uintptr_t, uintptr_t, int64_t, int64_t, int64_t, std::optional<uintptr_t>, int64_t, int64_t,
+                         int64_t, int64_t>;
 
   Batch(int64_t heads, int64_t kv_heads, int64_t head_dim, bool half, bool packed, const std::vector<Row>& rows)
       : shape_{heads, kv_heads, head_dim}, half_(half), packed_(packed) {
-    for (const auto& [keys, values, layer_stride, slots, start, total, first, count] : rows) {
-      const Place place{reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride,
-                        reinterpret_cast<const int64_t*>(slots.value_or(0)), start, total, first, count};
+    if (heads <= 0 || kv_heads <= 0 || head_dim <= 0 || heads % kv_heads != 0 || heads > kMany || head_dim > kMany)
+      throw std::invalid_argument("heads are as many as KV heads, or several times as many, and have some numbers");
+    for (const auto& [keys, values, layers, layer_stride, slots, chosen, start, total, first, count] : rows) {
+      if (first < 0 || count < 0 || count > total || first > kMany)
+        throw std::out_of_range("a span is of the last positions of its sequence");
+      const int64_t* own = chosen ? keep(reinterpret_cast<const int64_t*>(*chosen), total, slots) : nullptr;
+      if (own == nullptr && (start < 0 || start > slots || total > slots - start))
+        throw std::out_of_range("there are no such slots");
+      const Place place{reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride, own,
+                        start, total, first, count};
       (count <= kFew ? few_ : many_).push_back(place);
-      if (count <= kFew) products_ += 2 * count * total * heads * head_dim;
+      if (count <= kFew) products_ += products_of(place);
+      layers_ = std::min(layers_, layers);
+      queries_ = std::max(queries_, first + count);
     }
   }
 
-  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
+  void run(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t queries, int64_t threads) const {
+    if (layer < 0 || layer >= layers_) throw std::out_of_range("there is no such layer");
+    if (queries != queries_) throw std::out_of_range("there are fewer queries than the spans name, or more");
     if (packed_)
       half_ ? run_as<bfloat16, int8_t>(layer, q, q_stride, out, threads)
             : run_as<float, int8_t>(layer, q, q_stride, out, threads);
@@ -49,6 +66,19 @@ class Batch {
   }
 
  private:
+  double products_of(const Place& place) const {
+    return 2.0 * static_cast<double>(place.count) * static_cast<double>(place.total) *
+           static_cast<double>(shape_.heads * shape_.head_dim);
+  }
+
+  // A copy, so that these stay the slots that were looked at.
+  const int64_t* keep(const int64_t* chosen, int64_t count, int64_t slots) {
+    const auto& own = slots_.emplace_back(chosen, chosen + count);
+    if (std::any_of(own.begin(), own.end(), [&](int64_t slot) { return slot < 0 || slot >= slots; }))
+      throw std::out_of_range("there are no such slots");
+    return own.data();
+  }
+
   template <typename Number, typename Stored>
   void run_as(int64_t layer, uintptr_t q, int64_t q_stride, uintptr_t out, int64_t threads) const {
     const Queries<Number> queries{reinterpret_cast<const Number*>(q), q_stride, reinterpret_cast<Number*>(out)};
@@ -57,15 +87,16 @@ class Batch {
       attend_slots<Stored>(few_[static_cast<size_t>(i / shape_.kv_heads)], shape_, layer, i % shape_.kv_heads, queries);
     });
     for (const auto& place : many_) {
-      const int64_t products = 2 * place.count * place.total * shape_.heads * shape_.head_dim;
-      attend_prompt<Stored>(place, shape_, layer, queries, products < kFewBlocked ? 1 : threads);
+      attend_prompt<Stored>(place, shape_, layer, queries, products_of(place) < kFewBlocked ? 1 : threads);
     }
   }
 
   Heads shape_;
   bool half_, packed_;
   std::vector<Place> few_, many_;
-  int64_t products_ = 0;  // of those with few new positions
+  std::vector<std::vector<int64_t>> slots_;
+  int64_t layers_ = std::numeric_limits<int64_t>::max(), queries_ = 0;
+  double products_ = 0;  // of those with few new positions
 };
 
 template <typename Number>
@@ -159,5 +190,5 @@ NB_MODULE(_kernels, m) {
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"))
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
-           nb::arg("threads"), released);
+           nb::arg("queries"), nb::arg("threads"), released);
 }
