@@ -14,11 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import guided
 from guided.engine.chat import ChatMl
 from guided.engine.constraint import value_parser
 from guided.engine.engine import Engine
 from guided.engine.loading import _dtype
-from guided.errors import BudgetError, GuidedError, SpecError, UnsupportedError
+from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
@@ -64,6 +65,46 @@ def test_each_kind_of_constraint(temperature):
     assert ENGINE.generate("x", compiled, **options).value in ([1, "a"], None)
     assert ENGINE.generate("x", ENGINE.compiler.compile_regex("abc"), **options).text == "abc"
     assert ENGINE.generate("x", **options).finish_reason in ("stop", "length")
+
+
+def test_how_a_schema_is_written_goes_by_name():
+    """The fields of `JsonSchemaOptions`, in every way to generate."""
+    point = {"type": "object", "properties": {"x": {"enum": [1]}, "y": {"enum": [2]}}, "required": ["x", "y"]}
+    options = {"additional_properties": False, "separators": (",", ":"), "max_tokens": 20}
+    assert ENGINE.generate("x", point, additional_properties=False, max_tokens=20).text == '{"x": 1, "y": 2}'
+    assert ENGINE.generate("x", point, **options).text == '{"x":1,"y":2}'
+    assert [result.text for result in ENGINE.generate_batch(["x", "y"], point, **options)] == ['{"x":1,"y":2}'] * 2
+    assert [*ENGINE.stream("x", point, **options)][-1].result.text == '{"x":1,"y":2}'
+    broken = ENGINE.generate("x", point, additional_properties=False, indent=0, max_tokens=20).text
+    assert broken == '{\n"x": 1,\n"y": 2\n}'
+    assert len(ENGINE.generate("x", str, max_string=3, max_tokens=60, temperature=3.0, seed=1).value) <= 3
+
+
+def test_what_is_not_enforced_is_an_error_where_asked():
+    typo = {"type": "object", "requierd": ["a"]}
+    with pytest.warns(GuidedWarning, match="at /requierd"):
+        ENGINE.generate("x", typo, max_tokens=20)
+    with pytest.raises(UnsupportedError, match="at /requierd"):
+        ENGINE.generate("x", typo, max_tokens=20, strict=True)
+    with pytest.raises(UnsupportedError, match="'url' is not known"):
+        ENGINE.generate("x", {"type": "string", "format": "url"}, max_tokens=20, unknown_format="refuse")
+    free = ENGINE.generate("x", {"type": "string", "format": "url"}, max_tokens=20, unknown_format="ignore")
+    assert isinstance(free.value, str)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "why"),
+    [
+        (None, "there is none"),
+        (ENGINE.compiler.compile_regex("a"), "compiled already"),
+        (["a", "b"], "as they are"),
+        ("[ab]", "a regular expression"),
+        (guided.sequence("a", guided.json_schema(True)), "guided.json_schema"),
+    ],
+)
+def test_options_that_would_say_nothing_are_refused(constraint, why):
+    with pytest.raises(GuidedError, match=f"strict says how a constraint is compiled, and .*{why}"):
+        ENGINE.generate("x", constraint, strict=True)
 
 
 def test_a_pydantic_model_is_handed_back():

@@ -243,12 +243,12 @@ DIGITS = r"\d{6}"
 
 def test_constraints_are_written_plainly_unless_asked_otherwise() -> None:
     for constraint in (DIGITS, guided.regex(DIGITS), guided.rules(guided.rule("a"), a=guided.regex(DIGITS))):
-        plain, full = (compile_constraint(COMPILER, constraint, classes=classes) for classes in (None, "full"))
+        plain, full = (compile_constraint(COMPILER, constraint, **own) for own in ({}, {"classes": "full"}))
         assert plain is not None and full is not None
         assert accepts(plain, "123456") and not accepts(plain, "12345\u0663")
         assert accepts(full, "12345\u0663")
     for schema in (WORDS, guided.json_schema(WORDS)):
-        plain, full = (compile_constraint(COMPILER, schema, classes=classes) for classes in (None, "full"))
+        plain, full = (compile_constraint(COMPILER, schema, **own) for own in ({}, {"classes": "full"}))
         assert plain is not None and full is not None
         assert accepts(plain, '"a b"') and not accepts(plain, '"a\u2003b"')
         assert accepts(full, '"a\u2003b"')

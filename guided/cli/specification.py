@@ -60,10 +60,8 @@ class Specification:
                 return compiler.compile_pattern(self.value)
 
     def schema_options(self, **defaults: Any) -> dict[str, Any]:
-        """The fields of `JsonSchemaOptions`; separators and indent take the place of a default of whitespace."""
-        if {"separators", "indent"} & self.options.keys():
-            defaults.pop("whitespace", None)
-        return {**defaults, **self.options}
+        """The fields of `JsonSchemaOptions`."""
+        return generation.with_defaults(self.options, defaults)
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:

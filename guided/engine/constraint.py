@@ -15,8 +15,8 @@ from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
 from guided.spec import generation
 from guided.spec.combinators import Expr
+from guided.spec.json_schema.options import named_options
 from guided.spec.python_values import text_reader
-from guided.spec.regex import Classes
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Constraint", "compile_constraint", "value_parser"]
@@ -25,23 +25,24 @@ __all__ = ["Constraint", "compile_constraint", "value_parser"]
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
 
-def compile_constraint(
-    compiler: GrammarCompiler, constraint: Constraint, *, classes: Classes | None = None
-) -> CompiledGrammar | None:
-    """The grammar that the constraint means: see `Engine.generate`; `classes`: None is as generation writes.
+def compile_constraint(compiler: GrammarCompiler, constraint: Constraint, **options: Any) -> CompiledGrammar | None:
+    """The grammar that the constraint means: see `Engine.generate`.
+
+    Args:
+        options: the fields of `JsonSchemaOptions`; what is not given is as generation writes. Expressions, and what is
+            composed of parts, have `classes` alone.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: the specification.
-        GuidedError: a grammar that was compiled for another vocabulary; classes of what is compiled already, or free.
+        GuidedError: a grammar that was compiled for another vocabulary; options that a constraint does not have.
         ValueError: classes that there are not.
+        TypeError: an option that there is not.
     """
-    own = {} if classes is None else {"classes": classes}
-    if classes not in (None, "full", "plain"):
+    named_options(options | {"classes": "full"})
+    if (classes := options.get("classes", "full")) not in ("full", "plain"):
         raise ValueError(f"classes is {classes!r:.60}, it must be 'full' or 'plain'")
-    if own and (constraint is None or isinstance(constraint, CompiledGrammar)):
-        given = "there is none" if constraint is None else "this one is compiled already"
-        raise GuidedError(f"classes says how a constraint is compiled, and {given}")
-    regex, json_schema = {**generation.REGEX, **own}, {**generation.JSON, **own}
+    _check_options(constraint, options)
+    regex, json_schema = {**generation.REGEX, **options}, generation.with_defaults(options)
     match constraint:
         case None:
             return None
@@ -64,6 +65,25 @@ def compile_constraint(
             return compiler.compile_json_schema(constraint, **json_schema)
         case _:
             return compiler.compile_type(constraint, **json_schema)
+
+
+def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
+    """Raises where one of them would say nothing."""
+    match constraint:
+        case None:
+            known, why = set[str](), "there is none"
+        case CompiledGrammar():
+            known, why = set[str](), "this one is compiled already"
+        case list() | tuple():
+            known, why = set[str](), "texts to choose from are written as they are"
+        case str():
+            known, why = {"classes"}, "this is a regular expression"
+        case Expr():
+            known, why = {"classes"}, "this is composed of parts: give it to guided.json_schema(...)"
+        case _:
+            return
+    if unused := [name for name in options if name not in known]:
+        raise GuidedError(f"{unused[0]} says how a constraint is compiled, and {why}")
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:

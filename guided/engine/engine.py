@@ -43,7 +43,7 @@ from guided.models.llama import Llama
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
-from guided.spec.regex import Classes
+from guided.spec.json_schema import JsonSchemaOptions
 from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
@@ -293,7 +293,6 @@ class Engine:
         *,
         max_tokens: int = 256,
         seed: int | None = None,
-        classes: Classes | None = None,
         score_forced: bool = False,
         stop: str | Sequence[str] | None = None,
         stop_token_ids: Sequence[int] | None = None,
@@ -314,6 +313,9 @@ class Engine:
             raise ValueError(f"n is {n!r}, at least one output is needed")
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
+        written = {name: numbers.pop(name) for name in JsonSchemaOptions.__dataclass_fields__ if name in numbers}
+        if written.get("classes", "") is None:
+            del written["classes"]  # as generation writes
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
             raise ValueError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
@@ -323,7 +325,7 @@ class Engine:
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools)
-        grammar = compile_constraint(self.compiler, placed, classes=classes)
+        grammar = compile_constraint(self.compiler, placed, **written)
         ids = self.encode_prompt(prompt)
         if not 0 <= drafts <= _MOST_DRAFTS:
             raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")

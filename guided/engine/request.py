@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 from guided.engine.chat import Message
 from guided.engine.constraint import Constraint
@@ -26,6 +26,10 @@ class Options(TypedDict, total=False):
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         classes: of a constraint that is given as a text or in parts: "plain" (what generation writes: \d and \s are
             ASCII, \w has the letters of all scripts and ASCII's digits) or "full" (all that the dialect means).
+        whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
+            format, unknown_format, strict, max_string, max_items, max_digits, draft: of a constraint that is a JSON
+            Schema, a type or a function, see `JsonSchemaOptions`. What is not given is as generation writes:
+            whitespace="single_space", numbers="plain", escapes="minimal".
         stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
         stop_token_ids, stop_regex, ignore_eos: as there.
         include_stop_str_in_output: the text is cut after the stop, not before it.
@@ -58,6 +62,21 @@ class Options(TypedDict, total=False):
     bad_words: Sequence[Sequence[int]]
     min_tokens: int
     classes: Classes | None
+    whitespace: str
+    separators: tuple[str, str] | None
+    indent: int | str | None
+    surrounding_whitespace: bool
+    property_order: Literal["declared", "any"]
+    additional_properties: bool | None
+    numbers: Literal["json", "plain"]
+    escapes: Literal["json", "minimal"]
+    format: Literal["assert", "annotate"]
+    unknown_format: Literal["warn", "refuse", "ignore"]
+    strict: bool
+    max_string: int | None
+    max_items: int | None
+    max_digits: int | None
+    draft: str | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     stop_regex: str | Sequence[str] | None
