@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 
 import pytest
 
 from guided.errors import UnsupportedError
+from guided.grammar.ir import AllOf, AnyOf, NoneOf, Written
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.json_schema.compile import json_schema_to_grammar
+from guided.spec.json_schema.conditions import holds_of_nothing, impossible, verdict
 from guided.spec.json_schema.equal_schemas import EqualSchemas
 from guided.spec.json_schema.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -81,6 +85,25 @@ SCHEMAS = {
             for name in ("type", "x", *(f"m{at}" for at in range(10)))
         ]
     },
+    "arrays and strings that are apart": {
+        "properties": {
+            "x": {
+                "oneOf": [
+                    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}, "minItems": 1}]},
+                    {"type": "array", "items": {"type": "object"}, "minItems": 1, "uniqueItems": True},
+                    {"type": "null"},
+                ]
+            }
+        },
+        "required": ["x"],
+    },
+    "a complement that only some alternatives ask for": {
+        "required": ["m1"],
+        "if": {"properties": {"type": {"enum": KINDS[:4]}}},
+        "then": {"properties": {"x": {"type": "array", "uniqueItems": True, "items": {"type": "object"}}}},
+        "else": {"properties": {f"n{at}": {"type": "array", "items": {"type": "object"}} for at in range(8)}},
+        "anyOf": [{"required": [f"m{at}"]} for at in range(40)],
+    },
     "many patterns of names": {
         "type": "object",
         "additionalProperties": False,
@@ -118,6 +141,67 @@ def test_alternatives_do_not_multiply(name):
         assert (matcher.accept_string(text) and matcher.is_accepting()) == valid, text
         verdicts.add(valid)
     assert verdicts == {True, False}
+
+
+def test_an_order_of_schemas_is_not_another_goal():
+    """Members that are asked for by ever more schemas, in ever another order: a rule for each set of them at most."""
+    count = 7
+    schema = {
+        "$ref": "#/$defs/0",
+        "$defs": {
+            str(at): {
+                "type": "object",
+                "properties": {
+                    name: {"allOf": [{"$ref": f"#/$defs/{(at + step) % count}"} for step in steps]}
+                    for name, steps in {"x": (1, 2), "y": (3, 1), "z": (0, 4)}.items()
+                },
+            }
+            for at in range(count)
+        },
+    }
+    grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order="any"))
+    assert len(grammar.rules) < 3 * 2**count
+
+
+def test_copies_of_a_schema_are_one_rule():
+    """Members with the same large schema, each with words of its own about it."""
+    copies = {f"m{at}": {"description": f"{at}", "$ref": "#"} for at in range(400)}
+    schema = {"type": "object", "properties": copies | {"type": {"type": "string"}}, "additionalProperties": False}
+    grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order="any"))
+    assert len(grammar.rules) < 100
+
+
+def conditions(rng, depth):
+    kind = rng.randrange(4 if depth else 1)
+    if kind == 0:
+        return Written(tuple(rng.sample(range(6), rng.randrange(4))))
+    return (AllOf, AnyOf, NoneOf)[kind - 1](tuple(conditions(rng, depth - 1) for _ in range(rng.randrange(4))))
+
+
+def holds(condition, written):
+    if isinstance(condition, Written):
+        return not written.isdisjoint(condition.members)
+    parts = [holds(item, written) for item in condition.items]
+    return all(parts) if isinstance(condition, AllOf) else any(parts) == isinstance(condition, AnyOf)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_known_of_a_condition(seed):
+    """Known in part, against all ways to complete it; and which members a text can hold."""
+    rng = random.Random(seed)
+    condition = conditions(rng, 3)
+    known = {at: rng.random() < 0.5 for at in rng.sample(range(6), rng.randrange(7))}
+    every = [set(found) for size in range(7) for found in itertools.combinations(range(6), size)]
+    agreeing = [one for one in every if all((at in one) == known[at] for at in known)]
+    told = verdict(condition, known, None)
+    assert told is None or {holds(condition, one) for one in agreeing} == {told}
+    assert verdict(condition, {at: at in agreeing[0] for at in range(6)}, None) == holds(condition, agreeing[0])
+    assert holds_of_nothing(condition) == holds(condition, set())
+    slots, free = ((0, 1), (2, 3, 4)), (5,)
+    texts = [one for one in every if all(len(one & set(slot)) < 2 for slot in slots) and holds(condition, one)]
+    assert impossible(condition, slots, free).isdisjoint(set().union(*texts))
+    one_member = AllOf((condition, NoneOf((Written((3,)),))))
+    assert 3 in impossible(one_member, slots, free)
 
 
 PATTERNS = ["^a", "^b", "b$", "aa", "^(ab)*$", "^[^b]*$", "^ab?a$", "^$", "^.{2}$", "^c"]

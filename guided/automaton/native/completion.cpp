@@ -167,10 +167,28 @@ void CompletionFinder::spell(Completion& c) {
   c.total = cost_after(c, 0);
 }
 
+// Whether the nearest thread each time comes to an end.
+bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
+  while (most_pieces-- > 0) {
+    const Config& config = arena_.config(state);
+    if (config.count == 0) return false;
+    const Thread at = nearest(config);
+    if (at.pos == kExit) return true;
+    Completion piece;
+    follow(at, piece);
+    written_.erase(&piece);
+    if (piece.impossible) return false;
+    if (piece.next < 0) return true;
+    state = piece.next;
+  }
+  return false;
+}
+
 bool CompletionFinder::ends(int32_t state) {
   const Config& c = arena_.config(state);
   if (c.accepting || c.count == 0) return c.accepting;
   const int64_t least = std::min(estimate(nearest(c)), kFar / kPiecesOfByte);
+  if (ends_straight(state, kLeastPieces + std::min<int64_t>(least, 1 << 16))) return true;
   try {
     return completion(state, kLeastPieces + kPiecesOfByte * least).total < kFar;
   } catch (const NoEnd&) {

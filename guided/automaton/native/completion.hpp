@@ -59,6 +59,7 @@ class CompletionFinder {
 
  private:
   struct NoEnd {};  // thrown where a completion has more pieces than allowed
+  bool ends_straight(int32_t state, int64_t most_pieces);
   int64_t estimate(Thread thread);
   Thread nearest(const Config& config);
   void follow(Thread at, Completion& out);

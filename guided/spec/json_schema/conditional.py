@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
 from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.spec.json_schema.conditions import holds_of_nothing, impossible
 from guided.spec.json_schema.formula import Formula, Junction, Leaf, Negated, fold, leaves
 from guided.spec.json_schema.keys import KeySet, Source
+from guided.spec.json_schema.problems import repeated_problem
 from guided.spec.json_schema.resolve import Schema
 from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
 from guided.spec.json_schema.values import Json
@@ -145,7 +147,31 @@ class _Binding:
         slots = {name: self._cut(self._slot_goal(name), asked) for name, asked in self._asked().items()}
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._closed else self._extras()
+        condition = self._numbered(slots, extras)
+        if useless := impossible(condition, self._number.values(), (at for one in self._extra_numbers for at in one)):
+            numbers = {name: self._number[name] for name in slots}
+            slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
+            slots = {name: cells for name, cells in slots.items() if cells}
+            parts = zip(extras, self._extra_numbers, strict=True)
+            extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
+            condition = self._numbered(slots, [extra for extra in extras if extra.cells])
+        for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
+            for cell in cells:
+                self._check(cell)
+        may_be_empty = not base.required and base.members.low == 0 and holds_of_nothing(condition)
+        return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
+
+    def _check(self, cell: Cell) -> None:
+        """Refuse a cell with arrays that cannot be written, which a normal form may do without."""
+        for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
+            if shape.repeated is not None and shape.count_graph is None and shape.values is None:
+                raise repeated_problem(shape)
+
+    def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
+        """Number the cells, those of the slots first. Returns the condition on them."""
         at = 0
+        self._slots, self._extra = slots, extras
+        self._number, self._extra_numbers = {}, []
         for name, cells in slots.items():
             self._number[name] = list(range(at, at + len(cells)))
             at += len(cells)
@@ -153,16 +179,8 @@ class _Binding:
             self._extra_numbers.append(list(range(at, at + len(extra.cells))))
             at += len(extra.cells)
         self._every = tuple(range(at))
-        self._slots, self._extra = slots, extras
-        required: list[Condition] = [Written(tuple(self._number.get(name, ()))) for name in base.required]
-        condition = AllOf((*required, fold(self._formula, self._condition)))
-        return Bound(
-            tuple(self._names),
-            slots,
-            extras,
-            condition,
-            not base.required and base.members.low == 0 and holds(condition),
-        )
+        required: list[Condition] = [Written(tuple(self._number.get(name, ()))) for name in self._base.required]
+        return AllOf((*required, fold(self._formula, self._condition)))
 
     # --- cells
 
@@ -338,17 +356,5 @@ def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, 
     return tuple(schema for schema in out if schema is not None)
 
 
-def holds(condition: Condition) -> bool:
-    """Whether a condition holds where nothing was written."""
-    made: dict[int, bool] = {}
-
-    def of(at: Condition) -> bool:
-        if id(at) not in made:
-            if isinstance(at, Written):
-                made[id(at)] = False
-            else:
-                parts = [of(item) for item in at.items]
-                made[id(at)] = all(parts) if isinstance(at, AllOf) else any(parts) == isinstance(at, AnyOf)
-        return made[id(at)]
-
-    return of(condition)
+def _without(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
+    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)

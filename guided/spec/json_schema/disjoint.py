@@ -1,10 +1,10 @@
 """Whether two schemas certainly share no value, without computing their intersection.
 
 In: two schemas. Out: True where it is plain to see: no common type, an enumeration none of whose values the other
-admits, numbers, counts or patterns apart, or objects of which a member that one requires is forbidden by the other, or
-required by both with disjoint values (a discriminator). False says nothing. What stands in `anyOf`, `oneOf` and `not`
-is not looked at.
-Cost: linear in what is visible of the two; members are compared to a depth of three.
+admits, numbers, counts or patterns apart, arrays whose first items are apart, or objects of which a member that one
+requires is forbidden by the other, or required by both with disjoint values (a discriminator); or all of a few
+alternatives are apart from the other schema. False says nothing. Of many alternatives only the types are looked at.
+Cost: linear in what is visible of the two; members are compared, and alternatives looked at, to a depth of three.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from guided.spec.json_schema.problems import values_left
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape, item_goal
 from guided.spec.json_schema.values import json_type
 from guided.spec.regex.overlap import Overlap
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Disjoint"]
 
 _DEEP = 3
+_WIDE, _SHORT = 300, 8  # alternatives whose types are looked at, and that are compared one by one
+_MOST_STEPS = 50_000
 
 
 class Disjoint:
@@ -33,6 +35,8 @@ class Disjoint:
     def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
+        self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
+        self._steps = 0
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether no value satisfies both, for sure, nor what stands beside them."""
@@ -42,22 +46,34 @@ class Disjoint:
         """Whether no value satisfies all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return True
-        if depth > _DEEP:
+        self._steps += 1
+        if depth > _DEEP or self._steps > _MOST_STEPS:
             return False
         one, two = (reduce(Shape.meet, map(self._outline, schemas), beside) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
         if one.values is not None or two.values is not None:
-            values = values_left(one.meet(two), self._overlap) or ()
-            return common.isdisjoint(map(json_type, values))
+            common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
         if "number" in common and one.numbers.meet(two.numbers).is_empty:
             common.discard("number")
         if "string" in common and self._strings(one, two):
             common.discard("string")
-        if "array" in common and one.items.meet(two.items).is_empty:
+        if "array" in common and self._arrays(one, two, depth):
             common.discard("array")
         if "object" in common and self._objects(one, two, depth):
             common.discard("object")
-        return not common
+        return not common or self._branches(a, b, beside, depth) or self._branches(b, a, beside, depth)
+
+    def _branches(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+        """Whether `b` is apart from all alternatives of a group of `a`."""
+        groups = (group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT)
+        return any(all(self._apart([one], b, beside, depth + 1) for one in group) for group in groups)
+
+    def _arrays(self, a: Shape, b: Shape, depth: int) -> bool:
+        window = a.items.meet(b.items)
+        if window.is_empty:
+            return True
+        one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
+        return window.low > 0 and bool(one and two) and self._apart(one, two, ANYTHING, depth + 1)
 
     def _strings(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
@@ -74,11 +90,12 @@ class Disjoint:
                     return True
         return False
 
-    def _outline(self, schema: Schema) -> Shape:
-        """The shape of the schema and of all that surely applies with it."""
+    def _outline(self, schema: Schema, depth: int = 0) -> Shape:
+        """The shape of the schema and of all that surely applies with it; of alternatives it has the types."""
         found = self._outlines.get(schema)
         if found is None:
             shape, todo, met = ANYTHING, [schema], {schema}
+            groups = self._groups[schema] = list[tuple[Schema, ...]]()
             self._outlines[schema] = ANYTHING  # where reading it asks for itself
             while todo:
                 at = todo.pop()
@@ -87,11 +104,24 @@ class Disjoint:
                 reading = self._read(at)
                 shape = shape.meet(reading.shape)
                 for group in reading.groups:
-                    if len(group) == 1 and group[0] not in met:
+                    if len(group) > 1:
+                        groups.append(group)
+                        shape = shape.meet(self._any_type(group, depth + 1))
+                    elif group[0] not in met:
                         met.add(group[0])
                         todo.append(group[0])
             found = self._outlines[schema] = shape
         return found
+
+    def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
+        """The types that some alternative has."""
+        types = set[str]()
+        for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
+            if schema.value is not False:
+                types.update(_types(self._outline(schema, depth)))
+            if len(types) == len(ALL_TYPES):
+                break
+        return Shape(types=tuple(filter(types.__contains__, ALL_TYPES))) if types else ANYTHING
 
 
 def _types(shape: Shape) -> set[str]:

@@ -37,7 +37,8 @@ __all__ = ["Expander", "Expansion", "Goal"]
 
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 _MANY = 3  # obligations of items beyond which these are a condition on the array
-_FEW = 300 * _STEP  # a normal form that is larger than this,
+_SMALL = 16  # goals up to which copies of a schema are not worth to be found, where nothing is compared
+_FEW = 60 * _STEP  # a normal form that is larger than this,
 _GROWTH = 2  # and than so many times the alternatives that are written down, gives way to a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
@@ -70,6 +71,7 @@ class Expander:
         self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
+        self._orders: dict[frozenset[Schema], Goal] = {}  # the order that schemas came in first
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written, reader.overlap)
@@ -86,14 +88,18 @@ class Expander:
         says the same.
         """
         out: dict[Schema, None] = {}
+        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
         for schema in schemas:
             if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
                 schema = self._target(schema)
             if schema.asks or schema.value is False:
-                out[self.negation.shared(schema)] = None
+                out[self.negation.shared(schema) if compared else schema] = None
         if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
             return (self._leaves.setdefault(said, next(iter(out))),)
-        return tuple(out)
+        goal = tuple(out)
+        if len(goal) > 1 and self._options.property_order == "any":
+            return self._orders.setdefault(frozenset(goal), goal)
+        return goal
 
     def _target(self, schema: Schema) -> Schema:
         """What a schema that is only a reference stands for."""
@@ -145,8 +151,8 @@ class Expander:
                 found = {inner for group in self.reader.read(schema).groups for inner in group} - met
                 met |= found
                 work += found
-        if _GROWTH * _STEP * len(met) > _FEW:
-            yield _GROWTH * _STEP * len(met)
+        if int(_GROWTH * _STEP * len(met)) > _FEW:
+            yield int(_GROWTH * _STEP * len(met))
 
     def _multiplied(self, goal: Goal, most: int) -> Expansion:
         """The disjunctive normal form; LimitExceeded beyond so many nodes."""

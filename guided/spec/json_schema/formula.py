@@ -197,15 +197,17 @@ def normal_form(
     `without`: the complement of a leaf, as alternatives. `narrow`: a shape without what cannot be, None where nothing
     is left. Raises LimitExceeded beyond `most` nodes.
     """
-    work: list[tuple[Shape, tuple[tuple[Formula, bool], ...]]] = [(start, ((formula, True),))]
+    # (shape so far, what else must or must not hold, and what of it was decided already, by id)
+    work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[int, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
     met: set[Shape] = set()
+    kept: list[Formula] = []  # whatever is known by its id
     steps = 0
     while work:
         steps += 1
         if steps * _STEP > most:
             raise LimitExceeded("nodes", steps * _STEP, most)
-        shape, todo = work.pop()
+        shape, todo, decided = work.pop()
         if not todo:
             if _is_new(shape, met):
                 out.append(shape)
@@ -213,20 +215,28 @@ def normal_form(
         (at, wanted), rest = todo[0], todo[1:]
         if isinstance(at, bool):
             if at is wanted:
-                work.append((shape, rest))
-        elif isinstance(at, Negated):
-            work.append((shape, ((at.item, not wanted), *rest)))
-        elif isinstance(at, Junction):
+                work.append((shape, rest, decided))
+            continue
+        if isinstance(at, Negated):
+            work.append((shape, ((at.item, not wanted), *rest), decided))
+            continue
+        if id(at) in decided:
+            if decided[id(at)] is wanted:
+                work.append((shape, rest, decided))
+            continue
+        decided = decided | {id(at): wanted}
+        kept.append(at)
+        if isinstance(at, Junction):
             if at.every is wanted:
-                work.append((shape, (*((item, wanted) for item in at.items), *rest)))
+                work.append((shape, (*((item, wanted) for item in at.items), *rest), decided))
             else:
-                work.extend((shape, ((item, wanted), *rest)) for item in reversed(at.items))
+                work.extend((shape, ((item, wanted), *rest), decided) for item in reversed(at.items))
         elif wanted:
             both = narrow(shape.meet(at.shape))
             if both is not None:
-                work.append((both, rest))
+                work.append((both, rest, decided))
         else:
-            work.extend((shape, ((other, True), *rest)) for other in without(at))
+            work.extend((shape, ((other, True), *rest), decided) for other in without(at))
     return out
 
 

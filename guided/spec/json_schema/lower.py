@@ -48,6 +48,7 @@ from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
 from guided.spec.json_schema.numbers import number_node
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
+from guided.spec.json_schema.problems import repeated_problem
 from guided.spec.json_schema.productive import generates
 from guided.spec.json_schema.resolve import Library, Schema
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing, item_goal
@@ -250,11 +251,7 @@ class Lowering:
                 "[]", graph_body(graph, item, comma, self._chain_rule(where), name), 0 in graph.ends, level
             )
         elif shape.repeated is not None:
-            raise UnsupportedError(
-                "an array that must hold two equal items is not enforced where they may have many values",
-                pointer=shape.repeated.where,
-                hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
-            )
+            raise repeated_problem(shape)
         else:
             text = self._items(shape, where, level)
         return text if shape.unique is None or text == EMPTY else Distinct(text)

@@ -77,9 +77,14 @@ class Negation:
         """A schema for whatever has no member `name`."""
         return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
 
+    @property
+    def is_used(self) -> bool:
+        """Whether there are complements to tell a schema from."""
+        return bool(self._known)
+
     def shared(self, schema: Schema) -> Schema:
-        """The schema, or the first one that says the same; as it is, where there are no complements to tell it from."""
-        return self._equal.first(schema) if self._known else schema
+        """The first schema that says the same."""
+        return self._equal.first(schema)
 
     def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
         """Whether a complement of the schema is among the others."""

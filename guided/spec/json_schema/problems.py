@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from guided.errors import UnsupportedError
 from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing
 from guided.spec.json_schema.values import Decimal10, Json
 from guided.spec.regex.overlap import Overlap
@@ -15,7 +16,7 @@ from guided.spec.regex.overlap import Overlap
 if TYPE_CHECKING:
     from guided.spec.json_schema.expand import Expander
 
-__all__ = ["problem_of", "values_left"]
+__all__ = ["problem_of", "repeated_problem", "values_left"]
 
 
 def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
@@ -41,6 +42,16 @@ def problem_of(shape: Shape, name: str, expander: Expander) -> str:
     if name == "array":
         return _array_problem(shape)
     return _object_problem(shape, expander) if name == "object" else ""
+
+
+def repeated_problem(shape: Shape) -> UnsupportedError:
+    """The error for arrays of which two items must be equal, and may have many values."""
+    assert shape.repeated is not None
+    return UnsupportedError(
+        "an array that must hold two equal items is not enforced where they may have many values",
+        pointer=shape.repeated.where,
+        hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
+    )
 
 
 def _string_problem(shape: Shape, overlap: Overlap) -> str:

@@ -1,0 +1,79 @@
+"""Conditions on what was written, where it is known in part. In: a condition of the IR, and of some members whether
+they were written. Out: whether it holds, or None where that depends on the others (Kleene's three-valued logic).
+
+Cost: linear in the condition, each part once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from guided.grammar.ir import AllOf, AnyOf, Condition, Written
+
+__all__ = ["holds_of_nothing", "impossible", "verdict"]
+
+_MOST = 200_000  # parts looked at for one condition
+
+
+def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
+    """Whether the condition holds; `other` is what is known of the members that are not in `known`."""
+    made: dict[int, bool | None] = {}
+
+    def of(at: Condition) -> bool | None:
+        if id(at) not in made:
+            if isinstance(at, Written):
+                made[id(at)] = _some(known.get(member, other) for member in at.members)
+            elif isinstance(at, AllOf):
+                made[id(at)] = _not(_some(_not(of(item)) for item in at.items))
+            else:
+                found = _some(of(item) for item in at.items)
+                made[id(at)] = found if isinstance(at, AnyOf) else _not(found)
+        return made[id(at)]
+
+    return of(condition)
+
+
+def _some(parts: Iterable[bool | None]) -> bool | None:
+    open_ = False
+    for part in parts:
+        if part:
+            return True
+        open_ = open_ or part is None
+    return None if open_ else False
+
+
+def _not(part: bool | None) -> bool | None:
+    return None if part is None else not part
+
+
+def holds_of_nothing(condition: Condition) -> bool:
+    """Whether a condition holds where nothing was written."""
+    return verdict(condition, {}, False) is True
+
+
+def impossible(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
+    """Members that no text which satisfies the condition can hold, as far as they tell by themselves.
+
+    `slots`: members of which one at most is written; `free`: the others.
+    """
+    groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
+    if sum(map(len, groups)) * _size(condition) > _MOST:
+        return set()
+    out: set[int] = set()
+    for group in groups:
+        for member in group:
+            if verdict(condition, {other: other == member for other in group}, None) is False:
+                out.add(member)
+    return out
+
+
+def _size(condition: Condition) -> int:
+    met: set[int] = set()
+    work = [condition]
+    while work:
+        at = work.pop()
+        if id(at) not in met:
+            met.add(id(at))
+            if not isinstance(at, Written):
+                work += at.items
+    return len(met)
