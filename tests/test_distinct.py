@@ -506,3 +506,35 @@ def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], 
                 break
             going_on = [t for t in allowed if t != ord("]")] or allowed
             assert matcher.accept_token(rng.choice(going_on if rng.random() < 0.9 else allowed))
+
+
+INTEGERS = {"items": {"type": "integer"}}
+OBJECTS = {
+    "items": {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+        "required": ["id", "name"],
+        "additionalProperties": False,
+    }
+}
+
+
+@pytest.mark.parametrize("items", [INTEGERS, {"items": {"type": "string"}}, OBJECTS, {}], ids=range(4))
+def test_a_budget_that_was_plenty_runs_out_well(items: dict[str, Any]) -> None:
+    """While plenty is left the plain mask is taken: it never leads to where what is left does not suffice."""
+    grammar = byte_compiler().compile_json_schema(
+        {"type": "array", "uniqueItems": True, **items}, whitespace="compact", numbers="plain", escapes="minimal"
+    )
+    rng = random.Random(3)
+    letters = [*b'0123456789ab"[]{},:-.', 256]
+    for budget in (30, 60, 120, 200):
+        matcher = GrammarMatcher(grammar)
+        assert matcher.accept_string(b"[")
+        for left in range(budget, 0, -1):
+            mask = mask_of(matcher, left)
+            assert mask
+            going_on = [token for token in mask if token in letters and token != ord("]")]
+            assert matcher.accept_token(rng.choice(going_on or list(mask)))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()

@@ -106,6 +106,8 @@ class Arena {
   EndlessStrings& endless() { return endless_; }
   // Whether a position is inside of a string that can always end in a new way.
   bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
+  // Whether the same characters of a string or number, two at least, may be read at a position again and again.
+  bool repeats(int32_t position) { return counts_.repeats(position); }
   // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if
   // the entries under way cannot end with values that were there.
   bool goes_on_surely(const Thread& thread, bool all_new = false);

@@ -15,6 +15,9 @@
 // groups of a table are a walk of the vocabulary, once.
 #pragma once
 
+#include <optional>
+#include <unordered_set>
+
 #include "completion.hpp"
 
 namespace guided {
@@ -26,6 +29,8 @@ class BudgetMasks {
   // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock
   // held.
   int64_t reach(int32_t state);
+  // No less than that, and soon found where values must differ; ShortestText::kFar elsewhere (reach_bound.cpp).
+  int64_t reach_bound(int32_t state);
   // Sets the bits of the textual tokens after which the distance is at most `most`, all of which the state allows.
   void fill(int32_t state, int64_t most, uint32_t* row);
 
@@ -40,6 +45,16 @@ class BudgetMasks {
     std::shared_ptr<const TokenGroups> groups; // what `staying` points into
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
+  // Of a thread whose memory takes notes.
+  struct Bound {
+    bool known = false, many_if_alive = false;
+    int64_t bytes = 0;                       // to the end, after any token but those that are to be looked at
+    std::vector<int32_t> if_alive, always;   // these: the former where an entry may end with a value that was there
+  };
+  const Bound& bound(const Thread& thread, TokenTable& table);
+  int doubt(int32_t state, int64_t& bytes);
+  std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);
+  int64_t text_bytes(int32_t config);
   std::shared_ptr<const TokenGroups> groups(const Thread& blind, TokenTable& table);
   TokenGroups group(int32_t state);
   static TokenGroups apart(TokenGroups groups, const TokenTable& table, int32_t words);
@@ -53,6 +68,8 @@ class BudgetMasks {
   Arena& arena_;
   CompletionFinder& completions_;
   std::unordered_map<Thread, Outlook, ThreadHash> outlooks_;
+  std::unordered_map<Thread, Bound, ThreadHash> bounds_;
+  std::unordered_map<int32_t, int64_t> text_bytes_;  // by configuration
 };
 
 }  // namespace guided

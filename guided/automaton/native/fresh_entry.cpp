@@ -6,6 +6,7 @@ namespace guided {
 
 namespace {
 constexpr size_t kMostStates = 8192;
+constexpr int64_t kStatesOfValue = 4096;  // where a way is known to be there: so many more for each value
 constexpr size_t kMostBytes = 1 << 16;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
@@ -192,10 +193,11 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     std::reverse(text.begin(), text.end());
     return text;
   };
+  const size_t most = kMostStates + (arena_.goes_on_surely(thread) ? kStatesOfValue * memories_.ahead(thread.mem) : 0);
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
-  for (size_t i = 0; i < nodes.size() && nodes.size() < kMostStates; ++i) {
+  for (size_t i = 0; i < nodes.size() && nodes.size() < most; ++i) {
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
     if (best) {  // whether a way on can be shorter, or as short and before it

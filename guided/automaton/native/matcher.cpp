@@ -236,7 +236,7 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   const MaskRecipe* recipe = nullptr;
   {
     std::lock_guard<std::mutex> lock(arena.mutex());
-    if (max_tokens >= 0) {
+    if (max_tokens >= 0 && work_->budgets.reach_bound(state_) > max_tokens - 2) {
       int64_t needed = work_->completions.distance(state_) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token

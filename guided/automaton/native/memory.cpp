@@ -234,6 +234,12 @@ bool Memories::may_be_there(int32_t at, int32_t memory) {
   return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
 }
 
+int64_t Memories::written(int32_t memory) const {
+  int64_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
+  return count;
+}
+
 bool Memories::in_scalar(int32_t memory) const {
   const auto [entries, innermost] = under_way(memory);
   if (entries != 1 || !innermost) return false;

@@ -58,6 +58,8 @@ class Memories {
   int32_t touched(int32_t memory) const { return memories_[memory].touched; }
   // How many entries of an untold scope have ended, 2 for more.
   int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
+  // How many values were there, in all scopes.
+  int64_t written(int32_t memory) const;
   // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
   bool in_scalar(int32_t memory) const;
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
@@ -107,6 +109,8 @@ class Memories {
   int32_t noting(int32_t memory);
   // Of a memory that takes notes: whether no entry has begun since.
   bool none_begun(int32_t memory) const;
+  // How many entries are under way or were noted.
+  int32_t entries(int32_t memory) const;
   // What was noted. The value of an entry that was under way: kUnknown
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t memory) const { return memories_[memory].notes; }

@@ -59,6 +59,13 @@ bool Memories::none_begun(int32_t memory) const {
   return true;
 }
 
+int32_t Memories::entries(int32_t memory) const {
+  int32_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) count += scopes_[at].start >= 0;
+  for (int32_t notes = memories_[memory].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
+  return count;
+}
+
 bool Memories::was_written(int32_t memory, Written value) const {
   int32_t at = memories_[memory].scope;
   for (int32_t around = depth(at); around > value.first; --around) at = scopes_[at].outer;

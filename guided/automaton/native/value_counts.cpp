@@ -115,6 +115,7 @@ void ValueCounts::prepare() {
       Facts& facts = facts_[n.position];
       facts.count = facts.met ? std::min(facts.count, n.count) : n.count;
       facts.passes = n.passes && (facts.passes || !facts.met);
+      facts.repeats = is_repeated(n, static_cast<int32_t>(&n - nodes_.data())) && (facts.repeats || !facts.met);
       facts.string = n.mode >= String && (facts.string || !facts.met);
       facts.met = true;
     }
@@ -233,6 +234,13 @@ void ValueCounts::find_passing() {
       open.push_back(from);
     }
   }
+}
+
+// Zeros at the end of a fraction make no other value.
+bool ValueCounts::is_repeated(const Node& node, int32_t number) {
+  const int32_t least = node.mode == String ? 2 : node.mode == Whole || node.mode == Fraction ? 3 : INT32_MAX;
+  return std::any_of(node.bytes.begin(), node.bytes.end(),
+                     [&](const Edge& edge) { return edge.to == number && edge.times >= least; });
 }
 
 // ---- counters

@@ -42,6 +42,11 @@ class ValueCounts {
     prepare();
     return facts_[position].string;
   }
+  // Whether at least two bytes, each of which makes another value, lead back to it.
+  bool repeats(int32_t position) {
+    prepare();
+    return facts_[position].repeats;
+  }
   // The fewest that an entry of the grammar has when it begins.
   int32_t least();
 
@@ -65,7 +70,7 @@ class ValueCounts {
   };
   struct Facts {
     int32_t count = 0;
-    bool passes = false, string = false, met = false;
+    bool passes = false, string = false, repeats = false, met = false;
   };
 
   void prepare();
@@ -75,6 +80,7 @@ class ValueCounts {
   void count_paths();
   void count_ahead();
   void find_passing();
+  static bool is_repeated(const Node& node, int32_t number);
   static Mode after(Mode mode, uint8_t byte);
   int32_t counted(int32_t position, int64_t room);
   int32_t kinds_of(int32_t position);
