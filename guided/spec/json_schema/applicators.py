@@ -14,8 +14,8 @@ from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema.evaluation import evaluation
 from guided.spec.json_schema.keywords import REFERENCES
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape
-from guided.spec.json_schema.values import Json, canonical, check_texts, json_type
+from guided.spec.json_schema.shape import ANYTHING, Shape, listed_scalars
+from guided.spec.json_schema.values import Json, canonical, check_texts
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.reader import Reader
@@ -64,15 +64,12 @@ def _enumeration(
         if len(branches) < _MANY or not _LISTING.issuperset(branch.asks) or branch.asks in ((), ("type",)):
             return []
         try:
-            shape = reader.read(branch).shape
+            values = listed_scalars(reader.read(branch).shape)
         except (SpecError, UnsupportedError):
             return []  # told where the branch itself is read
-        values = shape.values
-        if values is None or any(isinstance(value, list | dict) for value in values):
+        if values is None:
             return []
-        if shape._replace(types=ALL_TYPES, values=None, speaks_of_objects=False) != ANYTHING:
-            return []
-        listed = {canonical(value): value for value in values if json_type(value) in shape.types}
+        listed = {canonical(value): value for value in values}
         again.update(key for key in listed if key in found)
         found |= listed
     left = tuple(value for key, value in found.items() if not (exactly_one and key in again))

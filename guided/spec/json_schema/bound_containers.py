@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.grammar.ir import EMPTY, AllOf, Distinct, Node, Seq, Written
-from guided.spec.json_schema.conditional import Cells, bind
+from guided.spec.json_schema.cells import Cells
+from guided.spec.json_schema.conditional import bind
 from guided.spec.json_schema.containers import bound_members
 from guided.spec.json_schema.obligations import obliged_items
 from guided.spec.json_schema.shape import Shape, Window, is_nothing, item_goal

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["ByType"]
 
 
+_FEW = 100_000  # nodes of a normal form that stands in for a formula
+
+
 class ByType:
     """Answers for one `Expander`."""
 
@@ -45,16 +48,16 @@ class ByType:
         return tuple(shapes)
 
     def multiplied(self, shape: Shape) -> list[Shape]:
-        """The shapes of an object with a formula, multiplied out."""
+        """The shapes of an object with a formula, multiplied out; LimitExceeded where they are not few."""
         assert shape.formula is not None
-        return self._normal_form(shape.formula, shape._replace(formula=None))
+        return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
 
     def _formula(self, goal: Goal) -> Formula:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
-    def _normal_form(self, formula: Formula, start: Shape) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out."""
-        made = normal_form(formula, self._without, self._expander.narrowed, start, self._limits.nodes)
+    def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out within so many nodes, or the limit's."""
+        made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
         return [shape for one in made for shape in self._expander.finished(one)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:

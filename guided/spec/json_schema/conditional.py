@@ -8,8 +8,8 @@ class into cells likewise; such a cell may be written again and again. So twenty
 of twenty parts, and which of the cells were written is a register of the automaton.
 
 Cost: the cells of a name, which double with each schema that neither contains the ones before nor excludes them;
-bounded by `MOST_CELLS`. What is not done: bounds on the number of members inside of the formula, but for "none" and
-"some".
+bounded by `MOST_CELLS` (`cells.py`). What is not done: bounds on the number of members inside of the formula, but for
+"none" and "some".
 """
 
 from __future__ import annotations
@@ -20,28 +20,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
 from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.spec.json_schema.cells import Cell, Cells
 from guided.spec.json_schema.conditions import holds_of_nothing, impossible
 from guided.spec.json_schema.formula import Formula, Junction, Leaf, Negated, fold, leaves
 from guided.spec.json_schema.keys import KeySet, Source
 from guided.spec.json_schema.problems import repeated_problem
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.shape import ObjectPart, Shape, Window, is_nothing
 from guided.spec.json_schema.values import Json
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.expand import Expander, Goal
 
-__all__ = ["MOST_CELLS", "Bound", "Cell", "Cells", "Extra", "bind"]
+__all__ = ["Bound", "Extra", "bind"]
 
-MOST_CELLS = 48
 _FALSE: Condition = AnyOf(())
-
-
-class Cell(NamedTuple):
-    """Values of a member that the formula cannot tell apart; `within`: the goals of the formula that hold for them."""
-
-    goal: Goal
-    within: frozenset[Goal]
 
 
 class Extra(NamedTuple):
@@ -61,53 +54,6 @@ class Bound:
     extras: list[Extra]
     condition: Condition = field(default=_FALSE)
     may_be_empty: bool = False
-
-
-class Cells:
-    """Cuts values into cells for one text; `where` is its place, for messages."""
-
-    def __init__(self, expander: Expander, where: str) -> None:
-        self._expander, self._where = expander, where
-        self._joined: dict[Goal, Schema] = {}
-
-    def of(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
-        """The parts into which goals cut the values of the base; those that are empty at sight are left out."""
-        expander = self._expander
-        cells = [Cell(base, frozenset())] if expander.may_be(base) else []
-        for goal in asked:
-            cut: list[Cell] = []
-            for cell in cells:
-                both = expander.goal((*cell.goal, *goal))
-                if both == cell.goal:
-                    cut.append(Cell(cell.goal, cell.within | {goal}))
-                    continue
-                if not self._apart(cell.goal, goal) and expander.may_be(both):
-                    cut.append(Cell(both, cell.within | {goal}))
-                    rest = expander.goal((*cell.goal, self._complement(goal)))
-                    cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
-                else:
-                    cut.append(cell)
-            cells = cut
-            if len(cells) > MOST_CELLS:
-                raise UnsupportedError(
-                    f"one member or item is asked for more than {MOST_CELLS} kinds of values that overlap",
-                    pointer=self._where,
-                    hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
-                )
-        return tuple(cells)
-
-    def _complement(self, goal: Goal) -> Schema:
-        if len(goal) == 1:
-            return self._expander.reader.negation.of(goal[0])
-        if goal not in self._joined:
-            self._joined[goal] = self._expander.reader.negation.derived(
-                goal[0], ANYTHING, *((schema,) for schema in goal)
-            )
-        return self._expander.reader.negation.of(self._joined[goal])
-
-    def _apart(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals share no value, to judge at sight."""
-        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
 
 
 def bind(shape: Shape, expander: Expander) -> Bound:

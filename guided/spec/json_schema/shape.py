@@ -17,7 +17,7 @@ from guided.grammar.ir import Node
 from guided.spec.json_schema.keys import KeySet, Source
 from guided.spec.json_schema.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.values import Json, canonical
+from guided.spec.json_schema.values import Json, canonical, json_type
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.count_graph import CountGraph
@@ -35,6 +35,7 @@ __all__ = [
     "Window",
     "is_nothing",
     "item_goal",
+    "listed_scalars",
 ]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
@@ -207,6 +208,16 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""
+
+
+def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
+    """The values of a shape that lists numbers, strings, booleans and null, and says nothing but their types else."""
+    values = shape.values
+    if values is None or any(isinstance(value, list | dict) for value in values):
+        return None
+    if shape._replace(types=ALL_TYPES, values=None, speaks_of_objects=False) != ANYTHING:
+        return None
+    return tuple(value for value in values if json_type(value) in shape.types)
 
 
 def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
