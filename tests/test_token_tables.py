@@ -47,6 +47,8 @@ PATTERNS = [
     "^(?:.{7})*$", "^[^é]*(?:é[^é]*é[^é]*)*$", "^(?!.*(?:aba|bc[de]|eXY|01[ab]|9_-|[.]/@|é€)).*$",
     "(?:aab|b[cd]e|c.X|d0|[/@.]9_).*(?:X[ab]e|Y1-|[ -]@a)", "(?:[a-d]{3}|[-_/@.]{3}|[XY019e]{4}).*[a-dXY]{4}",
     "^[!-~]*-[!-~]{6}$",
+    # runs that are searched for, and words of which any may be the last
+    "[a-eXY]{40}", "-?[a-e0-9]{30,50}", "^(?:\\S+\\s+){0,40}\\S+$", "^(?:[^ ]+ ){5,6}[^ ]+$", "^(?:\\S+\\s+){8,}[ab]+$",
 ]  # fmt: skip
 STRINGS = st.fixed_dictionaries(
     {"type": st.just("string")},
@@ -110,3 +112,25 @@ def test_a_count_that_ends_where_its_loop_does_not(text: str) -> None:
     matcher = GrammarMatcher(compiler().compile_json_schema(json.dumps(schema)))
     assert matcher.accept_string(text)
     assert set(mask_of(matcher)) == set(matcher._walk_mask())
+
+
+@pytest.mark.parametrize("pattern", ["[a-eXY]{390}", "(?:x|-?[a-e]{385,390})", "b*[a-e]{390}X"])
+def test_a_run_that_is_searched_for_is_in_one_place(pattern: str) -> None:
+    """Each character may be its first: its length so far says it all, and memory grows with the text alone."""
+    matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
+    assert matcher.accept_string('"' + "abcde" * 38)
+    half = matcher.bytes
+    assert matcher.accept_string("abcde" * 38)
+    assert matcher.bytes < 2.5 * half
+    assert set(mask_of(matcher)) == set(matcher._walk_mask())
+
+
+@pytest.mark.parametrize("words", [1, 5, 13, 20])
+def test_words_of_which_any_may_be_the_last(words: int) -> None:
+    """Far from the bounds of the count, near the one above, and where it is reached."""
+    pattern = "^(?:[^ ]+ ){0,20}[^ ]+$"
+    matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
+    assert matcher.accept_string('"' + "ab " * words)
+    for text in ["", "a", "_@ "[: 3 if words < 20 else 2]]:
+        assert matcher.accept_string(text)
+        assert set(mask_of(matcher)) == set(matcher._walk_mask())

@@ -48,8 +48,7 @@ std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& blind, Toke
 // for itself.
 TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int32_t words) {
   std::vector<int32_t> both = table.both;
-  if (table.relative)
-    for (const Remainder& r : table.entries) both.push_back(r.token);
+  for (const Remainder& r : table.staying_entries) both.push_back(r.token);
   if (both.empty()) return groups;
   const TokenSet leaving = make_token_set(std::move(both), words);
   TokenGroups out;
@@ -91,7 +90,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
       out.leaving.push_back({distance(state), token});
       if (begins(blind, state)) out.beginning.push_back(token);
     };
-    masks_.each_remainder(blind, table, leaves, &out.unsure);
+    masks_.each_remainder(blind, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
   }
   if (blind.mem > kLastUntold) {
     std::sort(states.begin(), states.end());

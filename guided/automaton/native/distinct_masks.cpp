@@ -63,8 +63,11 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   }
 }
 
-void MaskBuilder::remainders_untold(Thread t, TokenTable& tokens, std::vector<int32_t>& leaving,
+void MaskBuilder::remainders_untold(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
                                     std::vector<int32_t>& unsure) {
+  const TokenTable* needed = needed_remainders(t, table);
+  if (!needed) return;
+  const TokenTable& tokens = *needed;
   t.mem = kUntold;
   const size_t sure = unsure.size();
   if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
@@ -122,7 +125,9 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_)
                           .build(noting, tokens.relative ? within_bounds(tokens, thread) : tokens.all,
                                  [&](auto&& look, std::vector<int32_t>& unsure) {
-                                   walk_remainders(noting, tokens, [&](const Remainder& r, int32_t after) {
+                                   const TokenTable* needed = needed_remainders(thread, tokens);
+                                   if (!needed) return;
+                                   walk_remainders(noting, *needed, [&](const Remainder& r, int32_t after) {
                                      if (!at_boundary(arena_, after)) return;
                                      look(r.token, after);
                                      if (r.touched > 0) unsure.push_back(r.token);

@@ -3,8 +3,8 @@
 // In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
 //
-// How: what is met first on the ways through a position's frame is found once for all that reach each other. An entry that is a
-// string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of it
+// How: what is met first on the ways through a position's frame is found once for all that reach each other. An entry
+// that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of it
 // (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
 // another end (`viable`, fresh_entry.hpp).
 // Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(its edges and what it meets).

@@ -52,6 +52,8 @@ class LineWalk {
   TableBuilder& table_;
   FreeRuns::Runs* runs_ = nullptr;
   bool looked_for_runs_ = false;
+  static constexpr int32_t kUnknownYet = -2;
+  std::vector<int32_t> free_runs_;  // by place
 };
 
 }  // namespace guided

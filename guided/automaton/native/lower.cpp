@@ -22,6 +22,7 @@ LoweredGrammar Lowerer::run() {
     current_origin_ = p.rule;
     effects_ = &effects;
     if (in_flat_) open_rules_[p.rule] = 1;
+    looped_ = -1;
     build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
     rules_[i].dfa = finish(nfa);
     rules_[i].effects = std::move(effects);
@@ -126,6 +127,7 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
   meter_.states(nfa.size() / 8);
   const IrNode& n = ir_.nodes[id];
   if (Nullability::contradicts(n)) return;
+  if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat) looped_ = -1;
   Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
   switch (n.kind) {
     case Kind::Chars:
@@ -142,17 +144,26 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       return;
     }
     case Kind::Seq: {
-      int32_t at = from;
+      int32_t at = from, looped = looped_;  // by what has been built of it
       for (size_t i = 0; i < n.items.size(); ++i) {
         int32_t next = i + 1 == n.items.size() ? to : nfa.add();
+        looped_ = looped;
         build(nfa, n.items[i], enc, at, next, depth + 1);
         at = next;
+        const IrNode& item = ir_.nodes[n.items[i]];
+        if (item.kind == Kind::Repeat && item.max < 0)
+          looped = item.items[0];
+        else if (!nullable_.node(n.items[i]))
+          looped = -1;
       }
       if (n.items.empty()) nfa.move(from, to);
       return;
     }
     case Kind::Alt:
-      for (int32_t c : n.items) build(nfa, c, enc, from, to, depth + 1);
+      for (const int32_t looped = looped_; int32_t c : n.items) {
+        looped_ = looped;
+        build(nfa, c, enc, from, to, depth + 1);
+      }
       return;
     case Kind::Repeat:
       build_repeat(nfa, n, enc, from, to, depth);

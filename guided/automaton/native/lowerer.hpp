@@ -75,6 +75,7 @@ class Lowerer {
   void build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
   void build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   int32_t counter(const IrNode& n, int32_t enc, int depth);
+  bool is_searched(const IrNode& repeat) const;
   Windowed windowed(int32_t id, int depth);
 
   const IrGrammar& ir_;
@@ -93,6 +94,7 @@ class Lowerer {
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;     // rules are built in place
   int operand_depth_ = 0;
+  int32_t looped_ = -1;      // the item of an unbounded repetition right before the node that is being built; -1: none
   std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };

@@ -113,6 +113,14 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   return *(local_[local] = table.get());
 }
 
+const TokenTable* MaskBuilder::needed_remainders(const Thread& t, const TokenTable& table) const {
+  if (!table.relative) return &table;
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  if (rule.min - t.reg > table.furthest) return nullptr;
+  const bool near = rule.max >= 0 && rule.max - t.reg < table.furthest;  // some token that stays elsewhere may not
+  return near ? &table.with_all_remainders(vocabulary_.tokens) : &table;
+}
+
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
   // Past what any token counts, all distances to a bound are alike.
@@ -153,11 +161,13 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     } else {
       out->add(tokens.all);
     }
+    const TokenTable* needed = needed_remainders(t, tokens);
+    if (!needed) continue;
     std::vector<int32_t> left;
     auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
-    if (t.mem > kLastUntold || !each_kept_remainder(t, tokens, leaves, nullptr)) {
+    if (t.mem > kLastUntold || !each_kept_remainder(t, *needed, leaves, nullptr)) {
       left.clear();
-      each_remainder(t, tokens, leaves);
+      each_remainder(t, *needed, leaves);
     }
     out->sparse.insert(out->sparse.end(), left.begin(), left.end());
   }

@@ -56,10 +56,14 @@ class MaskBuilder {
   // Calls visit(token, state after it) for every textual token that `state` allows.
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
+  // Of a table, the remainders that a thread's mask hangs on; null where it cannot leave its frame. `table` itself has
+  // those of tokens that only leave.
+  const TokenTable* needed_remainders(const Thread& thread, const TokenTable& table) const;
   // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. What a thread
   // that remembers was reading is not known at that state; `unsure` receives the tokens for which this matters.
   template <class Visit>
-  void each_remainder(const Thread& thread, TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure = nullptr);
+  void each_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
+                      std::vector<int32_t>* unsure = nullptr);
   // Calls visit(remainder, state after it) for them.
   template <class Visit>
   void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
@@ -111,7 +115,7 @@ class MaskBuilder {
   void find_taken(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
   // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
-  void remainders_untold(Thread thread, TokenTable& tokens, std::vector<int32_t>& leaving,
+  void remainders_untold(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
                          std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
@@ -151,7 +155,7 @@ void MaskBuilder::walk_remainders(const Thread& thread, const TokenTable& table,
 }
 
 template <class Visit>
-void MaskBuilder::each_remainder(const Thread& thread, TokenTable& table, Visit&& visit,
+void MaskBuilder::each_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
                                  std::vector<int32_t>* unsure) {
   int32_t looked_at = kUnknown;
   bool sure = false;

@@ -1,6 +1,7 @@
 // A hash table from 64-bit keys to 32-bit values: open addressing with linear probing, nothing is removed.
 //
-// For tables that grow inside of a step: to grow copies 12 bytes an entry, in order, where a table of nodes visits each.
+// For tables that grow inside of a step: to grow copies 12 bytes an entry, in order, where a table of nodes visits
+// each.
 // Cost: a look-up reads one or two cache lines; memory 17 to 34 bytes an entry.
 #pragma once
 

@@ -4,8 +4,8 @@
 // frame counts, or holds the set of members that were written; or the states themselves, where they are few.
 //
 // How: an effect before each iteration, character or member asks its guard and moves the register on (rules.hpp). A
-// repetition is written out while its copies weigh little (unroll_weight.hpp); a window is a count only where that is
-// exact (length_window.hpp). The same repetition is one rule wherever it stands.
+// repetition is written out while its copies weigh little (unroll_weight.hpp), and where it is searched for; a window is
+// a count only where that is exact (length_window.hpp). The same repetition is one rule wherever it stands.
 // Cost: that of the item, once; times the count where it is written out.
 #include <algorithm>
 #include <utility>
@@ -16,6 +16,8 @@
 namespace guided {
 
 namespace {
+constexpr int64_t kMostSearched = 400;  // characters of a run that is searched for and written out
+
 int32_t loop_back(Nfa& nfa, int32_t loop) {
   int32_t end = nfa.add();
   nfa.move(end, loop);
@@ -23,14 +25,29 @@ int32_t loop_back(Nfa& nfa, int32_t loop) {
 }
 }  // namespace
 
+// Whether a run of characters may begin anywhere in what is read before it. Counted in a register, each place where it
+// may have begun would be a thread of its own; written out, a state is the length of the run so far.
+bool Lowerer::is_searched(const IrNode& n) const {
+  const IrNode& item = ir_.nodes[n.items[0]];
+  if (looped_ < 0 || item.kind != Kind::Chars || ir_.nodes[looped_].kind != Kind::Chars) return false;
+  if (std::max(n.min, n.max) > kMostSearched) return false;
+  auto overlaps = [&](const Range& r) {
+    auto meets = [&](const Range& o) { return r.lo <= o.hi && o.lo <= r.hi; };
+    return std::ranges::any_of(ir_.nodes[looped_].ranges, meets);
+  };
+  return std::ranges::any_of(item.ranges, overlaps);
+}
+
 void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
   int32_t item = n.items[0];
+  const bool searched = is_searched(n);
+  looped_ = -1;
   if (n.max == 0) {
     nfa.move(from, to);
     return;
   }
   int64_t copies = n.max < 0 ? n.min : n.max;
-  bool small = copies <= 1 || in_flat_ || copies * weight_.of(item) <= UnrollWeight::kMost;
+  const bool small = copies <= 1 || in_flat_ || searched || copies * weight_.of(item) <= UnrollWeight::kMost;
   if (!small) {
     if (n.min == 0 || nullable_.node(item)) nfa.move(from, to);
     Symbol call = kCall + static_cast<Symbol>(counter(n, enc, depth));

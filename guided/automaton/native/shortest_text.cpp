@@ -171,8 +171,9 @@ void ShortestText::settle(const std::vector<int32_t>& together) {
       if (grammar_.rules[r].size == 0) continue;
       relax(r);
       const int64_t cost = whole_cost(grammar_.rules[r]);
-      auto calls_itself = [&] { return std::ranges::any_of(calls_of(r), [&](const CallEdge& c) { return c.rule == r; }); };
-      changed |= cost < rule_cost_[r] && (together.size() > 1 || calls_itself());
+      auto is_itself = [r](const CallEdge& call) { return call.rule == r; };
+      const bool again = together.size() > 1 || std::ranges::any_of(calls_of(r), is_itself);
+      changed |= again && cost < rule_cost_[r];
       rule_cost_[r] = std::min(rule_cost_[r], cost);
     }
   }
@@ -183,7 +184,8 @@ void ShortestText::settle(const std::vector<int32_t>& together) {
 std::span<const CallEdge> ShortestText::calls_of(int32_t r) const {
   const Rule& rule = grammar_.rules[r];
   if (rule.size == 0) return {};
-  const int32_t from = grammar_.positions[rule.base].call_lo, to = grammar_.positions[rule.base + rule.size - 1].call_hi;
+  const int32_t from = grammar_.positions[rule.base].call_lo;
+  const int32_t to = grammar_.positions[rule.base + rule.size - 1].call_hi;
   return std::span(grammar_.calls).subspan(static_cast<size_t>(from), static_cast<size_t>(to - from));
 }
 

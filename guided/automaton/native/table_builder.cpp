@@ -61,21 +61,25 @@ void TableBuilder::finish_sets() {
 }
 
 void TableBuilder::finish_remainders() {
-  std::vector<TrieEntry> entries;
+  std::vector<uint32_t> staying;  // of a relative table
+  if (relative_ && !task_.left) {
+    staying.resize(static_cast<size_t>(task_.vocabulary.words));
+    for (const auto& [label, tokens] : table_->labels)
+      if (label.stay >= 0) tokens.add_to(staying.data());
+  }
   for (const Left& l : left_) {
     if (!relative_ && table_->all.has(l.token)) {
       if (!task_.left) table_->both.push_back(l.token);
       continue;
     }
     const Remainder before = task_.left ? task_.left->entries[l.token] : Remainder{l.token, 0, 0, 0};
-    const std::string& text = task_.vocabulary.tokens[before.token];
-    const int32_t depth = before.depth + l.depth;
-    entries.push_back({reinterpret_cast<const uint8_t*>(text.data()) + depth, static_cast<int32_t>(text.size()) - depth,
-                       static_cast<int32_t>(table_->entries.size())});
-    table_->entries.push_back({before.token, task_.left ? before.count : l.count, before.touched + l.touched, depth});
+    const bool stays = !staying.empty() && ((staying[static_cast<size_t>(l.token) >> 5] >> (l.token & 31)) & 1);
+    auto& entries = stays ? table_->staying_entries : table_->entries;
+    const int32_t count = task_.left ? before.count : l.count;
+    entries.push_back({before.token, count, before.touched + l.touched, before.depth + l.depth});
     table_->furthest = std::max(table_->furthest, l.count);
   }
-  if (!entries.empty()) table_->remainders.build(std::move(entries));
+  table_->build_remainders(task_.vocabulary.tokens);
 }
 
 std::shared_ptr<TokenTable> TableBuilder::finish() {

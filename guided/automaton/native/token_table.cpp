@@ -4,9 +4,34 @@ namespace guided {
 
 size_t TokenTable::bytes() const {
   size_t n = sizeof(TokenTable) + all.bytes() + remainders.bytes() + entries.size() * sizeof(Remainder) +
-             (unsure.size() + both.size()) * 4;
+             staying_entries.size() * sizeof(Remainder) + (unsure.size() + both.size()) * 4;
   for (const auto& [label, ids] : labels) n += 64 + label.leave.size() * 4 + ids.bytes();
   return n;
+}
+
+void TokenTable::build_remainders(const std::vector<std::string>& tokens) {
+  std::vector<TrieEntry> texts;
+  texts.reserve(entries.size());
+  for (const Remainder& r : entries) {
+    const std::string& text = tokens[static_cast<size_t>(r.token)];
+    texts.push_back({reinterpret_cast<const uint8_t*>(text.data()) + r.depth,
+                     static_cast<int32_t>(text.size()) - r.depth, static_cast<int32_t>(texts.size())});
+  }
+  if (!texts.empty()) remainders.build(std::move(texts));
+}
+
+const TokenTable& TokenTable::with_all_remainders(const std::vector<std::string>& tokens) const {
+  if (staying_entries.empty()) return *this;
+  std::lock_guard<std::mutex> lock(all_lock_);
+  if (!all_) {
+    all_ = std::make_unique<TokenTable>();
+    all_->relative = relative;
+    all_->furthest = furthest;
+    all_->entries = entries;
+    all_->entries.insert(all_->entries.end(), staying_entries.begin(), staying_entries.end());
+    all_->build_remainders(tokens);
+  }
+  return *all_;
 }
 
 TokenSet TokenTable::allowed(int64_t room, int64_t missing, int32_t words) const {

@@ -6,13 +6,15 @@
 //
 // Counters: in a rule whose guards look at nothing but the count, a table is built once with the bounds off, each token
 // labelled with how far it counts; a lookup asks only for the labels that fit (label.hpp). Tokens that leave and remain
-// are labelled the same way.
+// are labelled the same way. Those that could also stay matter near a bound alone, and their remainders are kept apart:
+// after white space any word may be the next of a list of words, or what follows the list.
 //
-// Cost: to look up, O(1); of a relative table, O(labels * words of a row).
+// Cost: to look up, O(1); of a relative table, O(labels * words of a row); near a bound once the trie of all that leave.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,8 @@ struct TokenTable {
   std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave (relative ones have them in entries)
+  std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave
+  std::vector<Remainder> staying_entries;  // of relative ones; in no trie, but in that of with_all_remainders()
   // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the
   // lock.
   std::shared_ptr<const TokenGroups> groups;
@@ -56,8 +59,15 @@ struct TokenTable {
   bool is_plain() const {
     return !relative && !overflow && !touches_entries && unsure.empty() && both.empty() && !all.dense.empty();
   }
+  // A table with the remainders of all tokens that leave, and nothing else; this one where that is no other.
+  const TokenTable& with_all_remainders(const std::vector<std::string>& tokens) const;
+  void build_remainders(const std::vector<std::string>& tokens);  // of `entries`
   // Of a relative table, the tokens allowed with `room` counts left before the upper bound and `missing` to the lower.
   TokenSet allowed(int64_t room, int64_t missing, int32_t words) const;
+
+ private:
+  mutable std::mutex all_lock_;
+  mutable std::unique_ptr<TokenTable> all_;  // set once, under the lock
 };
 
 // The table of a position of the same rule, with the same register, memory and bytes that follow. Where characters lead
