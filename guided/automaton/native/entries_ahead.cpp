@@ -19,6 +19,7 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
   if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
   if (!memories_.alive(t.mem)) return true;
+  if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
   return has_more(values_ahead(t), t.mem) || viable(t);
 }
 
