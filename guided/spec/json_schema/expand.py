@@ -38,6 +38,7 @@ __all__ = ["Expander", "Expansion", "Goal"]
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 _MANY = 3  # obligations of items beyond which these are a condition on the array
 _SMALL = 16  # goals up to which copies of a schema are not worth to be found, where nothing is compared
+_ORDERED = 2  # schemas of one value up to which their order counts, where members come in declared order
 _FEW = 60 * _STEP  # a normal form that is larger than this,
 _GROWTH = 2  # and than so many times the alternatives that are written down, gives way to a formula
 
@@ -97,7 +98,7 @@ class Expander:
         if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
             return (self._leaves.setdefault(said, next(iter(out))),)
         goal = tuple(out)
-        if len(goal) > 1 and self._options.property_order == "any":
+        if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
 
