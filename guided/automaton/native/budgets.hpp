@@ -54,6 +54,8 @@ class BudgetMasks {
   const Bound& bound(const Thread& thread, TokenTable& table);
   int doubt(int32_t state, int64_t& bytes);
   std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);
+  std::optional<std::pair<Thread, int64_t>> next_entry(Thread thread);
+  int64_t repeating_bytes(const Thread& thread);
   int64_t text_bytes(int32_t config);
   std::shared_ptr<const TokenGroups> groups(const Thread& blind, TokenTable& table);
   TokenGroups group(int32_t state);

@@ -7,8 +7,9 @@
 // found once for a position, a caller and a nesting of scopes, whatever was written: the bytes of the text to the end.
 // With values, an entry under way may have to end otherwise. Where it is in characters or digits that can be repeated,
 // two of them at least, one of 2^n ways to write n more is new if fewer than 2^n values were there, the rest of the
-// text stays as it is, and no way that is found (fresh_entry.hpp) has more bytes. The same holds a few bytes before.
-// Other tokens are looked at one by one if they are few. Texts on which more entries begin are left to reach().
+// text stays as it is, and no way that is found (fresh_entry.hpp) has more bytes. The same holds a few bytes before,
+// and before an entry that must come next. Other tokens are looked at one by one if they are few; so are those after
+// which the text writes more entries.
 //
 // Cost: a look-up for each thread, and the few tokens.
 #include "budgets.hpp"
@@ -76,6 +77,50 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
   return std::nullopt;
 }
 
+// The begin of the entry that the tree's text writes next, and the bytes before it.
+std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
+  const Grammar& g = arena_.grammar();
+  int64_t bytes = 0;
+  for (size_t step = 0; step < kMostThreads; ++step) {
+    const ShortestText::Choice c = completions_.fresh().tree().choose(at);
+    if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return std::nullopt;
+    if (c.kind == ShortestText::Choice::End) {
+      const Config& ret = arena_.config(at.ret);
+      if (ret.count != 1 || ret.threads[0].pos == kExit) return std::nullopt;
+      const int32_t mem = at.mem;
+      at = ret.threads[0];
+      at.mem = mem;
+    } else if (c.kind == ShortestText::Choice::Byte) {
+      const auto byte = static_cast<uint8_t>(c.index);
+      at = {g.step(at.pos, byte), at.reg, at.ret, arena_.memories().read(at.mem, byte)};
+      ++bytes;
+    } else if (c.kind == ShortestText::Choice::Call) {
+      const CallEdge& call = g.calls[c.index];
+      const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+      at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+    } else {
+      const EffectEdge& e = g.effects[c.index];
+      const bool scope = e.effect.op == Effect::Open || e.effect.op == Effect::Close;
+      if (scope || !arena_.apply(g.rules[g.positions[at.pos].rule], e.effect, at)) return std::nullopt;
+      at.pos = e.to;
+      if (e.effect.op == Effect::Begin) return std::pair{at, bytes};
+    }
+  }
+  return std::nullopt;
+}
+
+// The bytes of a text in which something repeats, on the way to its end; kFar: none is known.
+int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
+  auto through = [&](const Thread& from) {
+    const auto repeat = nearest_repeat(from);
+    return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kFar;
+  };
+  const int64_t here = arena_.memories().in_entry(thread.mem) ? through(thread) : kFar;
+  if (here < kFar || arena_.memories().between(thread.mem) < 0) return std::min(here, kFar);
+  const auto next = next_entry(thread);
+  return next ? std::min(kFar, next->second + through(next->first)) : kFar;
+}
+
 // Whether tokens that lead to a state are to be looked at: 0: no; 1: where entries that were under way may end with
 // values that were there; 2: always.
 int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
@@ -86,11 +131,11 @@ int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
   for (const Thread& t : threads) {
     if (t.pos == kExit) continue;
     int64_t needed = text_bytes(arena_.intern({t}, false));
-    if (memories.in_entry(t.mem) && !arena_.repeats(t.pos)) {
-      const auto repeat = nearest_repeat(t);
-      const int64_t from_there = repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kFar;
-      if (from_there >= kFar) out = std::max(out, memories.none_begun(t.mem) ? 1 : 2);
-      if (from_there < kFar) needed = std::max(needed, from_there);
+    const bool hangs = memories.in_entry(t.mem) && !arena_.repeats(t.pos);
+    if (hangs || needed >= kFar) {
+      const int64_t repeating = repeating_bytes(t);
+      if (repeating >= kFar) out = std::max(out, needed < kFar && memories.none_begun(t.mem) ? 1 : 2);
+      if (repeating < kFar) needed = needed < kFar ? std::max(needed, repeating) : repeating;
     }
     if (needed >= kFar) return 2;
     bytes = std::max(bytes, needed);
