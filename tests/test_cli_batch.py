@@ -26,6 +26,7 @@ from guided.engine import Engine
 from guided.engine.chat import ChatMl
 from guided.engine.request import Options
 from guided.models.llama import Llama, LlamaConfig
+from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.test_cli import run, run_json
 
@@ -55,11 +56,15 @@ def with_engine(engine, monkeypatch):
 
 
 def test_every_option_of_the_engine_is_there_and_explained():
-    assert set(LINE_OPTIONS) == {*Options.__annotations__, "n"}
+    """How a schema is written is said for all lines at once, by flags; classes by a line, too."""
+    written = {*JsonSchemaOptions.__dataclass_fields__} - {"classes"}
+    assert written < Options.__annotations__.keys()
+    assert set(LINE_OPTIONS) == {*Options.__annotations__, "n"} - written
     text = run("generate", "--help")[1]
-    for name in LINE_OPTIONS:
-        flag = {"include_stop_str_in_output": "include-stop", "tools": "tool"}.get(name, name.replace("_", "-"))
-        assert re.search(rf"\n  --{flag} (.*\n +)?.*\w", text), flag
+    odd = {"include_stop_str_in_output": "include-stop", "tools": "tool", "additional_properties": "closed"}
+    for name in (*LINE_OPTIONS, *written):
+        flag = odd.get(name, name.replace("_", "-"))
+        assert re.search(rf"\n  --{flag}(?: (?:.*\n +)?|\n +).*\w", text), flag
     for line in re.findall(r"^  (\{.*\})$", text, re.MULTILINE):
         assert read_lines(line)[0].error is None
 
