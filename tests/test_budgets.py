@@ -6,17 +6,23 @@ Walks ask that of the tokens that they take. Here every token of a mask is asked
 from __future__ import annotations
 
 import random
+from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided import Limits
+from guided.errors import GuidedError
 from guided.grammar import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of, vocabulary
 from tests.json_schema_support import QUIET, byte_compiler, compiled, grammar_of, sample, schemas
+from tests.oracles import ALPHABETS, grammars, vocabularies
 
+NO_BOUND = 2**40  # more tokens than any rest has
 SMALL = GrammarCompiler(vocabulary(), cache_bytes=0)
 
 
@@ -48,6 +54,25 @@ def check_bound(grammar: CompiledGrammar, tokens: list[int]) -> None:
             return
 
 
+def check_rest(grammar: CompiledGrammar, tokens: list[int]) -> bool:
+    """What the rules alone say of any token's rest holds for each of them. Whether it says anything."""
+    matcher, says = GrammarMatcher(grammar), False
+    for token in [*tokens, None]:
+        bound, found = matcher._rests()
+        assert bound >= found, (tokens, bound, found)
+        if bound < NO_BOUND:
+            says = True
+            for allowed in mask_of(matcher, bound + 2):
+                after = matcher.fork()
+                assert after.accept_token(allowed)
+                needed = after.min_tokens_to_finish()
+                assert needed <= bound + 1, (tokens, grammar.vocabulary.tokens[allowed], bound, needed)
+            assert mask_of(matcher, bound + 2) == mask_of(matcher) and not matcher.budget_bound
+        if token is None or not matcher.accept_token(token):
+            break
+    return says
+
+
 @QUIET
 @given(st.data())
 def test_json_schemas(data: st.DataObject) -> None:
@@ -61,6 +86,47 @@ def test_json_schemas(data: st.DataObject) -> None:
     tokens = SMALL.vocabulary.encode(text[: rng.randrange(40)])
     check(native, tokens)
     check_bound(native, tokens)
+    check_rest(native, tokens)
+
+
+SAY: dict[str, dict[str, Any]] = {
+    "required members": {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+    "names that are free": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "null"}}},
+    "calls itself": {"properties": {"next": {"$ref": "#"}, "value": {"enum": ["low", "high"]}}, "required": ["value"]},
+    "any value": {},
+    "counted": {"type": "array", "items": {"type": "string", "maxLength": 5}, "minItems": 2, "maxItems": 4},
+    "conditions": {"dependentRequired": {"a": ["b", "c"], "d": ["a"]}, "properties": {"b": {"const": "long"}}},
+    "a format": {"type": "object", "properties": {"mail": {"type": "string", "format": "email"}}, "required": ["mail"]},
+    "unique names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
+}
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+@pytest.mark.parametrize("name", SAY)
+def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]) -> None:
+    grammar = SMALL.compile_json_schema(SAY[name], property_order=order)
+    for seed in range(4):
+        text = sample(byte_compiler().compile_json_schema(SAY[name], property_order=order), random.Random(seed), 40)
+        assert check_rest(grammar, SMALL.vocabulary.encode(text))
+
+
+@QUIET
+@given(st.data())
+def test_the_rules_say_no_less_than_what_is_left(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    drawn = data.draw(vocabularies(alphabet, complete=True))
+    words = Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
+    try:
+        grammar = GrammarCompiler(words, limits=Limits(seconds=1)).compile_grammar(data.draw(grammars(alphabet)))
+    except GuidedError:
+        return
+    matcher, rng, path = GrammarMatcher(grammar), random.Random(data.draw(st.integers(0, 999))), []
+    for _ in range(8):
+        path.append(rng.choice(mask_of(matcher)))
+        matcher.accept_token(path[-1])
+        if matcher.is_terminated():
+            break
+    check_rest(grammar, [token for token in path if token not in drawn.eos_token_ids])
 
 
 def test_what_was_written_counts_after_an_object_has_begun() -> None:

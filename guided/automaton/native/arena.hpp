@@ -51,7 +51,9 @@ struct Config {
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   std::atomic<const MaskRecipe*> mask{nullptr};
   std::atomic<const Completion*> completion{nullptr};
-  std::atomic<int64_t> reach{-1};  // most tokens to finish after any one allowed token (budgets.hpp); -1: not known yet
+  // Most tokens to finish after any one allowed token, -1: not known yet; as found (budgets.hpp), and a bound of it
+  // (rest_bound.hpp).
+  std::atomic<int64_t> reach{-1}, rest{-1};
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
 };

@@ -197,6 +197,15 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
+  auto try_end = [&](int32_t state, const std::string& prefix) {
+    std::optional<Way> way = ends(state, left_open);
+    if (!way) return false;
+    const size_t size = prefix.size() + way->text.size();
+    if (best && (size > best->text.size() || (size == best->text.size() && prefix >= best_prefix))) return true;
+    best = Way{prefix + way->text, std::move(way->after)};
+    best_prefix = prefix;
+    return true;
+  };
   for (size_t i = 0; i < nodes.size() && nodes.size() < most; ++i) {
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
@@ -204,22 +213,15 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
       const size_t size = prefix.size() + least(at.state, left_open);
       if (size > best->text.size() || (size == best->text.size() && prefix >= best_prefix)) continue;
     }
-    if (i > 0) {
-      std::optional<Way> way = ends(at.state, left_open);
-      if (way) {
-        const size_t size = prefix.size() + way->text.size();
-        const bool shortest = !best || size < best->text.size() || (size == best->text.size() && prefix < best_prefix);
-        if (shortest) best = Way{prefix + way->text, std::move(way->after)};
-        if (shortest) best_prefix = prefix;
-        if (!may_be_there(at.state, left_open)) continue;
-      }
-    }
+    if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
     for (int byte = 0; byte < 256; ++byte) {
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
-      if (next != kDead && met.insert(essence(next)).second)
-        nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
+      if (next == kDead || !met.insert(essence(next)).second) continue;
+      nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
+      // The first that can come to none of the values is a way, and a bound for all others.
+      if (!best && !may_be_there(next, left_open)) try_end(next, prefix + static_cast<char>(byte));
     }
   }
   return best;

@@ -227,16 +227,17 @@ bool Matcher::fill_known(uint32_t* row, bool& masks_something) const {
 bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   bool masks_something = true;
   budget_bound_ = false;
-  if (terminated_ || (max_tokens < 0 && fill_known(row, masks_something))) {
-    if (terminated_) fill_known(row, masks_something);
-    return masks_something;
-  }
+  // A budget that cannot take anything is none.
+  auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
+  if (terminated_ || max_tokens < 0 || is_plenty(work_->arena.config(state_).rest.load(std::memory_order_acquire)))
+    if (fill_known(row, masks_something)) return masks_something;
   const int32_t words = compiled_->vocabulary->words;
   Arena& arena = work_->arena;
   const MaskRecipe* recipe = nullptr;
   {
     std::lock_guard<std::mutex> lock(arena.mutex());
-    if (max_tokens >= 0 && work_->budgets.reach_bound(state_) > max_tokens - 2) {
+    if (max_tokens >= 0 && !is_plenty(work_->rest.after_token(state_)) &&
+        !is_plenty(work_->budgets.reach_bound(state_))) {
       int64_t needed = work_->completions.distance(state_) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
@@ -267,6 +268,11 @@ std::vector<int32_t> Matcher::next_tokens_locked(const Arena& arena, int32_t sta
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+std::pair<int64_t, int64_t> Matcher::rests() {
+  std::lock_guard<std::mutex> lock(work_->arena.mutex());
+  return {work_->rest.after_token(state_), work_->budgets.reach(state_)};
 }
 
 int64_t Matcher::min_tokens() {

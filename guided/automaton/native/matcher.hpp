@@ -11,13 +11,14 @@
 #include <string_view>
 
 #include "budgets.hpp"
+#include "rest_bound.hpp"
 #include "token_graph.hpp"
 
 namespace guided {
 
 struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions) {
+      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions), rest(arena, completions.fresh().tree(), v) {
     arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
     arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
   }
@@ -26,6 +27,7 @@ struct Workspace {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
+  RestBound rest;
 };
 
 class Compiled {
@@ -83,6 +85,7 @@ class Matcher {
   bool terminated() const { return terminated_; }
   int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
   int64_t min_tokens();
+  std::pair<int64_t, int64_t> rests();  // after any one token: a bound of the tokens to finish, and the most found
 
   // What every continuation begins with: bytes, or 256 + control token.
   std::vector<int32_t> forced(size_t limit);

@@ -62,6 +62,7 @@ int32_t Memories::intern_scope(const Scope& s) {
   auto [it, fresh] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
   if (fresh) {
     scopes_.push_back(s);
+    scopes_.back().most = std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].most);
     bytes_ += kNode;
   }
   return it->second;

@@ -77,6 +77,11 @@ class Memories {
   int32_t text(int32_t memory) const { return memories_[memory].text; }
   // Whether a string was written in the innermost scope; nothing where that is not known.
   std::optional<bool> string_was_there(int32_t memory, std::string_view text);
+  // How many values were written in the innermost scope or in one around it, whichever has more.
+  int32_t most_written(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 ? scopes_[scope].most : 0;
+  }
   // Whether an entry is under way.
   bool in_entry(int32_t memory) const {
     const int32_t scope = memories_[memory].scope;
@@ -157,6 +162,7 @@ class Memories {
     // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
     int32_t outer, seen, start;
     bool inside;                 // an entry of an outer scope is under way
+    int32_t most = 0;            // values of it, or of one around it
   };
   struct Memory {
     int32_t scope, text, touched;

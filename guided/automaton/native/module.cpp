@@ -251,6 +251,7 @@ NB_MODULE(_core, m) {
         std::string_view bytes = view(b);
         return unlocked(self, [&] { return self.places(bytes); });
       })
+      .def("_rests", unlocked(&Matcher::rests))
       .def("_walk_mask", unlocked(&Matcher::walk_mask));
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a);

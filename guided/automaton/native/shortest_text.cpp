@@ -8,7 +8,7 @@ namespace guided {
 
 namespace {
 // Bytes first; a call counts a little, so that no two rules wait for each other.
-constexpr int64_t kTokenCost = 4096, kCallCost = 1;
+constexpr int64_t kCallCost = 1, kTokenCost = ShortestText::kTokenCost;
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }

@@ -16,7 +16,7 @@ namespace guided {
 
 class ShortestText {
  public:
-  static constexpr int64_t kFar = INT64_MAX / 8, kByteCost = 1024;
+  static constexpr int64_t kFar = INT64_MAX / 8, kByteCost = 1024, kTokenCost = 4096;
   struct Choice {
     enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
     int32_t index = 0;  // byte, or index of the edge
@@ -28,13 +28,16 @@ class ShortestText {
   // No text from here to the end of the frame has fewer bytes.
   int64_t least_bytes(const Thread& at);
 
- private:
-  // What the rule and all that it calls cost.
+  // What a rule and all that it calls cost, guards aside: afterwards it can be asked for.
   void prepare(int32_t rule);
+  int64_t cost(int32_t position) const { return cost_[position]; }
+  int64_t rule_cost(int32_t rule) const { return rule_cost_[rule]; }
+  int64_t call_cost(int32_t call) const;
+
+ private:
   void settle(const std::vector<int32_t>& together);
   std::span<const CallEdge> calls_of(int32_t rule) const;
   void relax(int32_t rule);
-  int64_t call_cost(int32_t call) const;
   int64_t whole_cost(const Rule& rule) const;
   std::vector<int64_t> member_costs(const Rule& rule) const;
   std::optional<int32_t> next_member(const Rule& rule, const SeenSet& seen, const std::vector<int64_t>& costs,

@@ -50,6 +50,7 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
   std::vector<TrieEntry> entries;
   entries.reserve(tokens.size());
   int32_t spelled = 0;
+  std::array<int32_t, 256> counts{};  // of the bytes of one token
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (!has_text[i] || is_end(static_cast<int32_t>(i))) tokens[i].clear();
     const std::string& t = tokens[i];
@@ -58,6 +59,11 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
     longest = std::max(longest, static_cast<int32_t>(t.size()));
     for (char ch : t) live.add(static_cast<uint8_t>(ch));
     if (t.size() == 1) alone.add(static_cast<uint8_t>(t[0]));
+    for (char ch : t) {
+      const auto byte = static_cast<uint8_t>(ch);
+      most_in_token[byte] = std::max(most_in_token[byte], ++counts[byte]);
+    }
+    for (char ch : t) counts[static_cast<uint8_t>(ch)] = 0;
     const auto* text = reinterpret_cast<const uint8_t*>(t.data());
     entries.push_back({text, static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
   }

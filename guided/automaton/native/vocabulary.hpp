@@ -2,6 +2,7 @@
 // grammars.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,7 @@ struct TokenVocabulary {
   int32_t longest = 0;  // bytes of the longest token
   ByteSet live;       // bytes in some token
   ByteSet alone;      // bytes that are tokens by themselves
+  std::array<int32_t, 256> most_in_token{};  // by byte: how often a token has it at most
   bool byte_complete; // every live byte is a token by itself
   bool all_text;      // every id spells something or ends the output
   TokenTrie trie;

@@ -1,0 +1,419 @@
+#include "rest_bound.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
+constexpr int64_t kNotYet = -1, kUnderWay = -2;
+constexpr int16_t kNoByteYet = -2;
+constexpr int kDeepest = 1000;         // positions that wait for each other
+constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
+constexpr int64_t kNewEnds = 10;       // bytes of which two can be chosen at each: more ends than values there may be
+int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
+bool known(int64_t cost) { return cost < kFar; }
+int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
+}  // namespace
+
+// ---- entries
+// What lies in a frame from where an entry begins to where it ends.
+const RestBound::Entry& RestBound::entry_at(int32_t begin) {
+  auto [it, fresh] = entries_.try_emplace(begin);
+  Entry& out = it->second;
+  if (!fresh) return out;
+  std::unordered_set<int32_t> met{begin};
+  out.inside.push_back(begin);
+  auto add = [&](int32_t to) {
+    if (met.insert(to).second) out.inside.push_back(to);
+  };
+  for (size_t i = 0; i < out.inside.size(); ++i) {
+    const Position& p = grammar_.positions[out.inside[i]];
+    grammar_.each_next(p, add);
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) add(grammar_.calls[k].after);
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      const EffectEdge& e = grammar_.effects[k];
+      if (e.effect.op != Effect::Keep)
+        add(e.to);
+      else
+        out.behind.push_back(e.to);
+    }
+  }
+  return out;
+}
+
+// Whether a string can go on from a position, and be there again, by two different bytes.
+bool RestBound::is_loop(int32_t position) const {
+  int loops = 0;
+  const ByteSet& bytes = grammar_.positions[position].bytes;
+  for (int b = 0; b < 256 && loops < 2; ++b)
+    loops += b != '"' && bytes.has(static_cast<uint8_t>(b)) &&
+             grammar_.step(position, static_cast<uint8_t>(b)) == position;
+  return loops > 1;
+}
+
+// Bytes to such a loop from the worst of some positions in strings, and on to the end; kFar where there is none.
+int64_t RestBound::longest_way(const std::vector<int32_t>& inside) {
+  std::unordered_map<int32_t, std::vector<int32_t>> before;
+  std::unordered_map<int32_t, int64_t> bytes;
+  std::vector<int32_t> open;
+  int64_t end = 0;
+  for (int32_t at : inside) {
+    grammar_.each_next(grammar_.positions[at], [&](int32_t to) { before[to].push_back(at); });
+    end = std::max(end, bytes_of(tree_.cost(at)));
+    if (!is_loop(at)) continue;
+    bytes[at] = 0;
+    open.push_back(at);
+  }
+  for (size_t i = 0; i < open.size(); ++i)
+    for (int32_t from : before[open[i]])
+      if (bytes.try_emplace(from, bytes[open[i]] + 1).second) open.push_back(from);
+  int64_t longest = 0;
+  for (int32_t at : inside) longest = std::max(longest, bytes.contains(at) ? bytes[at] : kFar);
+  if (!known(longest)) return kFar;
+  most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (longest + kNewEnds), int64_t{1} << (kNewEnds - 1)));
+  return longest + end;
+}
+
+// What an entry may take that has to end in a new way; false where that is not known.
+bool RestBound::find_entries() {
+  most_written_ = INT32_MAX;
+  std::vector<int32_t> begins;
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin) begins.push_back(e.to);
+  if (begins.empty()) return true;
+  if (!arena_.endless().all_entries()) return false;
+  std::vector<uint8_t> met(grammar_.rules.size(), 0), is_inside(grammar_.positions.size(), 0);
+  std::vector<int32_t> inside;
+  auto add = [&](int32_t at) {
+    if (!std::exchange(is_inside[at], 1)) inside.push_back(at);
+  };
+  for (size_t i = 0; i < begins.size(); ++i) {  // and the rules that are called where they begin
+    const Position& p = grammar_.positions[begins[i]];
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+      const int32_t rule = grammar_.calls[k].rule;
+      if (!met[rule]) begins.push_back(grammar_.rules[rule].start);
+      met[rule] = 1;
+    }
+    if (p.bytes.has('"')) add(grammar_.step(begins[i], '"'));
+  }
+  for (size_t i = 0; i < inside.size(); ++i) {
+    const int32_t quote = grammar_.positions[inside[i]].bytes.has('"') ? grammar_.step(inside[i], '"') : -1;
+    grammar_.each_next(grammar_.positions[inside[i]], [&](int32_t to) {
+      if (to != quote) add(to);
+    });
+  }
+  entry_ = plus(longest_way(inside), kNewEnds + 2);
+  return known(entry_);
+}
+
+// ---- frames
+RestBound::Steps RestBound::steps(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  Steps out;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect::Op op = grammar_.effects[i].effect.op;
+      if (op == Effect::Put) out.puts.push_back(i);
+      if (op == Effect::Inc) out.incs.push_back(i);
+      if (op == Effect::More) out.mores.push_back(i);
+    }
+  }
+  return out;
+}
+
+// Whether the tree's text meets nothing of the register but: an iteration or member to begin, of members all to choose
+// from, and the end of a member, where the frame ends or another one follows.
+bool RestBound::has_known_shape(int32_t r, const Steps& steps) const {
+  const Rule& rule = grammar_.rules[r];
+  if (rule.kind == RuleKind::Plain) return steps.puts.empty() && steps.incs.empty() && steps.mores.empty();
+  auto members = [&](const Position& p) {
+    std::vector<int64_t> out;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+      if (grammar_.effects[i].effect.op == Effect::Put) out.push_back(grammar_.effects[i].effect.a);
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  const auto all = members(grammar_.positions[rule.start]);
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    bool begins = false, more = false;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect& e = grammar_.effects[i].effect;
+      begins |= e.op == Effect::Put || e.op == Effect::Inc;
+      more |= e.op == Effect::More;
+    }
+    const bool reads = p.bytes.count() > 0 || p.call_lo < p.call_hi || p.token_lo < p.token_hi;
+    if (rule.kind == RuleKind::Counter && begins && !p.accept && reads) return false;
+    if (rule.kind == RuleKind::Set && (more != p.accept || (begins && (p.accept || members(p) != all)))) return false;
+  }
+  return true;
+}
+
+// How many iterations the tree's text has at most once there are enough of them. Where any number may follow it ends at
+// once. Else it goes on along the tree until a guard stands in the way; then fewer iterations fit than there would
+// have been, each of which has a byte.
+int64_t RestBound::more_iterations(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  bool any = true;
+  int64_t longest = 0;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    bool begins = false;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect& e = grammar_.effects[i].effect;
+      begins |= e.op == Effect::Inc;
+      any &= e.op != Effect::Inc || (e.a == 0 && e.b < 0);
+    }
+    any &= begins == (p.accept || pos == rule.start);
+    if (known(tree_.cost(pos))) longest = std::max(longest, bytes_of(tree_.cost(pos)));
+  }
+  return any ? 1 : 2 * longest + 2;
+}
+
+// The text from a position along the tree, to the end of the frame or to its next iteration or member.
+int64_t RestBound::rest(int32_t pos, int depth) {
+  int64_t& known_rest = rest_[pos];
+  if (known_rest == kUnderWay || (known_rest == kNotYet && depth > kDeepest)) return kFar;
+  if (known_rest != kNotYet) return known_rest;
+  known_rest = kUnderWay;
+  const int64_t found = along_tree(pos, depth + 1);
+  return rest_[pos] = found;
+}
+
+// As ShortestText::choose() where no effect of the register is open.
+int64_t RestBound::along_tree(int32_t pos, int depth) {
+  const Position& p = grammar_.positions[pos];
+  if (p.accept || !known(tree_.cost(pos))) return 0;  // where there is no way on nothing stands
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (!grammar_.effects[i].effect.of_memory()) return 0;
+  if (next_byte(pos) >= 0) return spelled(pos, depth);
+  const int64_t cost = tree_.cost(pos);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = grammar_.effects[i];
+    if (tree_.cost(e.to) != cost) continue;
+    if (e.effect.op != Effect::Begin) return rest(e.to, depth);
+    // An entry may have to end another way than the tree's, and go on from there.
+    int64_t most = 0;
+    for (int32_t to : entry_at(e.to).behind) most = std::max(most, rest(to, depth));
+    return plus(most, plus(entry_, bytes_of(cost)));
+  }
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i)
+    if (plus(tree_.call_cost(i), tree_.cost(grammar_.calls[i].after)) == cost)
+      return plus(whole(grammar_.calls[i].rule, depth), rest(grammar_.calls[i].after, depth));
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+    if (plus(ShortestText::kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost)
+      return plus(1, rest(grammar_.tokens[i].to, depth));
+  return kFar;
+}
+
+// The byte with which the tree goes on; -1: it is none.
+int32_t RestBound::next_byte(int32_t pos) {
+  int16_t& kept = next_byte_[pos];
+  if (kept == kNoByteYet) kept = static_cast<int16_t>(find_next_byte(pos));
+  return kept;
+}
+
+int32_t RestBound::find_next_byte(int32_t pos) const {
+  const Position& p = grammar_.positions[pos];
+  if (p.accept || p.bytes.count() == 0) return -1;
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (!grammar_.effects[i].effect.of_memory()) return -1;
+  int32_t best = -1;
+  if (p.row < 0) {
+    for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
+      if (plus(kByteCost, tree_.cost(grammar_.spans[i].to)) == tree_.cost(pos))
+        best = best < 0 ? grammar_.spans[i].lo : std::min<int32_t>(best, grammar_.spans[i].lo);
+    return best;
+  }
+  for (int w = 0; w < 4; ++w)
+    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
+      const int32_t b = w * 64 + __builtin_ctzll(bits);
+      if (plus(kByteCost, tree_.cost(grammar_.step(pos, static_cast<uint8_t>(b)))) == tree_.cost(pos)) return b;
+    }
+  return best;
+}
+
+// The bytes of the tree from a position on, in as few tokens as spell them.
+int64_t RestBound::spelled(int32_t pos, int depth) {
+  const TokenTrie& trie = vocabulary_.trie;
+  int64_t least = kFar;
+  int32_t node = 0, at = pos;
+  for (int32_t b = next_byte(at); b >= 0; b = next_byte(at)) {
+    node = trie.child(node, static_cast<uint8_t>(b));
+    if (node < 0) break;
+    at = grammar_.step(at, static_cast<uint8_t>(b));
+    const TokenTrie::Node& n = trie.nodes()[node];
+    if (n.payload_hi > n.payload_lo) least = std::min(least, plus(1, rest(at, depth)));
+  }
+  return least;
+}
+
+// The longest rest behind some effects.
+int64_t RestBound::most(const std::vector<int32_t>& effects, int depth) {
+  int64_t out = 0;
+  for (int32_t i : effects) out = std::max(out, rest(grammar_.effects[i].to, depth));
+  return out;
+}
+
+// A rule's shortest text.
+int64_t RestBound::whole(int32_t r, int depth) {
+  if (whole_[r] == kUnderWay) return kFar;
+  if (whole_[r] != kNotYet) return whole_[r];
+  whole_[r] = kUnderWay;
+  const Rule& rule = grammar_.rules[r];
+  steps_[r] = steps(r);
+  int64_t out = kFar;
+  if (rule.size > 0 && has_known_shape(r, steps_[r])) {
+    if (rule.kind == RuleKind::Plain) out = rest(rule.start, depth);
+    if (rule.kind == RuleKind::Counter) {
+      more_[r] = more_iterations(r);
+      out = times(most(steps_[r].incs, depth), more_[r] == 1 ? std::max<int64_t>(1, rule.min) : rule.min + more_[r]);
+    }
+    if (rule.kind == RuleKind::Set) out = whole_set(r, depth);
+  }
+  return whole_[r] = out;
+}
+
+// What is required, and the cheapest of the others up to the least number; with a condition each member that may be
+// chosen for it.
+int64_t RestBound::whole_set(int32_t r, int depth) {
+  const Rule& rule = grammar_.rules[r];
+  const int64_t between = most(steps_[r].mores, depth);
+  int64_t sum = 0, written = 0, dearest = 0;
+  std::vector<int32_t> others;
+  auto member = [&](int32_t i) { return static_cast<size_t>(grammar_.effects[i].effect.a); };
+  std::vector<int64_t> needed(rule.required.size(), 0);
+  for (int32_t i : steps_[r].puts) {
+    const int32_t to = grammar_.effects[i].to;
+    if (rule.search ? tree_.cost(to) <= tree_.rule_cost(r) : rule.required[member(i)])
+      needed[member(i)] = std::max(needed[member(i)], plus(rest(to, depth), between));
+    else if (!rule.search)
+      others.push_back(i);
+  }
+  for (size_t m = 0; m < needed.size(); ++m) {
+    sum = plus(sum, needed[m]);
+    dearest = std::max(dearest, needed[m]);
+    written += rule.required[m] != 0;
+  }
+  if (rule.search) return plus(sum, times(dearest, rule.min));
+  std::stable_sort(others.begin(), others.end(), [&](int32_t a, int32_t b) {
+    return tree_.cost(grammar_.effects[a].to) < tree_.cost(grammar_.effects[b].to);
+  });
+  for (int32_t i : others) {
+    if (written >= rule.min) break;
+    dearest = std::max(dearest, plus(rest(grammar_.effects[i].to, depth), between));
+    if (rule.repeatable[member(i)]) break;
+    ++written;
+  }
+  return plus(sum, times(dearest, rule.min));
+}
+
+// What the register of a frame may still ask for, whatever it has seen; of a counter one iteration.
+int64_t RestBound::owed(int32_t r) {
+  const Rule& rule = grammar_.rules[r];
+  const Steps& s = steps_[r];
+  if (rule.kind == RuleKind::Plain) return 0;
+  if (!known(whole_[r])) return kFar;
+  if (rule.kind == RuleKind::Counter) return most(s.incs, 0);
+  const int64_t between = most(s.mores, 0);
+  std::vector<int64_t> cost(rule.required.size(), 0);
+  int64_t sum = 0, dearest = 0;
+  for (int32_t i : s.puts) {
+    int64_t& of_member = cost[static_cast<size_t>(grammar_.effects[i].effect.a)];
+    of_member = std::max(of_member, plus(rest(grammar_.effects[i].to, 0), between));
+    dearest = std::max(dearest, of_member);
+  }
+  for (size_t m = 0; m < cost.size(); ++m)
+    if (rule.search || rule.required[m]) sum = plus(sum, cost[m]);
+  return plus(sum, times(dearest, rule.min));
+}
+
+void RestBound::prepare() {
+  prepared_ = true;
+  for (size_t r = 0; r < grammar_.rules.size(); ++r) tree_.prepare(static_cast<int32_t>(r));
+  if (!vocabulary_.byte_complete || !find_entries()) return;
+  const size_t rules = grammar_.rules.size();
+  rest_.assign(grammar_.positions.size(), kNotYet);
+  next_byte_.assign(grammar_.positions.size(), kNoByteYet);
+  whole_.assign(rules, kNotYet);
+  owed_.assign(rules, 0);
+  more_.assign(rules, 0);
+  steps_.resize(rules);
+  std::vector<int32_t> order(rest_.size());  // so that nothing waits for long
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return tree_.cost(a) < tree_.cost(b); });
+  for (int32_t pos : order) rest(pos, 0);
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin) entry_at(e.to);
+  // In an entry that is under way the same may happen as where one begins.
+  for (const auto& [begin, entry] : entries_) {
+    int64_t longest = 0, most = 0;
+    for (int32_t at : entry.inside) longest = std::max(longest, known(tree_.cost(at)) ? bytes_of(tree_.cost(at)) : 0);
+    for (int32_t to : entry.behind) most = std::max(most, rest_[to]);
+    for (int32_t at : entry.inside) rest_[at] = std::max(rest_[at], plus(most, plus(entry_, longest)));
+  }
+  for (size_t r = 0; r < rules; ++r) whole(static_cast<int32_t>(r), 0);
+  for (size_t r = 0; r < rules; ++r) owed_[r] = owed(static_cast<int32_t>(r));
+  bound_rules();
+  known_ = true;
+}
+
+// ---- states
+int64_t RestBound::of_frame(const Thread& t) const {
+  const int32_t r = grammar_.positions[t.pos].rule;
+  const Rule& rule = grammar_.rules[r];
+  if (rule.kind != RuleKind::Counter) return plus(rest_[t.pos], owed_[r]);
+  return plus(rest_[t.pos], times(owed_[r], std::max<int64_t>(0, rule.min - t.reg) + more_[r]));
+}
+
+RestBound::Rest RestBound::of_caller(int32_t config) {
+  std::vector<int32_t> open{config};
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    if (callers_.contains(at)) {
+      open.pop_back();
+      continue;
+    }
+    const size_t before = open.size();
+    for (const Thread& t : arena_.config(at))
+      if (t.pos != kExit && !callers_.contains(t.ret)) open.push_back(t.ret);
+    if (open.size() > before) continue;
+    Rest out;
+    for (const Thread& t : arena_.config(at)) {
+      if (t.pos == kExit) continue;
+      const Rest outside = callers_.at(t.ret);
+      out.now = std::max(out.now, plus(of_frame(t), outside.now));
+      const int64_t here = plus(anywhere_[grammar_.positions[t.pos].rule], outside.now);
+      out.after = std::max({out.after, here, outside.after});
+    }
+    callers_.emplace(at, out);
+    arena_.charge(48);
+    open.pop_back();
+  }
+  return callers_.at(config);
+}
+
+int64_t RestBound::after_token(int32_t state) {
+  if (!prepared_) prepare();
+  if (!known_) return kFar;
+  Config& c = arena_.config(state);
+  int64_t most = c.rest.load(std::memory_order_relaxed);
+  if (most >= 0) return most;
+  most = 0;
+  for (const Thread& t : c) {
+    if (t.pos == kExit) continue;
+    if (arena_.memories().most_written(t.mem) > most_written_) most = kFar;
+    const Rest outside = of_caller(t.ret);
+    most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
+  }
+  c.rest.store(most, std::memory_order_release);
+  return most;
+}
+
+}  // namespace guided
