@@ -18,7 +18,7 @@ constexpr size_t kSlabRows = 16;
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
     : grammar_(std::move(grammar)),
       byte_limit_(byte_limit),
-      table_(256, -1),
+      table_(256),
       memories_(grammar_->known),
       endless_(*grammar_),
       counts_(*grammar_, endless_) {
@@ -93,23 +93,23 @@ std::atomic<int32_t>* Arena::add_row() {
 
 int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
   if (static_cast<size_t>(size()) * 2 >= table_.size()) {
-    std::vector<int32_t> bigger(table_.size() * 2, -1);
-    for (int32_t id : table_) {
-      if (id < 0) continue;
-      const Config& c = config(id & 0x3FFFFFFF);
-      size_t h = hash_threads(c.threads, static_cast<size_t>(c.count), (id >> 30) & 1) & (bigger.size() - 1);
-      while (bigger[h] >= 0) h = (h + 1) & (bigger.size() - 1);
-      bigger[h] = id;
+    std::vector<Interned> bigger(table_.size() * 2);
+    for (const Interned& known : table_) {
+      if (known.id < 0) continue;
+      size_t at = known.hash & (bigger.size() - 1);
+      while (bigger[at].id >= 0) at = (at + 1) & (bigger.size() - 1);
+      bigger[at] = known;
     }
-    charge(bigger.size() * 2);
+    charge(bigger.size() * sizeof(Interned) / 2);
     table_ = std::move(bigger);
   }
-  size_t h = hash_threads(threads.data(), threads.size(), closed) & (table_.size() - 1);
-  for (; table_[h] >= 0; h = (h + 1) & (table_.size() - 1)) {
-    int32_t id = table_[h] & 0x3FFFFFFF;
+  const auto hash = static_cast<uint32_t>(hash_threads(threads.data(), threads.size(), closed));
+  size_t h = hash & (table_.size() - 1);
+  for (; table_[h].id >= 0; h = (h + 1) & (table_.size() - 1)) {
+    if (table_[h].hash != hash || ((table_[h].id >> 30) & 1) != closed) continue;
+    const int32_t id = table_[h].id & 0x3FFFFFFF;
     const Config& c = config(id);
-    if (((table_[h] >> 30) & 1) == closed && static_cast<size_t>(c.count) == threads.size() &&
-        std::equal(threads.begin(), threads.end(), c.threads))
+    if (static_cast<size_t>(c.count) == threads.size() && std::equal(threads.begin(), threads.end(), c.threads))
       return id;
   }
   int32_t id = size();
@@ -123,7 +123,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.remembers |= t.mem > kLastUntold;
   }
-  table_[h] = id | (closed ? 1 << 30 : 0);
+  table_[h] = {id | (closed ? 1 << 30 : 0), hash};
   return id;
 }
 

@@ -168,7 +168,11 @@ class Arena {
   std::atomic<int32_t> count_{0};  // changed under the lock; read for statistics without it
   int32_t initial_ = 0;
   std::atomic<size_t> byte_limit_, bytes_{0};
-  std::vector<int32_t> table_;  // open addressing over configuration numbers
+  struct Interned {
+    int32_t id = -1;  // of a configuration, and whether it is closed; -1: free
+    uint32_t hash = 0;
+  };
+  std::vector<Interned> table_;  // open addressing; with the hashes, so that to grow looks at no configuration
   std::vector<std::unique_ptr<Thread[]>> pools_;
   size_t pool_left_ = 0;
   Thread* pool_next_ = nullptr;
