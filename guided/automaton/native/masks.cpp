@@ -83,9 +83,10 @@ const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable
 TokenTable& MaskBuilder::table(const Thread& t) {
   Thread key_thread = table_thread(t);
   const auto [follow, follow_number] = follow_of(t);
-  std::vector<int32_t> local{key_thread.pos, key_thread.reg, follow_number};
-  auto it = local_.find(local);
-  if (it != local_.end()) return *it->second;
+  const uint64_t local = pair_key(key_thread.pos, key_thread.reg);
+  if (static_cast<size_t>(follow_number) >= local_.size()) local_.resize(static_cast<size_t>(follow_number) + 1);
+  if (const int32_t* known = local_[static_cast<size_t>(follow_number)].find(local))
+    return *kept_[static_cast<size_t>(*known)];
 
   const Grammar& g = arena_.grammar();
   const Rule& rule = g.rules[g.positions[t.pos].rule];
@@ -109,8 +110,9 @@ TokenTable& MaskBuilder::table(const Thread& t) {
     vocabulary_.cache.insert(key, table);
   }
   if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
-  kept_.push_back(table);
-  return *(local_[local] = table.get());
+  local_[static_cast<size_t>(follow_number)].set(local, static_cast<int32_t>(kept_.size()));
+  kept_.push_back(std::move(table));
+  return *kept_.back();
 }
 
 const TokenTable* MaskBuilder::needed_remainders(const Thread& t, const TokenTable& table) const {

@@ -125,7 +125,7 @@ class MaskBuilder {
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
   FreeRuns runs_;
-  std::unordered_map<std::vector<int32_t>, TokenTable*, IntsHash> local_;
+  std::vector<PairMap> local_;  // by the bytes that follow: position and register -> place in kept_
   std::map<std::vector<uint64_t>, int32_t> follows_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
   std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and bytes that follow
