@@ -236,7 +236,8 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   const MaskRecipe* recipe = nullptr;
   {
     std::lock_guard<std::mutex> lock(arena.mutex());
-    if (max_tokens >= 0 && !is_plenty(work_->rest.after_token(state_)) &&
+    if (max_tokens >= 0 && !is_plenty(work_->rest_bytes.after_token(state_)) &&
+        !is_plenty(work_->rest_tokens.after_token(state_)) &&
         !is_plenty(work_->budgets.reach_bound(state_))) {
       int64_t needed = work_->completions.distance(state_) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
@@ -272,7 +273,8 @@ std::vector<int32_t> Matcher::next_tokens_locked(const Arena& arena, int32_t sta
 
 std::pair<int64_t, int64_t> Matcher::rests() {
   std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  return {work_->rest.after_token(state_), work_->budgets.reach(state_)};
+  const int64_t rest = std::min(work_->rest_bytes.after_token(state_), work_->rest_tokens.after_token(state_));
+  return {rest, work_->budgets.reach(state_)};
 }
 
 int64_t Matcher::min_tokens() {

@@ -18,7 +18,9 @@ namespace guided {
 
 struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions), rest(arena, completions.fresh().tree(), v) {
+      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions),
+        rest_bytes(arena, completions.fresh().tree(), v, false),
+        rest_tokens(arena, completions.fresh().tree(), v, true) {
     arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
     arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
   }
@@ -27,7 +29,7 @@ struct Workspace {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
-  RestBound rest;
+  RestBound rest_bytes, rest_tokens;
 };
 
 class Compiled {

@@ -1,7 +1,6 @@
 #include "rest_bound.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_set>
 #include <utility>
 
@@ -10,7 +9,6 @@ namespace guided {
 namespace {
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
-constexpr int16_t kNoByteYet = -2;
 constexpr int kDeepest = 1000;         // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;       // bytes of which two can be chosen at each: more ends than values there may be
@@ -178,12 +176,34 @@ int64_t RestBound::more_iterations(int32_t r) const {
 
 // The text from a position along the tree, to the end of the frame or to its next iteration or member.
 int64_t RestBound::rest(int32_t pos, int depth) {
-  int64_t& known_rest = rest_[pos];
-  if (known_rest == kUnderWay || (known_rest == kNotYet && depth > kDeepest)) return kFar;
-  if (known_rest != kNotYet) return known_rest;
-  known_rest = kUnderWay;
-  const int64_t found = along_tree(pos, depth + 1);
-  return rest_[pos] = found;
+  if (rest_[pos] == kNotYet && depth > kDeepest) return kFar;
+  const size_t first = path_.size();
+  int32_t at = pos;
+  for (; rest_[at] == kNotYet && reads(at); at = tree_.by_byte(at)) {
+    path_.push_back(at);
+    rest_[at] = kUnderWay;
+  }
+  if (rest_[at] == kNotYet) {
+    rest_[at] = kUnderWay;
+    const int64_t found = along_tree(at, depth + 1);
+    rest_[at] = found;
+  }
+  int64_t found = rest_[at] == kUnderWay ? kFar : rest_[at];
+  while (path_.size() > first) {
+    const int32_t before = path_.back();
+    path_.pop_back();
+    rest_[before] = found = spells_ ? spelled(before) : plus(1, found);
+  }
+  return found;
+}
+
+// Whether the tree goes on by a byte, whatever the register holds.
+bool RestBound::reads(int32_t pos) const {
+  if (tree_.by_byte(pos) < 0) return false;
+  const Position& p = grammar_.positions[pos];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (!grammar_.effects[i].effect.of_memory()) return false;
+  return true;
 }
 
 // As ShortestText::choose() where no effect of the register is open.
@@ -192,7 +212,6 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
   if (p.accept || !known(tree_.cost(pos))) return 0;  // where there is no way on nothing stands
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
     if (!grammar_.effects[i].effect.of_memory()) return 0;
-  if (next_byte(pos) >= 0) return spelled(pos, depth);
   const int64_t cost = tree_.cost(pos);
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = grammar_.effects[i];
@@ -212,44 +231,21 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
   return kFar;
 }
 
-// The byte with which the tree goes on; -1: it is none.
-int32_t RestBound::next_byte(int32_t pos) {
-  int16_t& kept = next_byte_[pos];
-  if (kept == kNoByteYet) kept = static_cast<int16_t>(find_next_byte(pos));
-  return kept;
-}
-
-int32_t RestBound::find_next_byte(int32_t pos) const {
-  const Position& p = grammar_.positions[pos];
-  if (p.accept || p.bytes.count() == 0) return -1;
-  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-    if (!grammar_.effects[i].effect.of_memory()) return -1;
-  int32_t best = -1;
-  if (p.row < 0) {
-    for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
-      if (plus(kByteCost, tree_.cost(grammar_.spans[i].to)) == tree_.cost(pos))
-        best = best < 0 ? grammar_.spans[i].lo : std::min<int32_t>(best, grammar_.spans[i].lo);
-    return best;
-  }
-  for (int w = 0; w < 4; ++w)
-    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
-      const int32_t b = w * 64 + __builtin_ctzll(bits);
-      if (plus(kByteCost, tree_.cost(grammar_.step(pos, static_cast<uint8_t>(b)))) == tree_.cost(pos)) return b;
-    }
-  return best;
-}
-
-// The bytes of the tree from a position on, in as few tokens as spell them.
-int64_t RestBound::spelled(int32_t pos, int depth) {
+// The bytes of the tree from a position on, in as few tokens as spell them. What comes after it is known.
+int64_t RestBound::spelled(int32_t pos) const {
   const TokenTrie& trie = vocabulary_.trie;
   int64_t least = kFar;
-  int32_t node = 0, at = pos;
-  for (int32_t b = next_byte(at); b >= 0; b = next_byte(at)) {
+  int32_t node = 0;
+  for (int32_t at = pos; reads(at);) {
+    const int32_t to = tree_.by_byte(at);
+    const ByteSet& bytes = grammar_.positions[at].bytes;
+    int b = 0;
+    while (!bytes.has(static_cast<uint8_t>(b)) || grammar_.step(at, static_cast<uint8_t>(b)) != to) ++b;
     node = trie.child(node, static_cast<uint8_t>(b));
     if (node < 0) break;
-    at = grammar_.step(at, static_cast<uint8_t>(b));
+    at = to;
     const TokenTrie::Node& n = trie.nodes()[node];
-    if (n.payload_hi > n.payload_lo) least = std::min(least, plus(1, rest(at, depth)));
+    if (n.payload_hi > n.payload_lo && rest_[at] >= 0) least = std::min(least, plus(1, rest_[at]));
   }
   return least;
 }
@@ -340,15 +336,11 @@ void RestBound::prepare() {
   if (!vocabulary_.byte_complete || !find_entries()) return;
   const size_t rules = grammar_.rules.size();
   rest_.assign(grammar_.positions.size(), kNotYet);
-  next_byte_.assign(grammar_.positions.size(), kNoByteYet);
   whole_.assign(rules, kNotYet);
   owed_.assign(rules, 0);
   more_.assign(rules, 0);
   steps_.resize(rules);
-  std::vector<int32_t> order(rest_.size());  // so that nothing waits for long
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return tree_.cost(a) < tree_.cost(b); });
-  for (int32_t pos : order) rest(pos, 0);
+  for (size_t pos = rest_.size(); pos-- > 0;) rest(static_cast<int32_t>(pos), 0);
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin) entry_at(e.to);
   // In an entry that is under way the same may happen as where one begins.
@@ -403,16 +395,15 @@ int64_t RestBound::after_token(int32_t state) {
   if (!prepared_) prepare();
   if (!known_) return kFar;
   Config& c = arena_.config(state);
-  int64_t most = c.rest.load(std::memory_order_relaxed);
-  if (most >= 0) return most;
-  most = 0;
+  int64_t most = 0;
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     if (arena_.memories().most_written(t.mem) > most_written_) most = kFar;
     const Rest outside = of_caller(t.ret);
     most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
   }
-  c.rest.store(most, std::memory_order_release);
+  const int64_t known_before = c.rest.load(std::memory_order_relaxed);
+  if (known_before < 0 || most < known_before) c.rest.store(most, std::memory_order_release);
   return most;
 }
 

@@ -3,18 +3,18 @@
 // In: a grammar; then states. Out: a number of tokens within which an output can end after any token that a state
 // allows, so that a larger budget takes nothing from its mask and nothing has to be followed (budgets.hpp does that
 // where this bound is too weak). It bounds what completion.hpp finds, which follows the tree of shortest_text.hpp: each
-// run of bytes is spelled by itself.
+// run of bytes is spelled by itself, in tokens or, for a start, in bytes.
 //
 // How: of a frame on the stack the text to its end is known by its position, and by what its register can still ask
 // for at most. A token may leave frames, which only makes the rest shorter, and then stands somewhere in the innermost
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
-// that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than the
-// vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another way;
-// where all entries are strings in which some loop has two bytes, a few bytes more make a new one.
+// that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
+// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another
+// way; where all entries are strings in which some loop has two bytes, a few bytes more make a new one.
 //
-// Nothing is known (kFar) of vocabularies in which some byte is no token, of values other than strings that must differ,
-// and of permutations whose separators differ.
-// Cost: once for a grammar, linear but for sorting; one look-up for each thread of a state.
+// Nothing is known (kFar) of vocabularies in which some byte is no token, of values other than strings that must
+// differ, and of permutations whose separators differ.
+// Cost: once for a grammar, linear in its positions; one look-up for each thread of a state.
 #pragma once
 
 #include <array>
@@ -28,9 +28,10 @@ namespace guided {
 
 class RestBound {
  public:
-  RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary)
-      : arena_(arena), grammar_(arena.grammar()), tree_(tree), vocabulary_(vocabulary) {}
-  // With the arena's lock held.
+  // `spells`: runs of bytes are spelled in tokens; else each byte counts as one, which is quicker to find.
+  RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary, bool spells)
+      : arena_(arena), grammar_(arena.grammar()), tree_(tree), vocabulary_(vocabulary), spells_(spells) {}
+  // With the arena's lock held. The least that was found for a state is kept there.
   int64_t after_token(int32_t state);
 
  private:
@@ -59,9 +60,8 @@ class RestBound {
   int64_t more_iterations(int32_t rule) const;
   int64_t rest(int32_t position, int depth);
   int64_t along_tree(int32_t position, int depth);
-  int32_t next_byte(int32_t position);
-  int32_t find_next_byte(int32_t position) const;
-  int64_t spelled(int32_t position, int depth);
+  bool reads(int32_t position) const;
+  int64_t spelled(int32_t position) const;
   int64_t most(const std::vector<int32_t>& effects, int depth);
   int64_t whole(int32_t rule, int depth);
   int64_t whole_set(int32_t rule, int depth);
@@ -81,11 +81,12 @@ class RestBound {
   const Grammar& grammar_;
   ShortestText& tree_;
   const TokenVocabulary& vocabulary_;
+  const bool spells_;
   bool prepared_ = false, known_ = false;
   int64_t entry_ = 0;              // bytes of an entry that ends in a new way
   int32_t most_written_ = 0;       // values in a scope for which that holds
   std::vector<int64_t> rest_;      // by position: to the end of the frame, or to its next iteration or member
-  std::vector<int16_t> next_byte_; // by position
+  std::vector<int32_t> path_;      // positions that wait for the next one
   std::vector<int64_t> whole_;     // by rule: its shortest text
   std::vector<Steps> steps_;
   std::vector<int64_t> owed_;      // by rule: what its register asks for at most; of a counter one iteration

@@ -1,7 +1,7 @@
 // What is left at most after a token that stands anywhere in a rule, or in what it calls (rest_bound.hpp).
 //
-// In: what is left of each frame by its position. Out: a bound for each rule. For rules that do not call themselves it is
-// the worst position, added up along the calls. Where rules call each other in a circle, one token can begin as many
+// In: what is left of each frame by its position. Out: a bound for each rule. For rules that do not call themselves it
+// is the worst position, added up along the calls. Where rules call each other in a circle, one token can begin as many
 // frames as it can come round: each time it reads a byte with which such a frame begins, and the vocabulary says how
 // often a token has that byte at most.
 // Cost: linear in the rules, and a few searches for circles in each component.

@@ -27,10 +27,17 @@ void ShortestText::relax(int32_t r) {
         best = std::min(best, plus(cost, cost_[to]));
         if (to < pos) read_early_[to] = 1;
       };
-      grammar_.each_next(p, [&](int32_t to) { lead(kByteCost, to); });
+      int64_t by_byte = kFar;
+      grammar_.each_next(p, [&](int32_t to) {
+        lead(kByteCost, to);
+        if (plus(kByteCost, cost_[to]) >= by_byte) return;
+        by_byte = plus(kByteCost, cost_[to]);
+        by_byte_[pos] = to;
+      });
       for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(call_cost(i), grammar_.calls[i].after);
       for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(kTokenCost, grammar_.tokens[i].to);
       for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) lead(0, grammar_.effects[i].to);
+      if (by_byte > best || p.accept) by_byte_[pos] = -1;
       if (best >= cost_[pos]) continue;
       cost_[pos] = best;
       again |= read_early_[pos] != 0;
@@ -138,6 +145,7 @@ int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
 void ShortestText::prepare(int32_t wanted) {
   if (cost_.empty()) {
     cost_.assign(grammar_.positions.size(), kFar);
+    by_byte_.assign(grammar_.positions.size(), -1);
     read_early_.assign(grammar_.positions.size(), 0);
     rule_cost_.assign(grammar_.rules.size(), kFar);
     settled_.assign(grammar_.rules.size(), 0);

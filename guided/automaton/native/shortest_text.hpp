@@ -31,6 +31,7 @@ class ShortestText {
   // What a rule and all that it calls cost, guards aside: afterwards it can be asked for.
   void prepare(int32_t rule);
   int64_t cost(int32_t position) const { return cost_[position]; }
+  int32_t by_byte(int32_t position) const { return by_byte_[position]; }  // where it goes on by a byte; -1: it does not
   int64_t rule_cost(int32_t rule) const { return rule_cost_[rule]; }
   int64_t call_cost(int32_t call) const;
 
@@ -50,6 +51,7 @@ class ShortestText {
   Arena& arena_;
   const Grammar& grammar_;
   std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
+  std::vector<int32_t> by_byte_;
   std::vector<uint8_t> read_early_;        // by position: an edge leads back to it
   std::vector<uint8_t> settled_;           // by rule: what it costs is known
   std::unordered_map<uint64_t, int32_t> needed_;  // by rule and register
