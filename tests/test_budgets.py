@@ -97,6 +97,9 @@ SAY: dict[str, dict[str, Any]] = {
     "counted": {"type": "array", "items": {"type": "string", "maxLength": 5}, "minItems": 2, "maxItems": 4},
     "conditions": {"dependentRequired": {"a": ["b", "c"], "d": ["a"]}, "properties": {"b": {"const": "long"}}},
     "a format": {"type": "object", "properties": {"mail": {"type": "string", "format": "email"}}, "required": ["mail"]},
+    "names of a pattern": {"patternProperties": {"^[a-z]+$": {"type": "null"}}, "additionalProperties": False},
+    "names of many characters": {"patternProperties": {"^[a-z]{1,255}$": {"type": "null"}}, "minProperties": 2},
+    "unique words": {"type": "array", "items": {"enum": ["a", "b", "cc"]}, "uniqueItems": True, "minItems": 2},
     "unique names": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
 }
 

@@ -44,69 +44,127 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
   return out;
 }
 
-// Whether a string can go on from a position, and be there again, by two different bytes.
+// Whether from a position two different characters or digits lead back to it, by a further iteration or without: so
+// texts of one length are many values.
 bool RestBound::is_loop(int32_t position) const {
+  auto leads_back = [&](int32_t from) {
+    const Position& p = grammar_.positions[from];
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (grammar_.effects[k].to == position) return true;
+    return from == position;
+  };
   int loops = 0;
   const ByteSet& bytes = grammar_.positions[position].bytes;
-  for (int b = 0; b < 256 && loops < 2; ++b)
+  for (int b = 0x21; b < 256 && loops < 2; ++b)
     loops += b != '"' && bytes.has(static_cast<uint8_t>(b)) &&
-             grammar_.step(position, static_cast<uint8_t>(b)) == position;
+             leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
   return loops > 1;
 }
 
-// Bytes to such a loop from the worst of some positions in strings, and on to the end; kFar where there is none.
-int64_t RestBound::longest_way(const std::vector<int32_t>& inside) {
-  std::unordered_map<int32_t, std::vector<int32_t>> before;
-  std::unordered_map<int32_t, int64_t> bytes;
-  std::vector<int32_t> open;
-  int64_t end = 0;
-  for (int32_t at : inside) {
-    grammar_.each_next(grammar_.positions[at], [&](int32_t to) { before[to].push_back(at); });
-    end = std::max(end, bytes_of(tree_.cost(at)));
-    if (!is_loop(at)) continue;
-    bytes[at] = 0;
-    open.push_back(at);
+// The positions in which entries are under way, those of rules that they call included. False where there is more to
+// know than bytes: entries in entries, control tokens.
+bool RestBound::find_inside(std::vector<int32_t>& inside) {
+  std::vector<int64_t> frames(grammar_.rules.size(), 0);  // around the positions of a rule, its own included
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin)
+      for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
+  std::sort(inside.begin(), inside.end());
+  inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+  for (size_t i = 0; i < inside.size(); ++i) {
+    const Position& p = grammar_.positions[inside[i]];
+    if (p.token_lo < p.token_hi) return false;
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (grammar_.effects[k].effect.op != Effect::Keep && grammar_.effects[k].effect.op != Effect::Inc) return false;
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+      const Rule& rule = grammar_.rules[grammar_.calls[k].rule];
+      int64_t& around = frames[grammar_.calls[k].rule];
+      if (around > 0) continue;
+      around = std::max<int64_t>(1, frames[p.rule]) + 1;
+      frames_of_entry_ = std::max(frames_of_entry_, around);
+      if (rule.kind == RuleKind::Set) return false;
+      if (rule.max >= 0) bounded_.push_back(grammar_.calls[k].rule);
+      for (int32_t at = rule.base; at < rule.base + rule.size; ++at) inside.push_back(at);
+    }
   }
-  for (size_t i = 0; i < open.size(); ++i)
-    for (int32_t from : before[open[i]])
-      if (bytes.try_emplace(from, bytes[open[i]] + 1).second) open.push_back(from);
-  int64_t longest = 0;
-  for (int32_t at : inside) longest = std::max(longest, bytes.contains(at) ? bytes[at] : kFar);
-  if (!known(longest)) return kFar;
-  most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (longest + kNewEnds), int64_t{1} << (kNewEnds - 1)));
-  return longest + end;
+  return true;
 }
 
-// What an entry may take that has to end in a new way; false where that is not known.
+// Calls visit(position, bytes) for what comes next in an entry, in the frame or in one that is called.
+template <class Visit>
+void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
+  const Position& p = grammar_.positions[position];
+  grammar_.each_next(p, [&](int32_t to) { visit(to, 1); });
+  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+    if (grammar_.effects[k].effect.op == Effect::Inc) visit(grammar_.effects[k].to, 0);
+  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+    const CallEdge& call = grammar_.calls[k];
+    visit(grammar_.rules[call.rule].start, 0);
+    visit(call.after, bytes_of(tree_.rule_cost(call.rule)));
+  }
+}
+
+// The bytes of an entry that has to end in a new way; false where that is not known. From each position inside a loop
+// is near, round which a few times there is a new value, or there are no loops at all: then no text is longer than the
+// longest one.
 bool RestBound::find_entries() {
   most_written_ = INT32_MAX;
-  std::vector<int32_t> begins;
-  for (const EffectEdge& e : grammar_.effects)
-    if (e.effect.op == Effect::Begin) begins.push_back(e.to);
-  if (begins.empty()) return true;
-  if (!arena_.endless().all_entries()) return false;
-  std::vector<uint8_t> met(grammar_.rules.size(), 0), is_inside(grammar_.positions.size(), 0);
   std::vector<int32_t> inside;
-  auto add = [&](int32_t at) {
-    if (!std::exchange(is_inside[at], 1)) inside.push_back(at);
-  };
-  for (size_t i = 0; i < begins.size(); ++i) {  // and the rules that are called where they begin
-    const Position& p = grammar_.positions[begins[i]];
-    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
-      const int32_t rule = grammar_.calls[k].rule;
-      if (!met[rule]) begins.push_back(grammar_.rules[rule].start);
-      met[rule] = 1;
+  if (!find_inside(inside)) return false;
+  if (inside.empty()) return true;
+  std::unordered_map<int32_t, int64_t> near, longest;
+  int64_t end = 0;
+  for (int32_t at : inside) {
+    const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
+    end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
+    if (is_loop(at)) near[at] = 0;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = inside.size(); i-- > 0;) {
+      int64_t best = near.contains(inside[i]) ? near[inside[i]] : kFar;
+      const int64_t before = best;
+      each_next_inside(inside[i], [&](int32_t to, int64_t bytes) {
+        if (auto it = near.find(to); it != near.end()) best = std::min(best, it->second + bytes);
+      });
+      if (best == before) continue;
+      near[inside[i]] = best;
+      changed = true;
     }
-    if (p.bytes.has('"')) add(grammar_.step(begins[i], '"'));
   }
-  for (size_t i = 0; i < inside.size(); ++i) {
-    const int32_t quote = grammar_.positions[inside[i]].bytes.has('"') ? grammar_.step(inside[i], '"') : -1;
-    grammar_.each_next(grammar_.positions[inside[i]], [&](int32_t to) {
-      if (to != quote) add(to);
-    });
+  int64_t farthest = 0;
+  for (int32_t at : inside) {
+    auto it = near.find(at);
+    farthest = std::max(farthest, it != near.end() ? it->second + end + kNewEnds : longest_from(at, longest, 0));
   }
-  entry_ = plus(longest_way(inside), kNewEnds + 2);
-  return known(entry_);
+  if (!known(farthest)) return false;
+  // A count that is bounded has to leave room for a new value, wherever a token ends.
+  room_ = farthest + vocabulary_.longest;
+  for (int32_t r : bounded_) {
+    const Rule& rule = grammar_.rules[r];
+    if (rule.max < room_) return false;
+    for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+      if (grammar_.positions[pos].call_lo < grammar_.positions[pos].call_hi) return false;
+  }
+  most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (farthest + 1), int64_t{1} << (kNewEnds - 1)));
+  entry_ = times(farthest, frames_of_entry_);
+  return true;
+}
+
+// The longest text of an entry from a position on, in its frame; kFar where there is none.
+int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
+  auto [it, fresh] = longest.try_emplace(position, kFar);
+  if (!fresh || depth > kDeepest) return it->second;  // under way: a loop
+  int64_t out = 0;
+  const Position& p = grammar_.positions[position];
+  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+    if (grammar_.effects[k].effect.op == Effect::Inc) return kFar;
+  grammar_.each_next(p, [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest, depth + 1))); });
+  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+    const CallEdge& call = grammar_.calls[k];
+    const int64_t whole = longest_from(grammar_.rules[call.rule].start, longest, depth + 1);
+    out = std::max(out, plus(whole, longest_from(call.after, longest, depth + 1)));
+  }
+  return longest[position] = out;
 }
 
 // ---- frames
@@ -399,6 +457,8 @@ int64_t RestBound::after_token(int32_t state) {
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     if (arena_.memories().most_written(t.mem) > most_written_) most = kFar;
+    const int32_t r = grammar_.positions[t.pos].rule;
+    if (std::ranges::find(bounded_, r) != bounded_.end() && t.reg + room_ > grammar_.rules[r].max) most = kFar;
     const Rest outside = of_caller(t.ret);
     most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
   }

@@ -10,10 +10,10 @@
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
 // the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another
-// way; where all entries are strings in which some loop has two bytes, a few bytes more make a new one.
+// way; where some loop of two bytes is always near, a few bytes more make a new value.
 //
-// Nothing is known (kFar) of vocabularies in which some byte is no token, of values other than strings that must
-// differ, and of permutations whose separators differ.
+// Nothing is known (kFar) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
+// of permutations whose separators differ.
 // Cost: once for a grammar, linear in its positions; one look-up for each thread of a state.
 #pragma once
 
@@ -52,7 +52,10 @@ class RestBound {
   };
   void prepare();
   bool find_entries();
-  int64_t longest_way(const std::vector<int32_t>& inside);
+  bool find_inside(std::vector<int32_t>& inside);
+  template <class Visit>
+  void each_next_inside(int32_t position, Visit&& visit) const;
+  int64_t longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const;
   const Entry& entry_at(int32_t begin);
   bool is_loop(int32_t position) const;
   Steps steps(int32_t rule) const;
@@ -83,6 +86,9 @@ class RestBound {
   const TokenVocabulary& vocabulary_;
   const bool spells_;
   bool prepared_ = false, known_ = false;
+  int64_t frames_of_entry_ = 1;    // that are open in an entry at once
+  int64_t room_ = 0;               // that a count needs within its bound, in entries
+  std::vector<int32_t> bounded_;   // counters in entries that have one
   int64_t entry_ = 0;              // bytes of an entry that ends in a new way
   int32_t most_written_ = 0;       // values in a scope for which that holds
   std::vector<int64_t> rest_;      // by position: to the end of the frame, or to its next iteration or member
