@@ -81,7 +81,7 @@ RAISED: list[tuple[Callable[[guided.GrammarCompiler], Any], str, float]] = [
     (_schema({"enum": list(range(50))}), "nodes", 10),
     (_schema(_members(50)), "nodes", 150),
     (_schema(UNEVALUATED), "nodes", 100),
-    (_schema({"allOf": [{"anyOf": [{"required": [f"{c}{i}"]} for c in "ab"]} for i in range(4)]}), "nodes", 150),
+    (_schema({"allOf": [{"anyOf": [{"required": [f"{c}{i}"]} for c in "ab"]} for i in range(4)]}), "nodes", 80),
     (_schema(RING), "nodes", 200),
     (lambda compiler: compiler.compile_choice(list("abcdefghijk")), "nodes", 5),
     (lambda compiler: compiler.compile_pattern([("a", "+")] * 11), "nodes", 5),

@@ -196,7 +196,7 @@ def finish(matcher, budget, rule, rng, lengths, opening, what) -> None:
             allowed = allowed[score == score.max()]
         assert matcher.accept_token(int(rng.choice(allowed))), (what, left)
         if matcher.is_terminated():
-            assert matcher.min_tokens_to_finish() == 0 and not ids_of(matcher).size
+            assert matcher.min_tokens_to_finish() == 0 and np.array_equal(ids_of(matcher), ends)
             return
         assert matcher.min_tokens_to_finish() <= left - 1, (what, left)
     raise AssertionError(f"{what}: not complete")
