@@ -19,6 +19,7 @@ from guided.automaton.build import compile_native
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.grammar import Grammar
 from guided.limits import Limits
+from guided.matching.collection import collection_paused
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr, expr_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
@@ -273,29 +274,35 @@ class GrammarCompiler:
 
         `why_empty` raises the error of a specification that allows nothing, where more can be said of it.
         """
-        compiled = self._found_or_made(key, source, read, why_empty)
+        compiled = self._found(key)
+        if compiled is None:
+            with collection_paused():
+                compiled = self._made(key, source, read, why_empty)
         warn_of(compiled.findings)
         return compiled
 
-    def _found_or_made(
+    def _found(self, key: tuple[object, ...]) -> CompiledGrammar | None:
+        text = key[1]
+        if isinstance(text, str) and len(text) > self.limits.spec_length:
+            raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
+        with self._cache_lock:
+            try:
+                found = self._cache.get(key)
+            except TypeError:  # it holds what has no hash
+                return None
+            if found is None:
+                return None
+            self._cache.move_to_end(key)
+            self._weigh(found)
+            return found.compiled
+
+    def _made(
         self,
         key: tuple[object, ...],
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object],
     ) -> CompiledGrammar:
-        text = key[1]
-        if isinstance(text, str) and len(text) > self.limits.spec_length:
-            raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
-        with self._cache_lock:
-            try:
-                found, keep = self._cache.get(key), True
-            except TypeError:  # it holds what has no hash
-                found, keep = None, False
-            if found is not None:
-                self._cache.move_to_end(key)
-                self._weigh(found)
-                return found.compiled
         findings: list[Finding] = []
         grammar = read(findings)
         try:
@@ -305,13 +312,15 @@ class GrammarCompiler:
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
         compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source, findings)
-        if keep:
-            self._keep(key, compiled)
+        self._keep(key, compiled)
         return compiled
 
     def _keep(self, key: object, compiled: CompiledGrammar) -> None:
         with self._cache_lock:
-            before = self._cache.pop(key, None)  # of another thread that compiled the same
+            try:
+                before = self._cache.pop(key, None)  # of another thread that compiled the same
+            except TypeError:  # it holds what has no hash
+                return
             self._weight -= 0 if before is None else before.weight
             kept = self._cache[key] = _Kept(compiled)
             self._weigh(kept)

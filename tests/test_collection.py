@@ -1,0 +1,65 @@
+"""The cyclic garbage collector pauses while something compiles, and is afterwards as it was before."""
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from guided import GrammarCompiler, SpecError, Vocabulary
+from guided.matching import compiler as compilers
+from guided.matching.collection import collection_paused
+
+WORDS = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+
+
+@pytest.fixture(params=[True, False], ids=["on", "off"])
+def was_on(request: pytest.FixtureRequest) -> Iterator[bool]:
+    before = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if before else gc.disable)()
+
+
+def test_compiling_pauses_it(was_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    read = compilers.choice_to_grammar
+
+    def watched(*given, **named):
+        seen.append(gc.isenabled())
+        return read(*given, **named)
+
+    monkeypatch.setattr(compilers, "choice_to_grammar", watched)
+    GrammarCompiler(WORDS).compile_choice(["a", "b"])
+    assert seen == [False] and gc.isenabled() is was_on
+    with pytest.raises(SpecError):
+        GrammarCompiler(WORDS).compile_choice([])
+    assert gc.isenabled() is was_on
+
+
+def test_what_has_no_hash_compiles(was_on: bool) -> None:
+    given = [("DIGIT", "+")]
+    assert (
+        GrammarCompiler(WORDS).compile_pattern(given).grammar == GrammarCompiler(WORDS).compile_pattern(given).grammar
+    )
+    with pytest.raises(SpecError):
+        GrammarCompiler(WORDS).compile_choice([["no", "text"]])
+    assert gc.isenabled() is was_on
+
+
+def test_pauses_overlap(was_on: bool) -> None:
+    inside, out = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with collection_paused():
+            inside.set()
+            out.wait(10)
+
+    thread = threading.Thread(target=other)
+    with collection_paused():
+        thread.start()
+        assert inside.wait(10)
+    assert not gc.isenabled()
+    out.set()
+    thread.join()
+    assert gc.isenabled() is was_on
