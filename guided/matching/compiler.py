@@ -31,7 +31,7 @@ from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "GrammarCompiler", "native_vocabulary"]
 
-_TABLE_BYTES: Final = 256 * 1024 * 1024
+_TABLE_BYTES: Final = 48 * 1024 * 1024
 _WHY_EMPTY: Final = {
     "regex": "its parts contradict each other: look at lookarounds, empty sets and lone surrogates",
     "json_schema": "its keywords exclude each other",

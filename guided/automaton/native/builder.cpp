@@ -11,7 +11,7 @@ void bind_builder(nb::module_& m) {
       .def(nb::init<>())
       .def("chars", &Builder::chars)
       .def("text", &Builder::text)
-      .def("many", &Builder::many)
+      .def("many", nb::overload_cast<const std::string&, const std::vector<int32_t>&>(&Builder::many))
       .def("negation", &Builder::negation)
       .def("repeat", &Builder::repeat)
       .def("length", &Builder::length)

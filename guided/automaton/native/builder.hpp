@@ -85,18 +85,22 @@ class Builder {
   }
   int32_t text(nb::str text) {
     IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
-    Py_ssize_t length = PyUnicode_GetLength(text.ptr());
+    const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
+    const int width = PyUnicode_KIND(text.ptr());
+    const void* data = PyUnicode_DATA(text.ptr());
+    n.text.reserve(static_cast<size_t>(length));
     for (Py_ssize_t i = 0; i < length; ++i) {
-      Py_UCS4 c = PyUnicode_ReadChar(text.ptr(), i);
+      const Py_UCS4 c = PyUnicode_READ(width, data, i);
       if (c >= 0xD800 && c <= 0xDFFF) throw nb::value_error("text holds a surrogate");
       n.text.push_back(c);
     }
     return add(std::move(n));
   }
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
-    Kind k = kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And;
-    IrNode n{k, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true};
-    return add(std::move(n));
+    return many(kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And, items);
+  }
+  int32_t many(Kind kind, const std::vector<int32_t>& items) {
+    return add({kind, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true});
   }
   int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
@@ -237,7 +241,11 @@ class Builder {
     d.add(static_cast<uint64_t>(n.kind));
     for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
     d.add(n.text.size());
-    for (uint32_t c : n.text) d.add(c);
+    uint64_t three = 0;  // characters: each has 21 bits
+    for (size_t i = 0; i < n.text.size(); ++i) {
+      three = three << 21 | n.text[i];
+      if (i % 3 == 2 || i + 1 == n.text.size()) d.add(std::exchange(three, 0));
+    }
     d.add(static_cast<uint64_t>(n.min));
     d.add(static_cast<uint64_t>(n.max));
     if (n.automaton)
