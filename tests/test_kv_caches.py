@@ -37,10 +37,10 @@ CACHES = {name: partial(make, SHAPE) for name, make in KINDS.items()} | {
 
 def past(tokens: list[int], layer: int) -> torch.Tensor:
     """Keys that no other past has: (length, 1, head_dim)."""
-    rows = []
-    for end in range(1, len(tokens) + 1):
-        digest = hashlib.blake2b(f"{layer} {tokens[:end]}".encode(), digest_size=6).digest()
-        rows.append([127.0, *(float(byte % 255 - 127) for byte in digest)])
+    rows, read = [], hashlib.blake2b(f"{layer}".encode(), digest_size=6)
+    for token in tokens:
+        read.update(f" {token}".encode())
+        rows.append([127.0, *(float(byte % 255 - 127) for byte in read.copy().digest())])
     return torch.tensor(rows).reshape(-1, 1, SHAPE.head_dim)
 
 
