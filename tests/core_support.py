@@ -56,6 +56,16 @@ PIECES = (
 )
 
 
+class ReadingCompiler(GrammarCompiler):
+    """Keeps the rules of what it compiled last, which a compiled grammar does not."""
+
+    rules: Grammar
+
+    def _to_native(self, grammar: Grammar):
+        self.rules = grammar
+        return super()._to_native(grammar)
+
+
 @cache
 def vocabulary(words: int = 150) -> Vocabulary:
     """All bytes, common pieces of text, random words, control tokens 256 and 257, a hole, a twin, an end token."""

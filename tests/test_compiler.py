@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import pytest
 
-from guided.grammar import Alt, Chars, Grammar, Ref, Repeat, Seq, Text
+from guided.grammar import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 
@@ -39,3 +40,16 @@ def test_counts_are_not_written_out(compile: Callable[[GrammarCompiler, int], Co
     """The automaton of a count of ten thousand is that of a count of one hundred."""
     small, large = (compile(GrammarCompiler(BYTES), n).native.positions for n in (100, 10_000))
     assert small == large < 3_000
+
+
+def test_a_compiled_grammar_keeps_no_nodes() -> None:
+    """They are thousands of objects for the garbage collector to walk, and nothing reads them again."""
+    compiled = GrammarCompiler(BYTES).compile_json_schema({"properties": {"a": {"type": "integer"}}})
+    seen: dict[int, object] = {}
+    met = [getattr(compiled, name) for name in CompiledGrammar.__slots__ if name != "vocabulary"]
+    while met:
+        thing = met.pop()
+        if id(thing) not in seen:
+            seen[id(thing)] = thing
+            met += [] if isinstance(thing, type) else gc.get_referents(thing)
+    assert compiled.origins and not any(isinstance(thing, Node) for thing in seen.values())

@@ -19,7 +19,7 @@ from guided.grammar import Alt, And, Chars, Grammar, Length, Node, Not, Ref, Rep
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiler import native_vocabulary
 from guided.vocabulary import Vocabulary
-from tests.core_support import ANY, NESTED, SANITIZED, SPECS, journey, mask_of, vocabulary
+from tests.core_support import ANY, NESTED, SANITIZED, SPECS, ReadingCompiler, journey, mask_of, vocabulary
 from tests.oracles import ALPHABETS, grammars, vocabularies
 
 STEPS = 25 if SANITIZED else 60
@@ -269,10 +269,11 @@ def test_tables_are_bounded_in_bytes() -> None:
     for limit, native in natives.items():
         masks[limit] = []
         for name in [*SPECS, *SPECS]:
-            grammar = SPECS[name](GrammarCompiler(words)).grammar
+            reading = ReadingCompiler(words)
+            SPECS[name](reading)
             matcher = _core.Matcher(
                 compile_native(
-                    grammar, native, limits=Limits(), special_ids=special, end_tokens=sorted(words.eos_token_ids)
+                    reading.rules, native, limits=Limits(), special_ids=special, end_tokens=sorted(words.eos_token_ids)
                 )
             )
             rng = random.Random(1)

@@ -16,8 +16,9 @@ import pytest
 
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import BudgetError, LimitExceeded
-from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from guided.matching import GrammarMatcher, allocate_token_bitmask
 from guided.vocabulary import Vocabulary
+from tests.core_support import ReadingCompiler
 from tests.specifications import SPECIFICATIONS, Specification
 from tests.vocabulary_support import asset
 
@@ -44,8 +45,8 @@ PARTS = 4  # the default run splits the specifications of a vocabulary, so that 
 
 
 @cache
-def compiler_for(name: str) -> GrammarCompiler:
-    return GrammarCompiler(VOCABULARIES[name](), cache_bytes=0)
+def compiler_for(name: str) -> ReadingCompiler:
+    return ReadingCompiler(VOCABULARIES[name](), cache_bytes=0)
 
 
 def pairs(everything: bool) -> list[tuple[str, tuple[Specification, ...]]]:
@@ -134,7 +135,7 @@ def test_samples_of_masks_are_those_of_the_reference(name: str, specs: tuple[Spe
             tokens[id] = vocabulary.token_bytes(id)
         try:
             reference = ReferenceGrammar(
-                matcher.grammar.grammar, tokens, vocabulary.eos_token_ids, vocabulary.special_tokens
+                compiler_for(name).rules, tokens, vocabulary.eos_token_ids, vocabulary.special_tokens
             )
             state = reference.initial()
             for id in taken:

@@ -62,23 +62,24 @@ class CompiledGrammar:
         vocabulary: the vocabulary it was compiled for.
         kind: "json_schema", "regex", "choice", "pattern", "type", "expr" or "grammar".
         source: the specification as given.
-        grammar: the IR between the two.
+        origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
+            themselves are not kept.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
         findings: what was read and is not enforced; each compilation warns of it, cached or not.
     """
 
-    __slots__ = ("findings", "grammar", "kind", "native", "source", "vocabulary")
+    __slots__ = ("findings", "kind", "native", "origins", "source", "vocabulary")
 
     def __init__(
         self,
         native: _core.Compiled,
         vocabulary: Vocabulary,
-        grammar: Grammar,
+        origins: Mapping[str, str],
         kind: str,
         source: Any,
         findings: Sequence[Finding] = (),
     ) -> None:
-        self.native, self.vocabulary, self.grammar, self.kind, self.source = native, vocabulary, grammar, kind, source
+        self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
 
     def __repr__(self) -> str:
@@ -226,7 +227,7 @@ class GrammarCompiler:
         `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
         """
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
-        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.grammar, "type", tp, compiled.findings)
+        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled.findings)
 
     def compile(self, expr: Expr, *, classes: Classes = "full") -> CompiledGrammar:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
@@ -252,7 +253,7 @@ class GrammarCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
-        return CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar, "grammar", grammar)
+        return CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar.origins, "grammar", grammar)
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
         return compile_native(
@@ -311,7 +312,7 @@ class GrammarCompiler:
             why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
-        compiled = CompiledGrammar(native, self.vocabulary, grammar, str(key[0]), source, findings)
+        compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, str(key[0]), source, findings)
         self._keep(key, compiled)
         return compiled
 

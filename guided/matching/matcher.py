@@ -148,7 +148,7 @@ class GrammarMatcher(_core.Matcher):
             accepted = self.validate_tokens([token]) == 1
         else:
             accepted = read == len(data) and not (self.is_terminated() and data)
-        origins = self.grammar.grammar.origins
+        origins = self.grammar.origins
         places = tuple(origins.get(name, name) for name in self._places(data))
         named = tuple(vocabulary.special_tokens.get(i, str(i)) for i in self._next_tokens())
         completion = b"".join(
