@@ -14,19 +14,21 @@ constexpr int kMostFrames = 32;   // that a lower bound looks at
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
-const FreshEntry::Way* FreshEntry::find(const Thread& thread) { return find(thread, 0); }
+const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
+  const Answer* answer = ask(thread, 0, false);
+  return answer && answer->way ? &*answer->way : nullptr;
+}
 
-const FreshEntry::Way* FreshEntry::find(const Thread& thread, int left_open) {
+// Null: there is no way, but it may be the bound on nesting that stood in the way. `any`: any way does.
+const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, bool any) {
   auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
-  auto it = known.find(thread);
-  if (it == known.end()) {
-    std::optional<Way> found = of_tree(thread, left_open);
-    if (!found) found = search(thread, left_open);
-    if (!found && nesting_ > 0) return nullptr;  // it may be the bound on nesting that stood in the way
-    arena_.charge(128 + (found ? found->text.size() : 0));
-    it = known.emplace(thread, std::move(found)).first;
-  }
-  return it->second ? &*it->second : nullptr;
+  if (auto it = known.find(thread); it != known.end() && (any || it->second.shortest)) return &it->second;
+  Answer found{of_tree(thread, left_open), true};
+  if (!found.way) found = {search(thread, left_open, any), !any};
+  if (!found.way && nesting_ > 0) return nullptr;
+  found.shortest |= !found.way;
+  arena_.charge(128 + (found.way ? found.way->text.size() : 0));
+  return &known.insert_or_assign(thread, std::move(found)).first->second;
 }
 
 // Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
@@ -48,13 +50,13 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
       auto [thread, size] = begun.back();
       if (memories_.under_way(thread.mem).first != open) return std::nullopt;
       ++nesting_;
-      const Way* inner = find(thread, open - 1);
+      const Answer* inner = ask(thread, open - 1, false);
       --nesting_;
-      if (!inner) return std::nullopt;
+      if (!inner || !inner->way) return std::nullopt;
       out.text.resize(size);
-      out.text += inner->text;
-      if (inner->after.size() > 1) return of_any(inner->after, left_open, depth, std::move(out));
-      at = inner->after.front();
+      out.text += inner->way->text;
+      if (inner->way->after.size() > 1) return of_any(inner->way->after, left_open, depth, std::move(out));
+      at = inner->way->after.front();
       begun.pop_back();
       continue;
     }
@@ -179,8 +181,8 @@ size_t FreshEntry::least(const Thread& thread, int left_open) {
 }
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
-// can come to none of the values any more, the tree knows the rest.
-std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open) {
+// can come to none of the values any more, the tree knows the rest. `any`: the first way that is met.
+std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
     uint8_t byte;
@@ -206,7 +208,7 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     best_prefix = prefix;
     return true;
   };
-  for (size_t i = 0; i < nodes.size() && nodes.size() < most; ++i) {
+  for (size_t i = 0; i < nodes.size() && nodes.size() < most && !(any && best); ++i) {
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
     if (best) {  // whether a way on can be shorter, or as short and before it
@@ -215,7 +217,7 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     }
     if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
-    for (int byte = 0; byte < 256; ++byte) {
+    for (int byte = 0; byte < 256 && !(any && best); ++byte) {
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
       if (next == kDead || !met.insert(essence(next)).second) continue;

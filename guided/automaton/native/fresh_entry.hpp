@@ -4,7 +4,7 @@
 // is the shortest one of the tree (shortest_text.hpp) if that does; else the way with the fewest bytes to a state where
 // it does, the least in byte order among these. So the rest of a text is the text of where it leads to. Looked at are
 // only the states from which the entry may still come to a value that was there, each once however it was spelled; each
-// thread's answer is kept.
+// thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
 //
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
 // adds its length. After some thousand states the best that was found has to do. Nothing at all then means that they
@@ -28,18 +28,28 @@ class FreshEntry {
   };
   // Null where there is none.
   const Way* find(const Thread& thread);
+  // Whether there is one, which the first that is met shows.
+  bool exists(const Thread& thread) { return has_way(thread, 0); }
   // Whether the innermost entry under way can end with a new value, whatever becomes of those around it.
   bool ends_innermost(const Thread& thread) {
-    return find(thread, std::max(memories_.under_way(thread.mem).first - 1, 0)) != nullptr;
+    return has_way(thread, std::max(memories_.under_way(thread.mem).first - 1, 0));
   }
   ShortestText& tree() { return tree_; }
 
  private:
+  struct Answer {
+    std::optional<Way> way;
+    bool shortest;  // else any way
+  };
   // `left_open`: how many of the entries under way need not end.
-  const Way* find(const Thread& thread, int left_open);
+  const Answer* ask(const Thread& thread, int left_open, bool any);
+  bool has_way(const Thread& thread, int left_open) {
+    const Answer* answer = ask(thread, left_open, true);
+    return answer && answer->way;
+  }
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
   std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
-  std::optional<Way> search(const Thread& thread, int left_open);
+  std::optional<Way> search(const Thread& thread, int left_open, bool any);
   bool refuses(const Thread& at);
   std::optional<Way> ends(int32_t state, int left_open);
   bool may_be_there(int32_t state, int left_open);
@@ -50,7 +60,7 @@ class FreshEntry {
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;
-  std::unordered_map<Thread, std::optional<Way>, ThreadHash> known_, inner_;
+  std::unordered_map<Thread, Answer, ThreadHash> known_, inner_;
   int nesting_ = 0;
 };
 

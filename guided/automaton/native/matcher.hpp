@@ -21,7 +21,7 @@ struct Workspace {
       : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions),
         rest_bytes(arena, completions.fresh().tree(), v, false),
         rest_tokens(arena, completions.fresh().tree(), v, true) {
-    arena.viable = [this](const Thread& thread) { return completions.fresh().find(thread) != nullptr; };
+    arena.viable = [this](const Thread& thread) { return completions.fresh().exists(thread); };
     arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
   }
   Workspace(const Workspace&) = delete;
