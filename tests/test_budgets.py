@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided import Limits
-from guided.errors import GuidedError
+from guided.errors import BudgetError, GuidedError
 from guided.grammar import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions
@@ -31,6 +31,8 @@ def check(grammar: CompiledGrammar, tokens: list[int]) -> None:
     matcher = GrammarMatcher(grammar)
     for token in [*tokens, None]:
         least = matcher.min_tokens_to_finish()
+        with pytest.raises(BudgetError):
+            mask_of(matcher, least - 1)
         for left in (least, least + 1, least + 4):
             for allowed in mask_of(matcher, left):
                 after = matcher.fork()
@@ -136,6 +138,26 @@ def test_what_was_written_counts_after_an_object_has_begun() -> None:
     grammar = SMALL.compile_json_schema({"type": "object", "patternProperties": {"a": {}}, "minProperties": 2})
     for text in ('{"":', '{"":{"":', '{"":[{', '{"":0,"0":'):
         check(grammar, SMALL.vocabulary.encode(text))
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_what_every_token_leads_to_is_enough(order: Literal["declared", "any"]) -> None:
+    """Where values must differ, what any token leads to may be known to be short, and the shortest text is not."""
+    names = {"type": "object", "propertyNames": {"maxLength": 1}}
+    schema = {
+        "properties": {"b": {"const": [1]}, "ab": True},
+        "patternProperties": {"^a": {**names, "minProperties": 0}},
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"": {"const": ""}},
+            "required": ["c", "b"],
+            "patternProperties": {"^$": {"enum": [2, None]}, "^(a|ab)$": {"type": ["boolean"]}},
+            "dependentRequired": {"": ["ab"]},
+        },
+        "minProperties": 3,
+        "anyOf": [{**names, "maxProperties": 3}],
+    }
+    check(SMALL.compile_json_schema(schema, property_order=order), [])
 
 
 def test_a_token_that_stays_where_another_one_leaves() -> None:

@@ -26,6 +26,9 @@ class BudgetMasks {
  public:
   BudgetMasks(MaskBuilder& masks, CompletionFinder& completions)
       : masks_(masks), arena_(masks.arena()), completions_(completions) {}
+  // Tokens to an accepting state, the end token not counted: one at least of those that the state allows leads to a
+  // smaller distance, and it is at most `reach_bound` and one more. With the arena's lock held.
+  int64_t distance(int32_t state);
   // The most that the distance can be after one token; INT64_MAX where it may be without bound. With the arena's lock
   // held.
   int64_t reach(int32_t state);
@@ -51,6 +54,7 @@ class BudgetMasks {
     int64_t bytes = 0;                       // to the end, after any token but those that are to be looked at
     std::vector<int32_t> if_alive, always;   // these: the former where an entry may end with a value that was there
   };
+  bool is_bounded(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);
   int doubt(int32_t state, int64_t& bytes);
   std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);

@@ -239,7 +239,7 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
     if (max_tokens >= 0 && !is_plenty(work_->rest_bytes.after_token(state_)) &&
         !is_plenty(work_->rest_tokens.after_token(state_)) &&
         !is_plenty(work_->budgets.reach_bound(state_))) {
-      int64_t needed = work_->completions.distance(state_) + 1;
+      const int64_t needed = min_tokens_locked();
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
       if (work_->budgets.reach(state_) > most) {
@@ -280,8 +280,10 @@ std::pair<int64_t, int64_t> Matcher::rests() {
 int64_t Matcher::min_tokens() {
   if (terminated_) return 0;
   std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  return work_->completions.distance(state_) + 1;
+  return min_tokens_locked();
 }
+
+int64_t Matcher::min_tokens_locked() { return work_->budgets.distance(state_) + 1; }
 
 // ---- looking ahead
 std::vector<int32_t> Matcher::forced(size_t limit) {

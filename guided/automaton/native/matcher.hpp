@@ -117,6 +117,7 @@ class Matcher {
   int32_t coded() const { return terminated_ ? ~state_ : state_; }
   void restore(int32_t code);
   static std::vector<int32_t> next_tokens_locked(const Arena& arena, int32_t state);
+  int64_t min_tokens_locked();
 
   std::shared_ptr<Compiled> compiled_;
   std::shared_ptr<Workspace> work_;

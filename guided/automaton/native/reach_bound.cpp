@@ -171,9 +171,25 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
   return out;
 }
 
+bool BudgetMasks::is_bounded(int32_t state) const {
+  return arena_.config(state).remembers && arena_.grammar().token_distance.empty() &&
+         masks_.vocabulary().byte_complete;
+}
+
+// A text that was found for a state may be longer than what was found one token on: the bound is about the latter.
+int64_t BudgetMasks::distance(int32_t state) {
+  int64_t least = completions_.distance(state);
+  if (least <= 1 || !is_bounded(state)) return least;
+  std::vector<int32_t> first;
+  completions_.first_tokens(state, first);
+  for (int32_t token : first)
+    if (const int64_t needed = after(state, token); needed < least - 1) least = needed + 1;
+  return least;
+}
+
 int64_t BudgetMasks::reach_bound(int32_t state) {
+  if (!is_bounded(state)) return kFar;
   const Config& c = arena_.config(state);
-  if (!c.remembers || !arena_.grammar().token_distance.empty() || !masks_.vocabulary().byte_complete) return kFar;
   Memories& memories = arena_.memories();
   int64_t most = 0;
   std::vector<int32_t> looked_at;
