@@ -23,7 +23,7 @@ from guided.spec.regex import parse_regex
 from guided.spec.regex.overlap import Overlap
 from guided.vocabulary import Vocabulary
 from tests.json_schema_judge import Judge
-from tests.json_schema_support import byte_compiler
+from tests.json_schema_support import byte_compiler, verdicts
 
 KINDS = [f"kind {at}" for at in range(14)]
 
@@ -35,6 +35,11 @@ def copied(at):
         "description": f"copy {at}",
         "items": {"type": "object", "properties": {"x": {"title": f"{at}", "type": "integer"}}},
     }
+
+
+def of_its_own(at):
+    """A schema that overlaps with those of all other numbers, and contains none of them."""
+    return {"type": "array", "items": {"properties": {f"p{at}": {"const": at}}}}
 
 
 SCHEMAS = {
@@ -104,6 +109,25 @@ SCHEMAS = {
         "else": {"properties": {f"n{at}": {"type": "array", "items": {"type": "object"}} for at in range(8)}},
         "anyOf": [{"required": [f"m{at}"]} for at in range(40)],
     },
+    "branches that leave other types open": {
+        "oneOf": [
+            {"properties": {"type": {"const": kind}, "x": of_its_own(at)}, "required": ["type"]}
+            for at, kind in enumerate(KINDS)
+        ]
+    },
+    "branches told apart by what the parent requires": {
+        "type": ["object", "null"],
+        "required": ["type"],
+        "allOf": [
+            {"properties": {"x": {"type": "array"}}},
+            {
+                "oneOf": [
+                    {"type": "object", "properties": {"type": {"enum": [kind]}, "x": of_its_own(at)}}
+                    for at, kind in enumerate(KINDS)
+                ]
+            },
+        ],
+    },
     "many patterns of names": {
         "type": "object",
         "additionalProperties": False,
@@ -133,14 +157,53 @@ def test_alternatives_do_not_multiply(name):
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     compiler = GrammarCompiler(vocabulary, limits=limits)
     compiled = compiler.compile_json_schema(SCHEMAS[name], property_order="any")
-    judge, verdicts = Judge(SCHEMAS[name]), set()
+    judge, seen = Judge(SCHEMAS[name]), set()
     for value in values():
         text = json.dumps(value)
         valid = judge(text)
         matcher = GrammarMatcher(compiled)
         assert (matcher.accept_string(text) and matcher.is_accepting()) == valid, text
-        verdicts.add(valid)
-    assert verdicts == {True, False}
+        seen.add(valid)
+    assert seen == {True, False}
+
+
+def parts(rng):
+    """Some of what tells alternatives apart: of all types, of one, and of members."""
+    members = rng.choice([{"a": {"const": 1}}, {"a": {"const": 2}}, {"a": False}, {"b": {"type": ["null", "array"]}}])
+    choices = [
+        {"type": rng.sample(["object", "string", "array", "null"], rng.randint(1, 3))},
+        {"properties": members},
+        {"required": [rng.choice("ab")]},
+        {"pattern": rng.choice(["^x", "y$", ""])},
+        {"minItems": rng.randint(0, 2)},
+        {"items": {"type": rng.choice(["null", "string"])}, "maxItems": 1},
+        {"minProperties": rng.randint(0, 1)},
+    ]
+    found = rng.sample(choices, rng.choice([0, 1, 1, 2, 2, 3]))
+    return {name: told for part in found for name, told in part.items()}
+
+
+def exactly_one(rng, depth):
+    """`oneOf` of a few branches, alone, beside other keywords or under what its parent asks."""
+    branches = [parts(rng) for _ in range(rng.randint(1, 3))]
+    if depth and rng.random() < 0.4:
+        branches[0] = exactly_one(rng, depth - 1)
+    if rng.random() < 0.2:
+        branches[-1] = rng.choice([True, False, {"allOf": [parts(rng), {}]}, {"anyOf": [parts(rng), parts(rng)]}])
+    schema = {"oneOf": branches}
+    how = rng.randrange(4)
+    return schema if how == 0 else parts(rng) | (schema if how == 1 else {"allOf": [parts(rng), schema]})
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_exactly_one_of_random_branches(seed):
+    """Every small value of every type is judged as jsonschema judges it."""
+    schema = exactly_one(random.Random(f"exactly one {seed}"), 2)
+    members = [{}, *({name: one} for name in "ab" for one in (1, 2, None, []))]
+    members += [a | b for a, b in itertools.product(members, repeat=2) if len(a) == len(b) == 1]
+    small = [None, True, 3, "", "x", "y", "xy", [], [None], ["x"], [None, "x"], *members]
+    judge = Judge(schema)
+    assert verdicts(schema, *small) == [judge(json.dumps(value)) for value in small]
 
 
 @pytest.mark.parametrize("order", ["any", "declared"])

@@ -45,13 +45,34 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "oneOf")
     if merged := _enumeration(reader, schema, branches, exactly_one=True):
         return merged
+    return [tuple([_alone(reader, schema, branch, branches) for branch in branches])]
+
+
+def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schema, ...]) -> Schema:
+    """A branch without the others, of each type without those that may hold for values of it."""
+    disjoint, negation, beside = reader.disjoint, reader.negation, reader.beside[schema]
+    others: dict[str, list[Schema]] = {}
+    for other in branches:
+        for name in disjoint.shared(branch, other, beside) if other is not branch else ():
+            others.setdefault(name, []).append(other)
+    if not others:
+        return branch
+    left: dict[tuple[Schema, ...], list[str]] = {}
+    types = disjoint.types(branch, beside)
+    for name in types:
+        excluded = others.get(name, [])
+        if not any(name in disjoint.free(other) for other in excluded):
+            left.setdefault(tuple(excluded), []).append(name)
+    if not left:
+        return negation.derived(branch, Shape(types=()))
     cases = []
-    for branch in branches:
-        beside = reader.beside[schema]
-        others = [other for other in branches if other is not branch and not reader.disjoint(branch, other, beside)]
-        without = ((reader.negation.of(other),) for other in others)
-        cases.append(reader.negation.derived(branch, ANYTHING, (branch,), *without) if others else branch)
-    return [tuple(cases)]
+    for excluded_, names in left.items():
+        shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
+        without = ((negation.of(other),) for other in excluded_)
+        if len(left) == 1:
+            return negation.derived(branch, shape, (branch,), *without)
+        cases.append(negation.derived(branch, shape, *without))
+    return negation.derived(branch, ANYTHING, (branch,), tuple(cases))
 
 
 def _enumeration(

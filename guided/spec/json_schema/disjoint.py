@@ -1,9 +1,10 @@
-"""Whether two schemas certainly share no value, without computing their intersection.
+"""Of which JSON types two schemas may share values, without computing their intersection; and which they surely allow.
 
-In: two schemas. Out: True where it is plain to see: no common type, an enumeration none of whose values the other
-admits, numbers, counts or patterns apart, arrays whose first items are apart, or objects of which a member that one
-requires is forbidden by the other, or required by both with disjoint values (a discriminator); or all of a few
-alternatives are apart from the other schema. False says nothing. Of many alternatives only the types are looked at.
+In: two schemas. Out: the types of which it is not plain to see that they share none. It is where one of them does not
+allow the type, or has an enumeration none of whose values the other admits; where numbers, counts or patterns are
+apart, or the first items of arrays; for objects where a member that one requires is forbidden by the other, or required
+by both with disjoint values (a discriminator); and where all of a few alternatives are apart from the other schema. Of
+many alternatives only the types are looked at.
 Cost: linear in what is visible of the two; members are compared, and alternatives looked at, to a depth of three.
 """
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from guided.spec.json_schema.problems import values_left
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape, item_goal
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.spec.json_schema.values import json_type
 from guided.spec.regex.overlap import Overlap
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Disjoint"]
 
 _DEEP = 3
+_CHAIN = 8  # schemas that apply to the same value, one through the other
+_EVERY_TYPE = frozenset(ALL_TYPES)
 _WIDE, _SHORT = 300, 8  # alternatives whose types are looked at, and that are compared one by one
 _MOST_STEPS = 50_000
 
@@ -36,19 +39,54 @@ class Disjoint:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
+        self._free: dict[Schema, frozenset[str]] = {}
         self._steps = 0
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether no value satisfies both, for sure, nor what stands beside them."""
         return self._apart([a], [b], beside, 0)
 
+    def shared(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
+        """The types of which some value may satisfy both, and what stands beside them."""
+        return self._common([a], [b], beside, 0)
+
+    def excluded_by(self, schema: Schema, shape: Shape) -> bool:
+        """Whether no value of a shape satisfies the schema, for sure."""
+        return not self._common([schema], [], shape, 0)
+
+    def types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
+        """The types of which some value may satisfy the schema, and what stands beside it, in their usual order."""
+        common = self._common([schema], [], beside, 0)
+        return tuple(filter(common.__contains__, ALL_TYPES))
+
+    def free(self, schema: Schema, depth: int = 0) -> frozenset[str]:
+        """Types all of whose values satisfy the schema, as far as its keywords tell one by one."""
+        found = self._free.get(schema)
+        if found is None:
+            self._free[schema] = frozenset()  # where it leads back to itself
+            if isinstance(schema.value, bool):
+                found = _EVERY_TYPE if schema.value else frozenset()
+            elif depth > _CHAIN:
+                found = frozenset()
+            else:
+                reading = self._read(schema)
+                found = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
+                for group in reading.groups if found else ():
+                    found &= frozenset[str]().union(*(self.free(one, depth + 1) for one in group[:_WIDE]))
+            self._free[schema] = found
+        return found
+
     def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
+        return not self._common(a, b, beside, depth)
+
+    def _common(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+        """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
-            return True
+            return set()
         self._steps += 1
         if depth > _DEEP or self._steps > _MOST_STEPS:
-            return False
+            return set(ALL_TYPES)
         one, two = (reduce(Shape.meet, map(self._outline, schemas), beside) for schemas in (a, b))
         common = set(_types(one)) & set(_types(two))
         if one.values is not None or two.values is not None:
@@ -61,12 +99,20 @@ class Disjoint:
             common.discard("array")
         if "object" in common and self._objects(one, two, depth):
             common.discard("object")
-        return not common or self._branches(a, b, beside, depth) or self._branches(b, a, beside, depth)
+        self._branches(common, a, b, beside, depth)
+        self._branches(common, b, a, beside, depth)
+        return common
 
-    def _branches(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
-        """Whether `b` is apart from all alternatives of a group of `a`."""
-        groups = (group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT)
-        return any(all(self._apart([one], b, beside, depth + 1) for one in group) for group in groups)
+    def _branches(self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> None:
+        """Keep the types of which `b` and some alternative of each group of `a` may share values."""
+        groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
+        for group in groups:
+            left = set[str]()
+            for one in group if common else ():
+                left |= self._common([one], b, beside, depth + 1)
+                if left >= common:
+                    break
+            common &= left
 
     def _arrays(self, a: Shape, b: Shape, depth: int) -> bool:
         window = a.items.meet(b.items)

@@ -168,6 +168,7 @@ class Expander:
             if steps * _STEP > most:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             self.check_clock()
+            groups = self._without_implied(groups, shape)
             if groups is None:
                 finished, why = self.finished(shape, most - steps * _STEP)
                 steps += len(finished)
@@ -196,6 +197,15 @@ class Expander:
                             continue
                     work.append((both, rest, met | {schema}))
         return Expansion(tuple(shapes), tuple(reasons))
+
+    def _without_implied(self, groups: _Groups, shape: Shape) -> _Groups:
+        """The groups from the first on that is no complement of a schema of which the shape holds no value."""
+        while groups is not None and len(groups[0]) == 1:
+            original = self.negation.complement_of(groups[0][0])
+            if original is None or not self.reader.disjoint.excluded_by(original, shape):
+                break
+            groups = groups[1]
+        return groups
 
     def _by_type(self, goal: Goal) -> Expansion:
         """The shapes of a formula, type by type, where alternatives would multiply."""

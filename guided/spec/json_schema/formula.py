@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 from guided.errors import LimitExceeded
 from guided.spec.json_schema.negation import Negation
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import Shape
+from guided.spec.json_schema.shape import Shape, allows_every, of_type
 from guided.spec.json_schema.values import json_type
 
 __all__ = ["Formula", "Junction", "Leaf", "Negated", "fold", "for_type", "formula_of", "join", "leaves", "normal_form"]
@@ -146,17 +146,6 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
     return join(True, map(made.__getitem__, goal))
 
 
-_FIELDS = {
-    "null": (),
-    "boolean": (),
-    "number": ("numbers",),
-    "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
-    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
-    "object": ("members", "names", "required", "objects", "speaks_of_objects", "some_members", "extra_blocks"),
-}
-_DEFAULTS = Shape._field_defaults
-
-
 def for_type(formula: Formula, name: str) -> Formula:
     """The formula for values of one type: its leaves say nothing but of this type."""
 
@@ -179,10 +168,9 @@ def _leaf_for(leaf: Leaf, name: str) -> Formula:
         values = tuple(value for value in values if json_type(value) == name)
         if not values:
             return False
-    asked = {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
-    if values is None and not asked.keys() - {"speaks_of_objects"}:
+    if allows_every(shape, name):
         return True
-    return Leaf(Shape(types=(name,), values=values, **asked), leaf.at)
+    return Leaf(Shape(types=(name,), values=values, **of_type(shape, name)), leaf.at)
 
 
 def normal_form(

@@ -33,9 +33,11 @@ __all__ = [
     "SomeItem",
     "SomeMember",
     "Window",
+    "allows_every",
     "is_nothing",
     "item_goal",
     "listed_scalars",
+    "of_type",
 ]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
@@ -208,6 +210,27 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
 """For each field what two shapes say of it together; not asked where one of them says nothing."""
+
+
+_FIELDS = {
+    "null": (),
+    "boolean": (),
+    "number": ("numbers",),
+    "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
+    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
+    "object": ("members", "names", "required", "objects", "speaks_of_objects", "some_members", "extra_blocks"),
+}
+_DEFAULTS = Shape._field_defaults
+
+
+def of_type(shape: Shape, name: str) -> dict[str, Any]:
+    """The fields of a shape that say something of values of one type, but for its types and its enumeration."""
+    return {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
+
+
+def allows_every(shape: Shape, name: str) -> bool:
+    """Whether all values of a type are in a shape."""
+    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"speaks_of_objects"}
 
 
 def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
