@@ -2,7 +2,10 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "token_graph.hpp"
 
@@ -30,11 +33,38 @@ std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& voc
   }
 }
 
+#ifdef __linux__
+// Where the stack of this thread begins and ends; empty where that is not known.
+std::pair<uintptr_t, uintptr_t> stack_of_this_thread() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {0, 0};
+  void* lowest = nullptr;
+  size_t size = 0;
+  const bool known = pthread_attr_getstack(&attributes, &lowest, &size) == 0;
+  pthread_attr_destroy(&attributes);
+  const auto begin = reinterpret_cast<uintptr_t>(lowest);
+  return known ? std::pair{begin, begin + size} : std::pair<uintptr_t, uintptr_t>{0, 0};
+}
+#endif
+
+// How deep lowering may go on what is left of this thread's stack.
+int depth_here() {
+#ifdef __linux__
+  thread_local const auto [begin, end] = stack_of_this_thread();
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (here < begin || here >= end || here - begin < kStackKept) return kShallow;
+  const uintptr_t levels = (here - begin - kStackKept) / kStackPerLevel;
+  return static_cast<int>(std::clamp<uintptr_t>(levels, kShallow, kMaxDepth));
+#else
+  return kShallow;
+#endif
+}
+
 }  // namespace
 
 std::unique_ptr<Grammar> compile_grammar(const IrGrammar& ir, const TokenVocabulary& vocabulary, Meter& meter) {
   try {
-    return lowered(ir, vocabulary, kShallow, meter);
+    return lowered(ir, vocabulary, depth_here(), meter);
   } catch (const LimitFailure& failure) {
     if (failure.limit != kDepth) throw;
   }

@@ -3,8 +3,8 @@
 // In: an IrGrammar and a vocabulary. Out: the grammar, or an error: of the specification (EmptyLanguage, Unsupported),
 // of the vocabulary, or of a limit.
 // Lowering follows the nesting of nodes by recursion. Who calls may have little stack (a thread's 512 KB, or less), and
-// the same specification must compile on every thread: what nests deeper than a small stack can hold is lowered on a
-// thread whose stack holds the deepest there is (kMaxDepth).
+// the same specification must compile on every thread: what nests deeper than is left of the caller's stack is lowered on
+// a thread whose stack holds the deepest there is (kMaxDepth).
 #pragma once
 
 #include <functional>

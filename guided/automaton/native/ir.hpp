@@ -13,7 +13,12 @@ namespace guided {
 
 constexpr int kMaxDepth = 2000;  // of recursion over nodes
 constexpr int kShallow = 48;     // as deep as any thread's own stack may go
-constexpr size_t kStackPerLevel = 32 << 10;  // a level takes up to 1.5 KB, and several times that under sanitizers
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kStackPerLevel = 32 << 10;
+#else
+constexpr size_t kStackPerLevel = 8 << 10;  // a level takes up to 1.5 KB, and several times that under sanitizers
+#endif
+constexpr size_t kStackKept = 128 << 10;    // for what is not lowering
 constexpr const char* kDepth = "depth";
 
 enum class Kind : uint8_t {
