@@ -142,6 +142,13 @@ class Drawing:
         value = self.value(depth, endless)
         return self.named(Entry(value if gap == EPSILON else Seq((gap, value))))
 
+    def member(self, depth: int) -> Node:
+        """Mostly an entry; seldom one in brackets, or none."""
+        kind = self.one_of("entry", "entry", "inside", "none")
+        if kind == "none":
+            return Text(self.one_of("[1]", "{}"))
+        return self.entry(depth) if kind == "entry" else Seq((Text("["), self.entry(depth), Text("]")))
+
     def scope(self, depth: int, endless: bool = True) -> Node:
         known = self.draw(st.sampled_from([(), (), ("a",), ("a", "ab", "1")]))
         return self.named(Distinct(self.body(depth, endless), known))
@@ -159,7 +166,7 @@ class Drawing:
             return Seq((self.entry(depth, endless), rest))
         if kind == "members":
             members = tuple(
-                Member(self.entry(depth), self.draw(st.booleans()), self.one_of(False, False, True))
+                Member(self.member(depth), self.draw(st.booleans()), self.one_of(False, False, True))
                 for _ in range(self.one_of(1, 2, 3))
             )
             return Permutation(members, separator, 1, self.one_of(None, None, 3))

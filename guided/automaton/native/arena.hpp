@@ -102,6 +102,8 @@ class Arena {
   const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
   // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.
   bool apply(const Rule& rule, const Effect& effect, Thread& thread);
+  // Whether the guard of a permutation's effect allows it.
+  bool allows(const Rule& rule, const Effect& effect, int32_t reg);
   bool may_end(const Rule& rule, int32_t reg) const;
   int32_t initial_register(int32_t rule);
   Memories& memories() { return memories_; }
@@ -147,6 +149,12 @@ class Arena {
     auto operator<=>(const Ahead&) const = default;
   };
   const Ahead& ahead_of(int32_t position);
+  const Ahead& near_of(int32_t position);
+  bool has_plenty(int32_t position);
+  bool goes_on_nearly(const Thread& thread, int most);
+  bool has_no_entry(const EffectEdge& put);
+  bool begins_entry(int32_t position) const;
+  bool begins_entries_first(const Rule& rule) const;
   void look_ahead(int32_t from);
   Ahead met_at(int32_t position, std::vector<int32_t>& next) const;
   int32_t intern_ahead(Ahead met);
@@ -182,7 +190,8 @@ class Arena {
   Memories memories_;
   EndlessStrings endless_;
   ValueCounts counts_;
-  std::vector<int32_t> ahead_of_;         // by position, into aheads_; -1: not known
+  std::vector<int32_t> ahead_of_, near_of_;  // by position, into aheads_; -1: not known
+  std::vector<int8_t> entries_first_;        // by rule, see has_no_entry(); -1: not known
   std::vector<const Ahead*> aheads_;      // each once
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;  // in a raw step

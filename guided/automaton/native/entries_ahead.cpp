@@ -3,16 +3,23 @@
 // In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
 //
-// How: what is met first on the ways through a position's frame is found once for all that reach each other. An entry
-// that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of it
-// (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
+// How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
+// first on the ways through the frame is asked, which is found once for all positions that reach each other. An entry
+// that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
+// it (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
 // another end (`viable`, fresh_entry.hpp).
-// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position, O(its edges and what it meets).
+// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position that is asked about, the edges of those
+// on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
 #include <algorithm>
 
 #include "arena.hpp"
 
 namespace guided {
+
+namespace {
+constexpr int kMostNear = 4;           // effects of members on one way
+constexpr size_t kMostOnTheWay = 512;  // positions that are looked at for one way
+}  // namespace
 
 bool Arena::leads_to_an_end(const Thread& t) {
   if (t.mem <= kLastUntold || !viable) return true;
@@ -48,14 +55,73 @@ bool Arena::goes_on_surely(const Thread& t, bool all_new) {
   if (t.pos == kExit || !memories_.in_scope(t.mem)) return true;
   if (!all_new && memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
   if (memories_.between(t.mem) < 0 || !memories_.run_out) return true;
+  if (goes_on_nearly(t, kMostNear)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
-  auto plenty = [&](int32_t to) { return endless_.begins_string(to) || counts_.at(to) == ValueCounts::kMany; };
-  return ahead.members.empty() && std::any_of(ahead.begins.begin(), ahead.begins.end(), plenty);
+  return ahead.members.empty() && std::ranges::any_of(ahead.begins, [&](int32_t to) { return has_plenty(to); });
+}
+
+// Whether an entry that begins at a position has any number of values.
+bool Arena::has_plenty(int32_t position) {
+  return endless_.begins_string(position) || counts_.at(position) == ValueCounts::kMany;
+}
+
+// Whether a thread between two entries goes on whatever was written, as far as one way is looked at. `most`: members on
+// the way.
+bool Arena::goes_on_nearly(const Thread& t, int most) {
+  const Ahead& near = near_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (near.other || (near.ends && may_end(rule, t.reg))) return true;
+  if (std::ranges::any_of(near.begins, [&](int32_t to) { return has_plenty(to); })) return true;
+  for (int32_t i : near.members) {
+    const EffectEdge& e = grammar_->effects[i];
+    if (most == 0 || !allows(rule, e.effect, t.reg)) continue;
+    Thread after = t;
+    after.pos = e.to;
+    if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
+    if (apply(rule, e.effect, after) && goes_on_nearly(after, most - 1)) return true;
+  }
+  return false;
+}
+
+// Whether a member that is put has no entry. Mostly it has one only where it begins, for all to see.
+bool Arena::has_no_entry(const EffectEdge& put) {
+  const Grammar& g = *grammar_;
+  const int32_t rule = g.positions[put.to].rule;
+  if (entries_first_.empty()) entries_first_.assign(g.rules.size(), -1);
+  if (entries_first_[rule] < 0) entries_first_[rule] = begins_entries_first(g.rules[rule]);
+  if (!entries_first_[rule]) return ahead_of(put.to).begins.empty();
+  return !begins_entry(put.to);
+}
+
+bool Arena::begins_entry(int32_t position) const {
+  const Position& p = grammar_->positions[position];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (grammar_->effects[i].effect.op == Effect::Begin) return true;
+  return false;
+}
+
+// Whether nothing leads to where an entry begins but the effects before members.
+bool Arena::begins_entries_first(const Rule& rule) const {
+  const Grammar& g = *grammar_;
+  std::vector<uint8_t> begins(static_cast<size_t>(rule.size), 0);
+  bool first = true, some = false;
+  for (int32_t i = 0; i < rule.size; ++i) some |= begins[static_cast<size_t>(i)] = begins_entry(rule.base + i);
+  for (int32_t i = 0; some && first && i < rule.size; ++i) {
+    const Position& p = g.positions[rule.base + i];
+    auto meet = [&](int32_t to) { first &= !begins[static_cast<size_t>(to - rule.base)]; };
+    g.each_next(p, meet);
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) meet(g.calls[k].after);
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) meet(g.tokens[k].to);
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (g.effects[k].effect.op != Effect::Put) meet(g.effects[k].to);
+  }
+  return first && !begins_entry(rule.start);
 }
 
 bool Arena::can_begin_entry(const Thread& t) {
+  if (goes_on_nearly(t, kMostNear)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
@@ -68,11 +134,11 @@ bool Arena::can_begin_entry(const Thread& t) {
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];
+    if (!allows(rule, e.effect, t.reg)) continue;
+    if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
     Thread after = t;
-    if (!apply(rule, e.effect, after)) continue;
     after.pos = e.to;
-    const Ahead& inside = ahead_of(e.to);
-    if ((e.effect.op == Effect::Put && inside.begins.empty()) || can_begin_entry(after)) return true;
+    if (apply(rule, e.effect, after) && can_begin_entry(after)) return true;
   }
   return false;
 }
@@ -81,6 +147,44 @@ const Arena::Ahead& Arena::ahead_of(int32_t position) {
   if (ahead_of_.empty()) ahead_of_.assign(grammar_->positions.size(), -1);
   if (ahead_of_[position] < 0) look_ahead(position);
   return *aheads_[static_cast<size_t>(ahead_of_[position])];
+}
+
+// What is met first on some way from a position. Depth first; all positions of the way have the same answer.
+const Arena::Ahead& Arena::near_of(int32_t position) {
+  if (near_of_.empty()) near_of_.assign(grammar_->positions.size(), -1);
+  struct Step {
+    int32_t position;
+    std::vector<int32_t> next;
+  };
+  std::vector<Step> way;
+  std::vector<int32_t> met;
+  int32_t found = near_of_[position];
+  auto enter = [&](int32_t at) {
+    Step& step = way.emplace_back(Step{at, {}});
+    met.push_back(at);
+    if (const Ahead own = met_at(at, step.next); own != Ahead{}) found = intern_ahead(own);
+  };
+  if (found < 0) enter(position);
+  while (found < 0 && !way.empty()) {
+    std::vector<int32_t>& next = way.back().next;
+    if (next.empty() || met.size() >= kMostOnTheWay) {
+      way.pop_back();
+      continue;
+    }
+    const int32_t to = next.back();
+    next.pop_back();
+    if (std::ranges::find(met, to) != met.end()) continue;
+    if (near_of_[to] >= 0)
+      found = near_of_[to];
+    else
+      enter(to);
+  }
+  if (found < 0) {  // nothing within reach
+    found = intern_ahead({});
+    way.push_back({position, {}});
+  }
+  for (const Step& step : way) near_of_[step.position] = found;
+  return *aheads_[static_cast<size_t>(found)];
 }
 
 // What a position meets by itself; where a way goes on in the frame is added to `next`.

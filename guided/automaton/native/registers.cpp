@@ -95,8 +95,8 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
     return static_cast<int32_t>(count);
   }
   if (effect.op == Effect::Put) {
-    size_t member = static_cast<size_t>(effect.a);
-    if (!can_put(rule, seen_[reg], member, left(rule, seen_[reg]))) return -1;
+    if (!allows(rule, effect, reg)) return -1;
+    const auto member = static_cast<size_t>(effect.a);
     SeenSet set;
     if (rule.search) {
       set = rule.search->with(seen_[reg], static_cast<int32_t>(member));
@@ -108,10 +108,15 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
     if (rule.max < 0) set.count = std::min(set.count, rule.min);
     return intern_seen(set);
   }
+  return allows(rule, effect, reg) ? reg : -1;
+}
+
+bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
   const Left rest = left(rule, seen_[reg]);
+  if (effect.op == Effect::Put) return can_put(rule, seen_[reg], static_cast<size_t>(effect.a), rest);
   for (size_t i = 0; i < rule.required.size(); ++i)
-    if (can_put(rule, seen_[reg], i, rest)) return reg;
-  return -1;
+    if (can_put(rule, seen_[reg], i, rest)) return true;
+  return false;
 }
 
 bool Arena::may_end(const Rule& rule, int32_t reg) const {
