@@ -85,10 +85,25 @@ class Builder:
         memory: int,
     ) -> Compiled: ...
 
+class KeptNodes:
+    """Subtrees of the IR that many grammars share as the same objects; `nodes`: how many they hold, states included."""
+
+    nodes: int
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+
 class NodeReader:
     """Reads IR nodes as they are, children before parents; `other` is asked for the numbers of what is not as usual."""
 
-    def __init__(self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int) -> None: ...
+    def __init__(
+        self,
+        builder: Builder,
+        types: tuple[type, ...],
+        rules: dict[str, int],
+        most: int,
+        kept: KeptNodes | None = None,
+    ) -> None: ...
     def read(self, root: object, other: Callable[[Any], int]) -> int: ...
 
 class Matcher:

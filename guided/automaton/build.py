@@ -54,6 +54,8 @@ _DEEPEST = 100_000
 _USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
 """What the core looks into by itself, in its order; most nodes it reads as a whole."""
 _NODES = frozenset(get_args(Node))
+_KEPT = _core.KeptNodes()
+"""What comes in many grammars as the same objects, such as the text of an integer: read once."""
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
@@ -112,7 +114,7 @@ class _Sender:
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _USUAL, self.rule_number, limits.nodes)
+        self.reader = _core.NodeReader(self.builder, _USUAL, self.rule_number, limits.nodes, _KEPT)
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 

@@ -78,6 +78,16 @@ struct ReadEncoding {
 class Builder {
  public:
   const IrNode& node(int32_t number) const { return ir_.nodes[children({number})[0]]; }
+  // Nodes whose children are named by their place in the list. Out: the number of the last.
+  int32_t append(const std::vector<IrNode>& nodes) {
+    be_free();
+    const auto base = static_cast<int32_t>(ir_.nodes.size());
+    for (const IrNode& node : nodes) {
+      IrNode& n = ir_.nodes.emplace_back(node);
+      for (int32_t& child : n.items) child += base;
+    }
+    return static_cast<int32_t>(ir_.nodes.size()) - 1;
+  }
   int32_t chars(const RangeList& ranges) {
     IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
     n.ranges = checked_ranges(ranges);

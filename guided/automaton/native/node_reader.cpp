@@ -5,15 +5,20 @@
 // or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python does
 // meanwhile. A node inside of itself is an error.
 // How: the classes have slots, so a field of an object of just that class lies at an offset that its descriptor tells.
+// What comes in many grammars as the same objects is copied from an earlier reading (kept_nodes.hpp): subtrees at whose
+// top something else than the grammar holds on to. They count as if they had been read.
 // Cost: about 0.2 us a node.
 #include <Python.h>
 #include <structmember.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "builder.hpp"
+#include "kept_nodes.hpp"
 
 using namespace nanobind::literals;
 
@@ -25,7 +30,7 @@ namespace {
 class ObjectNumbers {
  public:
   static constexpr int32_t kNone = -1;
-  ObjectNumbers() : slots_(256, Slot{nullptr, kNone}) {}
+  explicit ObjectNumbers(size_t slots) : slots_(slots, Slot{nullptr, kNone}) {}
   ObjectNumbers(const ObjectNumbers&) = delete;
   ObjectNumbers& operator=(const ObjectNumbers&) = delete;
   ~ObjectNumbers() {
@@ -68,9 +73,9 @@ class ObjectNumbers {
 
 class NodeReader {
  public:
-  // `types`: the classes in the order of Usual. `rules`: name -> number.
-  NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most)
-      : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most) {
+  // `types`: the classes in the order of Usual. `rules`: name -> number. `kept`: null to read all.
+  NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most, KeptNodes* kept)
+      : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most), kept_(kept) {
     if (nb::len(types_) != Classes) throw nb::value_error("types");
     for (int kind = 0; kind < Classes; ++kind)
       for (const Field f : kFields[static_cast<size_t>(kind)]) offsets_[kind][f] = offset(types_[kind], kNames[f]);
@@ -106,6 +111,8 @@ class NodeReader {
       {TextField}, {Items}, {Items}, {Name}, {Item, Min, Max}, {RangesField}, {Item, EncodingField}, {Items}, {Item},
       {Item, Min, Max}, {Item, KnownField}, {Item}, {Members, Separator}, {Item}}};
   static constexpr int32_t kOpen = -2;  // its children are being read
+  static constexpr int32_t kCounted = -3;  // not read, but in a kept subtree that was taken over
+  static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: its parent's, and two of this reader
   static constexpr int kMostCalls = 16;  // of `read` by its callback: each takes some of the machine's stack
 
   bool is_open(PyObject* node) const { return known_.of(node) == kOpen; }
@@ -117,9 +124,13 @@ class NodeReader {
     const nb::object node = stack.back();
     const int kind = kind_of(node.ptr());
     const int32_t before = known_.of(node.ptr());
-    if (before == ObjectNumbers::kNone) {
-      if (known_.size() >= most_)
-        throw LimitFailure("nodes", static_cast<double>(known_.size() + 1), static_cast<double>(most_));
+    if (before == ObjectNumbers::kNone || before == kCounted) {
+      if (const auto subtree = kept_ ? kept_->find(node.ptr()) : nullptr) {
+        take(node.ptr(), subtree);
+        stack.pop_back();
+        return;
+      }
+      if (before == ObjectNumbers::kNone) count_one_more();
       known_.set(node.ptr(), kOpen);
       const size_t height = stack.size();
       push_children(node.ptr(), kind, stack);
@@ -139,6 +150,67 @@ class NodeReader {
     }
     known_.set(node.ptr(), number);
     stack.pop_back();
+    if (kept_ && Py_REFCNT(node.ptr()) > kOwnReferences) keep(node.ptr(), number);
+  }
+
+  // ---- subtrees that are kept
+  void take(PyObject* node, const std::shared_ptr<const KeptSubtree>& subtree) {
+    known_.set(node, builder_.append(subtree->nodes));
+    taken_.push_back(subtree);
+    in_taken_ += static_cast<int64_t>(subtree->objects.size()) - 1;
+    if (known_.size() + in_taken_ <= most_) return;
+    count_taken();
+    if (known_.size() > most_) throw_most();
+  }
+  // Before another object is met: no more than allowed.
+  void count_one_more() {
+    if (known_.size() + in_taken_ < most_) return;
+    count_taken();
+    if (known_.size() >= most_) throw_most();
+  }
+  // Counts the objects of subtrees that were taken over one by one: some are in several, or were read, too.
+  void count_taken() {
+    for (const auto& subtree : std::exchange(taken_, {}))
+      for (const nb::object& object : subtree->objects)
+        if (known_.of(object.ptr()) == ObjectNumbers::kNone) known_.set(object.ptr(), kCounted);
+    in_taken_ = 0;
+  }
+  [[noreturn]] void throw_most() const {
+    throw LimitFailure("nodes", static_cast<double>(most_ + 1), static_cast<double>(most_));
+  }
+  // Keeps the subtree below a node that was read, if it is large enough and says the same in all grammars.
+  void keep(PyObject* top, int32_t number) {
+    if (const IrNode& n = builder_.node(number); !n.closed || (n.items.empty() && n.kind != Kind::Automaton)) return;
+    std::map<int32_t, PyObject*> objects;  // by number
+    std::vector<PyObject*> work{top};
+    size_t weight = 0;
+    while (!work.empty()) {
+      PyObject* object = work.back();
+      work.pop_back();
+      const int32_t of = number_of(object);
+      if (of < 0 || !objects.emplace(of, object).second) {
+        if (of < 0) return;
+        continue;
+      }
+      const IrNode& n = builder_.node(of);
+      weight += 1 + (n.automaton ? static_cast<size_t>(n.automaton->size()) : 0);
+      if (n.kind == Kind::Encoded || weight > KeptNodes::kLargest) return;
+      each_child(object, kind_of(object), [&](nb::object child) { work.push_back(child.ptr()); });
+    }
+    if (weight < KeptNodes::kLeast) return;
+    auto subtree = std::make_shared<KeptSubtree>();
+    std::map<int32_t, int32_t> places;
+    for (const auto& [of, object] : objects) {
+      places.emplace(of, static_cast<int32_t>(subtree->nodes.size()));
+      subtree->objects.push_back(nb::borrow(object));
+      IrNode& n = subtree->nodes.emplace_back(builder_.node(of));
+      for (int32_t& child : n.items) {
+        const auto place = places.find(child);
+        if (place == places.end()) return;  // it was read as another object
+        child = place->second;
+      }
+    }
+    kept_->insert(top, std::move(subtree), weight);
   }
 
   int kind_of(PyObject* node) const {
@@ -164,12 +236,19 @@ class NodeReader {
     return nb::borrow(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(node) + offsets_[kind][f]));
   }
 
-  // Children that have no number yet, the last one first. Members of another class are not looked into.
+  // Children that have no number yet, the last one first.
   void push_children(PyObject* node, int kind, std::vector<nb::object>& stack) {
-    auto push = [&](nb::object child) {
-      if (!child.is_valid()) return;
+    each_child(node, kind, [&](nb::object child) {
       if (is_open(child.ptr())) throw nb::value_error("a node is inside of itself");
-      if (known_.of(child.ptr()) == ObjectNumbers::kNone) stack.push_back(std::move(child));
+      if (number_of(child.ptr()) < 0) stack.push_back(std::move(child));
+    });
+  }
+
+  // Calls visit(child) for each, the last one first. Members of another class are not looked into.
+  template <class Visit>
+  void each_child(PyObject* node, int kind, Visit&& visit) const {
+    auto push = [&](nb::object child) {
+      if (child.is_valid()) visit(std::move(child));
     };
     auto push_all = [&](const nb::object& list, bool members) {
       if (!list.is_valid() || !PyTuple_Check(list.ptr())) return;
@@ -312,15 +391,23 @@ class NodeReader {
   int64_t most_;
   int calls_ = 0;
   std::array<std::array<Py_ssize_t, Fields>, Classes> offsets_{};
-  ObjectNumbers known_, encodings_;
+  ObjectNumbers known_{256}, encodings_{8};
+  KeptNodes* kept_;
+  std::vector<std::shared_ptr<const KeptSubtree>> taken_;  // whose objects were not counted one by one
+  int64_t in_taken_ = 0;                                   // these objects, but for the tops
 };
 
 }  // namespace
 
 void bind_node_reader(nb::module_& m) {
+  nb::class_<KeptNodes>(m, "KeptNodes")
+      .def(nb::init<>())
+      .def("clear", &KeptNodes::clear)
+      .def("__len__", &KeptNodes::size)
+      .def_prop_ro("nodes", &KeptNodes::weight);
   nb::class_<NodeReader>(m, "NodeReader")
-      .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
-           nb::keep_alive<1, 2>())
+      .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
+           "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>())
       .def("read", &NodeReader::read, "root"_a, "other"_a);
 }
 
