@@ -109,7 +109,7 @@ SAY: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SAY)
 def test_the_rules_say_what_is_left(name: str, order: Literal["declared", "any"]) -> None:
     grammar = SMALL.compile_json_schema(SAY[name], property_order=order)
-    for seed in range(4):
+    for seed in range(2):
         text = sample(byte_compiler().compile_json_schema(SAY[name], property_order=order), random.Random(seed), 40)
         assert check_rest(grammar, SMALL.vocabulary.encode(text))
 

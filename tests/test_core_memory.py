@@ -22,7 +22,7 @@ from guided.vocabulary import Vocabulary
 from tests.core_support import ANY, NESTED, SANITIZED, SPECS, ReadingCompiler, journey, mask_of, vocabulary
 from tests.oracles import ALPHABETS, grammars, vocabularies
 
-STEPS = 25 if SANITIZED else 60
+STEPS = 25 if SANITIZED else 40
 LONG = 20_000 if SANITIZED else 200_000
 
 
@@ -228,7 +228,7 @@ def test_cached_equals_uncached(name: str) -> None:
     def by_definition(matcher: GrammarMatcher) -> None:
         assert mask_of(matcher) == tuple(matcher._walk_mask())
 
-    for seed in range(3):
+    for seed in range(2):
         warm = journey(GrammarMatcher(SPECS[name](GrammarCompiler(vocabulary()))), seed, STEPS, visit=by_definition)
         native.clear_cache()
         assert native.cached_tables == 0 and native.cached_bytes == 0

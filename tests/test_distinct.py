@@ -427,7 +427,7 @@ SHRUNK = {
 @pytest.mark.parametrize("name", SHRUNK)
 def test_shrunk_grammars(name: str) -> None:
     for tokens in ((*SINGLE, b",1.", b",1", None, None), MANY):
-        for seed in range(8):
+        for seed in range(4):
             walk(SHRUNK[name], tokens, seed)
 
 

@@ -335,3 +335,14 @@ def test_equal_schemas():
     places = [library.child(library.root, "anyOf", at) for at in range(len(schema["anyOf"]))]
     equal = EqualSchemas()
     assert [equal.first(place) for place in places] == [places[0], places[0], *places[2:]]
+
+
+@pytest.mark.parametrize("constant", [{"b": 1}, {"b": 1, "c": None}, {}])
+def test_a_count_beside_a_constant(constant):
+    """Alternatives with a count are multiplied out, and what is left of one may be a constant."""
+    few = {"type": "object", "properties": {"c": {"type": "null"}}, "additionalProperties": False, "minProperties": 2}
+    judged = {"oneOf": [few, {"not": {"const": constant}}]}
+    values = [{}, {"b": 1}, {"b": 2}, {"c": None}, {"b": 1, "c": None}, 1]
+    for schema in (judged, {"not": judged}):
+        judge = Judge(schema)
+        assert verdicts(schema, *values) == [judge(json.dumps(value)) for value in values]

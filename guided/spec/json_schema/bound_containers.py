@@ -34,7 +34,7 @@ def bound_object(lowering: Lowering, shape: Shape, where: str, level: int) -> No
             settled = lowering.expander.by_type.multiplied(shape)
         except LimitExceeded:
             raise error from None
-        return either([lowering.object_(one, where, level) for one in settled])
+        return either([node for one in settled for node in lowering.shape_(one, where, level)])
     slots = [
         [lowering.field(name, lowering.value(cell.goal, level + 1), False).node for cell in cells]
         for name, cells in bound.slots.items()

@@ -179,7 +179,7 @@ class Lowering:
         where = goal[0].where if goal else ""
         parts: list[Node] = []
         for shape in expansion.shapes:
-            parts += self._shape(shape, where, level)
+            parts += self.shape_(shape, where, level)
         return parts[0] if len(parts) == 1 else either(list({id(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
@@ -195,7 +195,8 @@ class Lowering:
 
     # --- one shape
 
-    def _shape(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+    def shape_(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+        """The texts of a shape: of its constants, or of each of its types."""
         if shape.values is not None:
             node = _placed(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
