@@ -100,6 +100,8 @@ def said_by_leaf(schema: Schema) -> tuple[object, ...] | None:
     name = value.get("type")
     if not isinstance(name, str) or name not in _SCALARS:
         return None
+    if len(asks) == 1:  # the most usual: what is made below
+        return (schema.document.draft, "type", str, 1, str, name)
     said: list[object] = [schema.document.draft]  # not all agree what an integer is
     for keyword in asks:
         told = value[keyword]

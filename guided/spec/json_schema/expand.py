@@ -53,6 +53,11 @@ class Expansion(NamedTuple):
     reasons: tuple[tuple[str, str], ...]
 
 
+leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
+"""What schemas of scalars say, by the options that count and their keywords: the same few come in most documents."""
+MOST_LEAVES = 1024
+
+
 class KeyClass(NamedTuple):
     """Names that the same sources speak of: those in all of `names`.
 
@@ -72,6 +77,7 @@ class Expander:
         self._begin = time.monotonic()
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
+        self._said: dict[Schema, tuple[object, ...]] = {}  # what the first of them says
         self._orders: dict[frozenset[Schema], Goal] = {}  # the order that schemas came in first
         self._acyclic: set[Schema] = set()
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
@@ -96,7 +102,11 @@ class Expander:
             if schema.asks or schema.value is False:
                 out[self.negation.shared(schema) if compared else schema] = None
         if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
-            return (self._leaves.setdefault(said, next(iter(out))),)
+            known = self._leaves.get(said)
+            if known is None:
+                (known,) = out
+                self._leaves[said], self._said[known] = known, said
+            return (known,)
         goal = tuple(out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
@@ -125,6 +135,20 @@ class Expander:
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
+        said = self._said.get(goal[0]) if len(goal) == 1 else None
+        if said is None or "pattern" in goal[0].asks:  # patterns are read for each compilation
+            return self._made(goal)
+        key = (self._options.format, self._options.unknown_format, said)
+        found = leaves_expanded.get(key)
+        if found is None:
+            found = self._made(goal)
+            if found.shapes:  # why there are none is told with the place
+                if len(leaves_expanded) >= MOST_LEAVES:
+                    leaves_expanded.clear()
+                leaves_expanded[key] = found
+        return found
+
+    def _made(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
             alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))

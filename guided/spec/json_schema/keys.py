@@ -96,6 +96,9 @@ class Keys:
         Declared names that a source or `within` speaks of are left out: it may be that there are no others.
         """
         sources = list({id(source): source for source in spoken}.values())
+        if not sources and not within:
+            yield (), frozenset()
+            return
         languages = [self.language(source) for source in sources]
         found = name_classes([self._beyond(source, declared) for source in sources], self._overlap)
         if found is None:

@@ -307,8 +307,9 @@ class Lowering:
         required = set(shape.required)
         closed = self.expander.is_closed(shape)
         for name in names:
-            goal = self.expander.goal(self.expander.member(shape, name))
-            if self.expander.allows(shape, name):
+            schemas = self.expander.member(shape, name)
+            goal = self.expander.goal(schemas)
+            if not is_nothing(schemas) and (not shape.names or self.expander.allows_name(shape, name)):
                 fields.append(self.field(name, self.value(goal, level + 1), name in required))
         extra, some = (None, []) if closed else self._others(shape, where, level)
         may_be_empty = not shape.required and shape.members.low == 0 and not some

@@ -8,6 +8,7 @@ derivatives: from then on there may be a word, always. So "no" is sure, and the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from guided.grammar.ir import Node
 
@@ -22,10 +23,14 @@ class Overlap:
     """Answers for one compilation; what was asked is kept, with its nodes."""
 
     def __init__(self, steps: int = 80_000) -> None:
-        self._terms = Terms(steps // 10)
+        self._most = steps // 10
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._words: dict[tuple[int, str], bool] = {}
         self._kept: dict[int, Node] = {}
+
+    @cached_property
+    def _terms(self) -> Terms:
+        return Terms(self._most)
 
     def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
         """Whether a word may be in all languages of `inside` and in none of `outside`."""

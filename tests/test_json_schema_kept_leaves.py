@@ -1,0 +1,78 @@
+"""What schemas of scalars say is kept across compilations: with it and without, grammars and errors are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from guided.errors import SpecError, UnsupportedError
+from guided.spec.json_schema import expand, json_schema_to_grammar
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+LEAVES = [
+    {"type": "string"},
+    {"type": "integer"},
+    {"type": "integer", "minimum": 3, "exclusiveMaximum": 1e3},
+    {"type": "number", "multipleOf": 0.5, "maximum": 7},
+    {"type": "string", "minLength": 2, "maxLength": 5},
+    {"type": "string", "format": "date"},
+    {"type": "string", "format": "colour"},
+    {"type": "string", "enum": ["a", "b", 1, None]},
+    {"type": "number", "enum": [1, 1.0, 2.5]},
+    {"type": "boolean", "const": True},
+    {"type": "string", "pattern": r"^\s[a-c]+$"},
+    {"type": "null"},
+]
+OPTIONS = [
+    JsonSchemaOptions(unknown_format="ignore"),
+    JsonSchemaOptions(unknown_format="ignore", draft="draft4"),
+    JsonSchemaOptions(unknown_format="ignore", draft="2019-09", classes="plain"),
+    JsonSchemaOptions(unknown_format="ignore", format="annotate"),
+    JsonSchemaOptions(unknown_format="ignore", numbers="plain", whitespace="compact"),
+]
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    expand.leaves_expanded.clear()
+    yield
+    expand.leaves_expanded.clear()
+
+
+def grammar(schema: object, options: JsonSchemaOptions):
+    return json_schema_to_grammar(schema, options, found=[])
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=str)
+def test_grammars_are_the_same(leaf) -> None:
+    options = [one for one in OPTIONS if one.draft != "draft4" or "exclusiveMaximum" not in leaf]
+    schema = {"properties": {"x": leaf, "y": {"type": "array", "items": leaf}}, "anyOf": [{"required": ["x"]}, leaf]}
+    fresh = []
+    for one in options:
+        expand.leaves_expanded.clear()
+        fresh.append(grammar(schema, one))
+    for other in options:  # whatever was kept for others
+        grammar({"prefixItems": [True, leaf], "properties": {"z": leaf}}, other)
+    assert [grammar(schema, one) for one in options] == fresh
+    assert bool(expand.leaves_expanded) is ("pattern" not in leaf)
+
+
+def test_errors_have_their_own_places() -> None:
+    for name in ("a", "b"):
+        schema = {"type": "object", "properties": {name: {"type": "string", "minLength": 3, "maxLength": 1}}}
+        with pytest.raises(SpecError) as caught:
+            grammar({**schema, "required": [name]}, JsonSchemaOptions())
+        assert caught.value.pointer == f"/properties/{name}"
+    leaf = {"type": "string", "format": "colour"}
+    for name in ("a", "b"):
+        grammar({"properties": {name: leaf}}, JsonSchemaOptions(unknown_format="warn"))
+        with pytest.raises(UnsupportedError) as refused:
+            grammar({"properties": {name: leaf}}, JsonSchemaOptions(unknown_format="refuse"))
+        assert refused.value.pointer == f"/properties/{name}/format"
+
+
+def test_it_is_bounded() -> None:
+    for most in range(expand.MOST_LEAVES + 20):
+        grammar({"type": "string", "maxLength": most}, JsonSchemaOptions())
+    assert 0 < len(expand.leaves_expanded) <= expand.MOST_LEAVES
