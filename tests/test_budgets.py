@@ -56,19 +56,24 @@ def check_bound(grammar: CompiledGrammar, tokens: list[int]) -> None:
             return
 
 
+def check_any_token(matcher: GrammarMatcher, bound: int) -> None:
+    """After any token no more are needed than a bound and the end token."""
+    for allowed in mask_of(matcher, bound + 2):
+        after = matcher.fork()
+        assert after.accept_token(allowed)
+        needed = after.min_tokens_to_finish()
+        assert needed <= bound + 1, (matcher.grammar.vocabulary.tokens[allowed], bound, needed)
+    assert mask_of(matcher, bound + 2) == mask_of(matcher) and not matcher.budget_bound
+
+
 def check_rest(grammar: CompiledGrammar, tokens: list[int]) -> bool:
     """What the rules alone say of any token's rest holds for each of them. Whether it says anything."""
     matcher, says = GrammarMatcher(grammar), False
     for token in [*tokens, None]:
-        bound, _ = matcher._rests()  # the other number may count tokens after which no end is left
+        bound = matcher._rests()[0]  # the last number may count tokens after which no end is left
         if bound < NO_BOUND:
             says = True
-            for allowed in mask_of(matcher, bound + 2):
-                after = matcher.fork()
-                assert after.accept_token(allowed)
-                needed = after.min_tokens_to_finish()
-                assert needed <= bound + 1, (tokens, grammar.vocabulary.tokens[allowed], bound, needed)
-            assert mask_of(matcher, bound + 2) == mask_of(matcher) and not matcher.budget_bound
+            check_any_token(matcher, bound)
         if token is None or not matcher.accept_token(token):
             break
     return says
@@ -131,6 +136,46 @@ def test_the_rules_say_no_less_than_what_is_left(data: st.DataObject) -> None:
         if matcher.is_terminated():
             break
     check_rest(grammar, [token for token in path if token not in drawn.eos_token_ids])
+
+
+DIFFER: dict[str, tuple[dict[str, Any], str]] = {
+    "open objects": (
+        {"type": "array", "uniqueItems": True, "items": {"type": "object"}},
+        '[{"a": 0, "b": true}, {"a": 0, "b": null}, {}, {"a": 0, "b": [{"c": 1}, {"c": 10}]}, {"a": 0}]',
+    ),
+    "any values": (
+        {"uniqueItems": True},
+        '[[], {}, [[]], "", "a", 1, 10, null, [true], {"": [0]}, {"": [1, {"a": 2}]}, 0.5]',
+    ),
+    "a dictionary beside many members": (
+        {
+            "properties": {
+                f"{word}_{n}": {"const": 1} for word in ("alpha", "berg", "cedar", "delta") for n in range(50)
+            },
+            "additionalProperties": {"const": 1},
+        },
+        '{"berg_7": 1, "delta_40": 1, "berg": 1, "zz": 1, "berg_77": 1, "b": 1, "alpha_": 1, "": 1}',
+    ),
+}
+MANY_NUMBERS = GrammarCompiler(
+    Vocabulary([*(bytes([byte]) for byte in range(256)), *(b"%d" % n for n in range(10, 200))], eos_token_ids=[446]),
+    cache_bytes=0,
+)
+
+
+@pytest.mark.parametrize("name", DIFFER)
+def test_a_bound_is_known_wherever_values_must_differ(name: str) -> None:
+    """And it holds for every token that is allowed: no text to the end is looked for while plenty is left."""
+    schema, text = DIFFER[name]
+    for numbers in ("json", "plain"):
+        matcher = GrammarMatcher(MANY_NUMBERS.compile_json_schema(schema, numbers=numbers))
+        first, *tokens = MANY_NUMBERS.vocabulary.encode(text)
+        assert matcher.accept_token(first)
+        for token in tokens:
+            bound = matcher._rests()[1]
+            assert bound < NO_BOUND
+            check_any_token(matcher, bound)
+            assert matcher.accept_token(token)
 
 
 def test_what_was_written_counts_after_an_object_has_begun() -> None:

@@ -271,10 +271,10 @@ std::vector<int32_t> Matcher::next_tokens_locked(const Arena& arena, int32_t sta
   return out;
 }
 
-std::pair<int64_t, int64_t> Matcher::rests() {
+std::tuple<int64_t, int64_t, int64_t> Matcher::rests() {
   std::lock_guard<std::mutex> lock(work_->arena.mutex());
   const int64_t rest = std::min(work_->rest_bytes.after_token(state_), work_->rest_tokens.after_token(state_));
-  return {rest, work_->budgets.reach(state_)};
+  return {rest, work_->budgets.reach_bound(state_), work_->budgets.reach(state_)};
 }
 
 int64_t Matcher::min_tokens() {

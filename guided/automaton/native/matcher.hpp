@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "budgets.hpp"
 #include "rest_bound.hpp"
@@ -87,7 +88,8 @@ class Matcher {
   bool terminated() const { return terminated_; }
   int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
   int64_t min_tokens();
-  std::pair<int64_t, int64_t> rests();  // after any one token: a bound of the tokens to finish, and the most found
+  // After any one token, tokens to finish: bounds by the rules and by what must differ, and the most found.
+  std::tuple<int64_t, int64_t, int64_t> rests();
 
   // What every continuation begins with: bytes, or 256 + control token.
   std::vector<int32_t> forced(size_t limit);

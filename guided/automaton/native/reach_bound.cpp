@@ -48,7 +48,7 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   return text_bytes_[config] = sum;
 }
 
-// Where a thread comes to by bytes and calls, the fewest bytes on, at which characters or digits repeat.
+// Where a thread comes to, some bytes on and before any entry ends, at which characters or digits repeat.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> open{{thread, 0}};
@@ -73,6 +73,16 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
       led.push_back(to);
       lead({to, t.reg, t.ret, arena_.memories().read(t.mem, byte)}, bytes + 1);
     }
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      const EffectEdge& e = g.effects[k];
+      Thread after = t;
+      if (e.effect.op == Effect::Keep || !arena_.apply(g.rules[p.rule], e.effect, after)) continue;
+      after.pos = e.to;
+      lead(after, bytes);
+    }
+    if (!p.accept || !arena_.may_end(g.rules[p.rule], t.reg)) continue;
+    for (const Thread& caller : arena_.config(t.ret))
+      if (caller.pos != kExit) lead({caller.pos, caller.reg, caller.ret, t.mem}, bytes);
   }
   return std::nullopt;
 }

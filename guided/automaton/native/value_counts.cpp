@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <utility>
 
 #include "graph.hpp"
 
@@ -53,12 +54,28 @@ void ValueCounts::begin(int32_t rule, Mode mode) {
   regular_ &= begun_[rule] != 3 && (mode == Between || mode == String);
 }
 
+void ValueCounts::end(int32_t rule, Mode mode) {
+  const Mode ended = mode == String ? String : Between;
+  regular_ &= mode <= String && (ended_[rule] == kModes || ended_[rule] == ended);
+  ended_[rule] = ended;
+  go_on_after(rule);
+}
+
+// Of calls of a rule that ends the string in which it begins, nothing is said of what comes after: it may end the entry.
+void ValueCounts::go_on_after(int32_t rule) {
+  if (ended_[rule] == kModes) return;
+  for (const auto& [caller, position] : std::exchange(waiting_[rule], {})) {
+    const int32_t after = node(position, ended_[rule]);
+    if ((begun_[rule] == 2) == (ended_[rule] == String)) nodes_[caller].others.push_back(after);
+  }
+}
+
 void ValueCounts::look(int32_t at) {
   const int32_t position = nodes_[at].position;
   const Mode mode = nodes_[at].mode;
   const Position& p = grammar_.positions[position];
   const Rule& rule = grammar_.rules[p.rule];
-  if (p.accept) regular_ &= mode <= String && (mode == String) == (begun_[p.rule] == 2);
+  if (p.accept) end(p.rule, mode);
   std::map<int32_t, Edge> edges;
   bool ends = p.accept;
   for (int b = 0; b < 256; ++b) {
@@ -72,7 +89,7 @@ void ValueCounts::look(int32_t at) {
     edge.structural |= mode != String && !of_word(byte) && byte != '"' && std::isspace(byte) == 0;
     ends |= mode == String ? byte == '"' : !of_word(byte);
   }
-  std::vector<int32_t> others, calls;
+  std::vector<int32_t> others, calls, called;
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = grammar_.effects[i];
     const int32_t to = node(e.to, mode);
@@ -86,13 +103,15 @@ void ValueCounts::look(int32_t at) {
     const CallEdge& call = grammar_.calls[i];
     begin(call.rule, mode);
     calls.push_back(node(grammar_.rules[call.rule].start, mode));
-    others.push_back(node(call.after, mode));
+    waiting_[call.rule].push_back({at, call.after});
+    called.push_back(call.rule);
   }
   Node& n = nodes_[at];
   n.ends = ends;
   for (const auto& [to, edge] : edges) n.bytes.push_back(edge);
   n.others = std::move(others);
   n.calls = std::move(calls);
+  for (int32_t callee : called) go_on_after(callee);
 }
 
 void ValueCounts::prepare() {
@@ -102,6 +121,8 @@ void ValueCounts::prepare() {
   facts_.assign(size, {});
   number_.assign(size * kModes, -1);
   begun_.assign(grammar_.rules.size(), 0);
+  ended_.assign(grammar_.rules.size(), kModes);
+  waiting_.assign(grammar_.rules.size(), {});
   if (grammar_.rules[grammar_.start].size > 0) {
     begin(grammar_.start, Between);
     node(grammar_.rules[grammar_.start].start, Between);
@@ -122,6 +143,7 @@ void ValueCounts::prepare() {
   }
   nodes_ = {};
   number_ = {};
+  waiting_ = {};
 }
 
 // ---- counting

@@ -5,12 +5,13 @@
 // has to look for it (fresh_entry.hpp).
 //
 // How: what a position is in the midst of - between the tokens of JSON, in a string, in a number - follows from the
-// automaton, for rules begin and end between tokens (else nothing is said). In a string the plainly spelled ends are
-// counted as paths, each another value; in a number those that are digits before the point, or that a cycle of digits
-// after it makes, which tells longer ones apart; in both a cycle is without end. Between tokens it is the largest count
-// of what may come before the entry ends. A counter whose frame has room for n more characters of k kinds has k^n.
-// What is not known counts as nothing: the numbers are lower bounds. Those below kMany hold for an entry that is a
-// scalar: of parts of an array other entries may forbid some, and two names may be written in either order.
+// automaton, for wherever a rule is called it begins and ends alike, between tokens or in a string (else nothing is
+// said). In a string the plainly spelled ends are counted as paths, each another value; in a number those that are
+// digits before the point, or that a cycle of digits after it makes, which tells longer ones apart; in both a cycle is
+// without end. Between tokens it is the largest count of what may come before the entry ends. A counter whose frame has
+// room for n more characters of k kinds has k^n. What is not known counts as nothing: the numbers are lower bounds.
+// Those below kMany hold for an entry that is a scalar: of parts of an array other entries may forbid some, and two
+// names may be written in either order.
 // Cost: linear in the rules that entries reach, once.
 #pragma once
 
@@ -77,6 +78,8 @@ class ValueCounts {
   int32_t node(int32_t position, Mode mode);
   void look(int32_t node);
   void begin(int32_t rule, Mode mode);
+  void end(int32_t rule, Mode mode);
+  void go_on_after(int32_t rule);
   void count_paths();
   void count_ahead();
   void find_passing();
@@ -92,6 +95,8 @@ class ValueCounts {
   std::vector<Node> nodes_;      // while they are prepared
   std::vector<int32_t> number_;  // position * kModes + mode -> node, or -1
   std::vector<uint8_t> begun_;   // by rule: 1 between tokens, 2 in a string
+  std::vector<Mode> ended_;      // by rule: Between or String, kModes: not known yet
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> waiting_;  // by rule: nodes that call it, positions after it
 };
 
 }  // namespace guided
