@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from guided.matching import GrammarMatcher
 from tests.core_support import mask_of
 from tests.json_schema_support import byte_compiler
@@ -38,3 +40,20 @@ def test_whether_an_entry_can_end_in_a_new_way_needs_no_shortest_one() -> None:
     schema = {"type": "array", "uniqueItems": True, "items": {"oneOf": kinds}}
     values = [{"rule": "cli", "binary": 0}, {"rule": "cli", "binary": 1}, {"rule": "dir", "location": 0}]
     assert made(schema, json.dumps(values)) < 5_000
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1000, 3000])
+def test_what_was_met_is_found_again_however_tables_grew(count: int) -> None:
+    """A second sequence of the same text meets the same states, and makes none."""
+    grammar = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True})
+    text = json.dumps([[str(number), {"a": number}] for number in range(count)]).encode()
+    first, second = GrammarMatcher(grammar), GrammarMatcher(grammar)
+    states = []
+    for byte in text:
+        assert first.accept_token(byte)
+        states.append(first.state)
+    made = first.configurations
+    for byte, state in zip(text, states, strict=True):
+        assert second.accept_token(byte) and second.state == state
+    assert second.configurations == made > len(set(states)) > len(text) // 4
+    assert mask_of(first) == mask_of(second) == tuple(second._walk_mask()) == (256,)

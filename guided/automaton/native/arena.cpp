@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <type_traits>
 
 #include "completion.hpp"
 #include "masks.hpp"
@@ -18,7 +19,6 @@ constexpr size_t kSlabRows = 16;
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
     : grammar_(std::move(grammar)),
       byte_limit_(byte_limit),
-      table_(256),
       memories_(grammar_->known),
       endless_(*grammar_),
       counts_(*grammar_, endless_) {
@@ -46,7 +46,7 @@ void Arena::release() {
     delete slot(i)->completion.load(std::memory_order_relaxed);
   }
   for (auto* slab : slabs_) std::free(static_cast<void*>(slab));
-  for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  for (auto& chunk : chunks_) std::free(static_cast<void*>(chunk.load(std::memory_order_relaxed)));
 }
 
 Config& Arena::add_slot() {
@@ -55,9 +55,13 @@ Config& Arena::add_slot() {
   int top = 31 - __builtin_clz(x);
   if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, true);
   auto& chunk = chunks_[top - kFirstChunk];
-  if (!chunk.load(std::memory_order_relaxed)) {
-    chunk.store(new Config[size_t{1} << top], std::memory_order_release);
+  if (!chunk.load(std::memory_order_relaxed)) {  // each is made when it is added: large chunks cost nothing before
+    auto* memory = static_cast<Config*>(std::malloc(sizeof(Config) << top));
+    if (!memory) throw std::bad_alloc();
+    chunk.store(memory, std::memory_order_release);
   }
+  static_assert(std::is_trivially_destructible_v<Config>);
+  new (slot(id)) Config;
   count_.store(id + 1, std::memory_order_relaxed);
   charge(sizeof(Config));
   return *slot(id);
@@ -92,27 +96,14 @@ std::atomic<int32_t>* Arena::add_row() {
 }
 
 int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
-  if (static_cast<size_t>(size()) * 2 >= table_.size()) {
-    std::vector<Interned> bigger(table_.size() * 2);
-    for (const Interned& known : table_) {
-      if (known.id < 0) continue;
-      size_t at = known.hash & (bigger.size() - 1);
-      while (bigger[at].id >= 0) at = (at + 1) & (bigger.size() - 1);
-      bigger[at] = known;
-    }
-    charge(bigger.size() * sizeof(Interned) / 2);
-    table_ = std::move(bigger);
-  }
-  const auto hash = static_cast<uint32_t>(hash_threads(threads.data(), threads.size(), closed));
-  size_t h = hash & (table_.size() - 1);
-  for (; table_[h].id >= 0; h = (h + 1) & (table_.size() - 1)) {
-    if (table_[h].hash != hash || ((table_[h].id >> 30) & 1) != closed) continue;
-    const int32_t id = table_[h].id & 0x3FFFFFFF;
+  const uint64_t hash = hash_threads(threads.data(), threads.size(), closed);
+  NumberTable& known = closed ? closed_ids_ : open_ids_;
+  const int32_t found = known.find(hash, [&](int32_t id) {
     const Config& c = config(id);
-    if (static_cast<size_t>(c.count) == threads.size() && std::equal(threads.begin(), threads.end(), c.threads))
-      return id;
-  }
-  int32_t id = size();
+    return static_cast<size_t>(c.count) == threads.size() && std::equal(threads.begin(), threads.end(), c.threads);
+  });
+  if (found >= 0) return found;
+  const int32_t id = size();
   Config& c = add_slot();
   c.threads = keep(threads);
   c.count = static_cast<int32_t>(threads.size());
@@ -123,7 +114,8 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.remembers |= t.mem > kLastUntold;
   }
-  table_[h] = {id | (closed ? 1 << 30 : 0), hash};
+  known.add(hash, id);
+  charge(16);
   return id;
 }
 

@@ -176,11 +176,7 @@ class Arena {
   std::atomic<int32_t> count_{0};  // changed under the lock; read for statistics without it
   int32_t initial_ = 0;
   std::atomic<size_t> byte_limit_, bytes_{0};
-  struct Interned {
-    int32_t id = -1;  // of a configuration, and whether it is closed; -1: free
-    uint32_t hash = 0;
-  };
-  std::vector<Interned> table_;  // open addressing; with the hashes, so that to grow looks at no configuration
+  NumberTable closed_ids_, open_ids_;  // of configurations
   std::vector<std::unique_ptr<Thread[]>> pools_;
   size_t pool_left_ = 0;
   Thread* pool_next_ = nullptr;
@@ -196,7 +192,7 @@ class Arena {
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> seen_ids_;
+  NumberTable seen_ids_;
   std::vector<int32_t> initial_registers_;
   std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
   std::vector<Thread> work_, closed_, kernel_;

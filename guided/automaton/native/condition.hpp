@@ -48,6 +48,7 @@ struct SeenSet {
   std::vector<uint64_t> bits;
   int32_t last = -1;  // in order: the slot of the last member, kEverySlot after a repeatable one
   bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
+  bool operator==(const SeenSet&) const = default;
 };
 
 class ConditionSearch {

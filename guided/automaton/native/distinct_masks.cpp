@@ -120,8 +120,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
 const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& tokens) {
   Thread noting = thread;
   noting.mem = arena_.memories().noting(thread.mem);
-  auto it = entry_tokens_.find(noting);
-  if (it != entry_tokens_.end()) return it->second;
+  if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_)
                           .build(noting, tokens.relative ? within_bounds(tokens, thread) : tokens.all,
                                  [&](auto&& look, std::vector<int32_t>& unsure) {
@@ -134,7 +133,7 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
                                    });
                                  });
   arena_.charge(found.bytes());
-  return entry_tokens_.emplace(noting, std::move(found)).first->second;
+  return entry_tokens_.add(noting, std::move(found));
 }
 
 // In a string that is an entry: the tokens that end it with one that was there.
@@ -180,9 +179,8 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::v
 }
 
 const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens) {
-  auto [it, fresh] = shares_.try_emplace(t);
-  Share& share = it->second;
-  if (!fresh) return share;
+  if (const Share* known = shares_.find(t)) return *known;
+  Share& share = shares_.add(t, {});
   if (!arena_.endless().all_entries() || !find_strings(t, tokens, share)) {
     const EntryTokens& known = entry_tokens(t, tokens);
     share.own.clear();

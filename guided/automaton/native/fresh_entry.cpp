@@ -22,13 +22,14 @@ const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
 // Null: there is no way, but it may be the bound on nesting that stood in the way. `any`: any way does.
 const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, bool any) {
   auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
-  if (auto it = known.find(thread); it != known.end() && (any || it->second.shortest)) return &it->second;
+  if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
   Answer found{of_tree(thread, left_open), true};
   if (!found.way) found = {search(thread, left_open, any), !any};
   if (!found.way && nesting_ > 0) return nullptr;
   found.shortest |= !found.way;
   arena_.charge(128 + (found.way ? found.way->text.size() : 0));
-  return &known.insert_or_assign(thread, std::move(found)).first->second;
+  Answer* answer = known.find(thread);
+  return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
 }
 
 // Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.

@@ -60,7 +60,7 @@ class FreshEntry {
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;
-  std::unordered_map<Thread, Answer, ThreadHash> known_, inner_;
+  ThreadMap<Answer> known_, inner_;
   int nesting_ = 0;
 };
 

@@ -18,9 +18,9 @@ JsonTexts::JsonTexts(ValueStore& values)
 // ---- reading
 int32_t JsonTexts::read(int32_t text, uint8_t byte) {
   if (is_space(byte) && !in_string(text)) return text;
-  auto [it, fresh] = next_.try_emplace(pair_key(text, byte), static_cast<int32_t>(texts_.size()));
-  if (!fresh) return it->second;
-  const int32_t made = it->second;
+  if (const int32_t* known = next_.find(pair_key(text, byte))) return *known;
+  const auto made = static_cast<int32_t>(texts_.size());
+  next_.set(pair_key(text, byte), made);
   const Text longer = next(text, byte);
   texts_.push_back(longer);
   bytes_ += sizeof(Text) + 48;

@@ -8,11 +8,12 @@
 // Cost: a byte is O(1); the end of a string, number or container reads it once.
 #pragma once
 
+#include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "json_value.hpp"
+#include "pair_map.hpp"
 
 namespace guided {
 
@@ -89,10 +90,10 @@ class JsonTexts {
   bool fits_scalar(int32_t text, int32_t value) const;
 
   ValueStore& values_;
-  std::vector<Text> texts_;
+  std::deque<Text> texts_;  // grows without a copy
   std::vector<Frame> frames_;
   std::vector<PartOf> parts_;
-  std::unordered_map<uint64_t, int32_t> next_;  // (text, byte) -> text
+  PairMap next_;  // (text, byte) -> text
   size_t bytes_ = 0;
 };
 

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace guided {
 
 // ---- the store
 int32_t ValueStore::intern(std::string content) {
-  if (auto it = known_.find(content); it != known_.end()) return it->second;
-  auto id = static_cast<int32_t>(contents_.size());
+  const uint64_t hash = std::hash<std::string>{}(content);
+  const int32_t known = known_.find(hash, [&](int32_t id) { return contents_[static_cast<size_t>(id)] == content; });
+  if (known >= 0) return known;
+  const auto id = static_cast<int32_t>(contents_.size());
   contents_.push_back(std::move(content));
-  known_.emplace(contents_.back(), id);
+  known_.add(hash, id);
   bytes_ += contents_.back().size() + 96;
   return id;
 }

@@ -9,10 +9,10 @@
 #include <deque>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "common.hpp"
+#include "slot_table.hpp"
 
 namespace guided {
 
@@ -30,7 +30,7 @@ class ValueStore {
 
  private:
   std::deque<std::string> contents_;
-  std::unordered_map<std::string_view, int32_t> known_;
+  NumberTable known_;
   size_t bytes_ = 0;
 };
 

@@ -131,8 +131,8 @@ class MaskBuilder {
   std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and bytes that follow
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
-  std::unordered_map<Thread, Share, ThreadHash> shares_;
-  std::unordered_map<Thread, EntryTokens, ThreadHash> entry_tokens_;  // by threads whose memories take notes
+  ThreadMap<Share> shares_;
+  ThreadMap<EntryTokens> entry_tokens_;  // by threads whose memories take notes
 };
 
 template <class Visit>

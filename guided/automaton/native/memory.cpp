@@ -43,19 +43,19 @@ Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
 
 // ---- interning
 int32_t Memories::intern_seen(int32_t before, int32_t value) {
-  auto [it, fresh] = seen_ids_.try_emplace(pair_key(before, value), static_cast<int32_t>(seen_.size()));
-  if (fresh) {
-    Seen longer = seen_[before];
-    longer.before = before;
-    longer.value = value;
-    if (value == kAnyValue)
-      longer.blurred = true;
-    else
-      index(longer, value);
-    seen_.push_back(longer);
-    bytes_ += kNode;
-  }
-  return it->second;
+  if (const int32_t* known = seen_ids_.find(pair_key(before, value))) return *known;
+  const auto made = static_cast<int32_t>(seen_.size());
+  seen_ids_.set(pair_key(before, value), made);
+  Seen longer = seen_[before];
+  longer.before = before;
+  longer.value = value;
+  if (value == kAnyValue)
+    longer.blurred = true;
+  else
+    index(longer, value);
+  seen_.push_back(longer);
+  bytes_ += kNode;
+  return made;
 }
 
 int32_t Memories::intern_scope(const Scope& s) {
@@ -69,13 +69,17 @@ int32_t Memories::intern_scope(const Scope& s) {
 }
 
 int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
-  const auto next = static_cast<int32_t>(memories_.size());
-  auto [it, fresh] = memory_ids_.try_emplace({scope, text, touched, notes}, next);
-  if (fresh) {
-    memories_.push_back({scope, text, touched, notes, before});
-    bytes_ += kNode;
-  }
-  return it->second;
+  const uint64_t hash = combine(pair_key(scope, text), pair_key(touched, notes));
+  const int32_t known = memory_ids_.find(hash, [&](int32_t id) {
+    const Memory& m = memories_[id];
+    return m.scope == scope && m.text == text && m.touched == touched && m.notes == notes;
+  });
+  if (known >= 0) return known;
+  const auto made = static_cast<int32_t>(memories_.size());
+  memory_ids_.add(hash, made);
+  memories_.push_back({scope, text, touched, notes, before});
+  bytes_ += kNode;
+  return made;
 }
 
 int32_t Memories::read_on(int32_t memory, uint8_t byte) {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -215,10 +216,10 @@ class Memories {
   ValueTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
-  std::vector<Memory> memories_;
+  std::deque<Memory> memories_;  // grows without a copy
   std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
-  std::unordered_map<uint64_t, int32_t> seen_ids_;  // (before, value)
-  std::unordered_map<std::array<int32_t, 4>, int32_t, IdHash> memory_ids_;
+  PairMap seen_ids_;  // (before, value)
+  NumberTable memory_ids_;
   std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
   std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> essences_;

@@ -6,16 +6,14 @@
 namespace guided {
 
 int32_t Arena::intern_seen(const SeenSet& set) {
-  std::vector<int32_t> key{static_cast<int32_t>(set.count), set.last};
-  for (uint64_t w : set.bits) {
-    key.push_back(static_cast<int32_t>(w));
-    key.push_back(static_cast<int32_t>(w >> 32));
-  }
-  if (auto it = seen_ids_.find(key); it != seen_ids_.end()) return it->second;
-  int32_t id = static_cast<int32_t>(seen_.size());
+  uint64_t hash = combine(static_cast<uint64_t>(set.count), static_cast<uint32_t>(set.last));
+  for (uint64_t w : set.bits) hash = combine(hash, w);
+  const int32_t known = seen_ids_.find(hash, [&](int32_t id) { return seen_[id] == set; });
+  if (known >= 0) return known;
+  const auto id = static_cast<int32_t>(seen_.size());
   seen_.push_back(set);
-  seen_ids_.emplace(std::move(key), id);
-  charge(64 + set.bits.size() * 24);
+  seen_ids_.add(hash, id);
+  charge(64 + set.bits.size() * 8);
   return id;
 }
 

@@ -1,9 +1,12 @@
 // Threads (arena.hpp) and sets of them.
 #pragma once
 
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "memory.hpp"
+#include "slot_table.hpp"
 
 namespace guided {
 
@@ -19,6 +22,30 @@ struct ThreadHash {
   size_t operator()(const Thread& t) const {
     return static_cast<size_t>(combine(combine(0, pair_key(t.pos, t.reg)), pair_key(t.ret, t.mem)));
   }
+};
+
+// What is known of threads; references stay valid.
+template <class Value>
+class ThreadMap {
+ public:
+  // Null where there is nothing.
+  Value* find(const Thread& thread) {
+    const int32_t at = number(thread);
+    return at < 0 ? nullptr : &items_[static_cast<size_t>(at)].second;
+  }
+  // Of a thread of which nothing is known.
+  Value& add(const Thread& thread, Value value) {
+    numbers_.add(ThreadHash()(thread), static_cast<int32_t>(items_.size()));
+    return items_.emplace_back(thread, std::move(value)).second;
+  }
+
+ private:
+  int32_t number(const Thread& thread) const {
+    return numbers_.find(ThreadHash()(thread),
+                         [&](int32_t at) { return items_[static_cast<size_t>(at)].first == thread; });
+  }
+  NumberTable numbers_;
+  std::deque<std::pair<Thread, Value>> items_;
 };
 
 uint64_t hash_threads(const Thread* threads, size_t count, bool closed);

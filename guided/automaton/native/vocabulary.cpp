@@ -8,8 +8,9 @@ namespace guided {
 
 std::shared_ptr<TokenTable> TableCache::find(const Digest& key) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto it = index_.find(key);
-  if (it == index_.end()) return nullptr;
+  Index& index = index_of(key);
+  auto it = index.find(key);
+  if (it == index.end()) return nullptr;
   items_.splice(items_.begin(), items_, it->second);
   return it->second->table;
 }
@@ -17,13 +18,13 @@ std::shared_ptr<TokenTable> TableCache::find(const Digest& key) {
 void TableCache::insert(const Digest& key, std::shared_ptr<TokenTable> table) {
   size_t size = table->bytes();
   std::lock_guard<std::mutex> lock(mutex_);
-  if (index_.count(key)) return;
+  if (index_of(key).contains(key)) return;
   items_.push_front({key, std::move(table), size});
-  index_[key] = items_.begin();
+  index_of(key)[key] = items_.begin();
   bytes_ += size;
   while (bytes_ > byte_limit_ && items_.size() > 1) {
     bytes_ -= items_.back().bytes;
-    index_.erase(items_.back().key);
+    index_of(items_.back().key).erase(items_.back().key);
     items_.pop_back();
   }
 }
@@ -39,7 +40,7 @@ size_t TableCache::size() const {
 void TableCache::clear() {
   std::lock_guard<std::mutex> lock(mutex_);
   items_.clear();
-  index_.clear();
+  for (Index& index : index_) index.clear();
   bytes_ = 0;
 }
 

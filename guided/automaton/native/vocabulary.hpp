@@ -38,7 +38,9 @@ class TableCache {
   size_t byte_limit_, bytes_ = 0;
   mutable std::mutex mutex_;
   std::list<Item> items_;
-  std::unordered_map<Digest, std::list<Item>::iterator, DigestHash> index_;
+  using Index = std::unordered_map<Digest, std::list<Item>::iterator, DigestHash>;
+  Index& index_of(const Digest& key) { return index_[key.b % index_.size()]; }
+  std::array<Index, 128> index_;  // by the digest: one that grows visits its own tables alone
 };
 
 struct TokenVocabulary {
