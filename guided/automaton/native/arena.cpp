@@ -13,7 +13,7 @@ namespace guided {
 namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int kMergeDepth = 256;
-constexpr size_t kSlabRows = 16;
+constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
 }  // namespace
 
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
@@ -85,10 +85,11 @@ const Thread* Arena::keep(const std::vector<Thread>& threads) {
 
 std::atomic<int32_t>* Arena::add_row() {
   if (slab_left_ == 0) {
-    void* memory = std::calloc(kSlabRows, 256 * sizeof(std::atomic<int32_t>));
+    const size_t rows = std::min(kSlabRows, size_t{2} << std::min<size_t>(slabs_.size(), 3));
+    void* memory = std::calloc(rows, 256 * sizeof(std::atomic<int32_t>));
     if (!memory) throw std::bad_alloc();
     slabs_.push_back(static_cast<std::atomic<int32_t>*>(memory));
-    slab_left_ = kSlabRows;
+    slab_left_ = rows;
   }
   --slab_left_;
   charge(256 * sizeof(int32_t));

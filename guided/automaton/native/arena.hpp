@@ -124,7 +124,7 @@ class Arena {
   std::function<bool(const Thread&)> viable_inside;
 
  private:
-  static constexpr int kFirstChunk = 8;  // log2 of the first chunk's size; each chunk is as large as all before it
+  static constexpr int kFirstChunk = 5;  // log2 of the first chunk's size; each chunk is as large as all before it
   Config* slot(int32_t id) const {
     uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
     int top = 31 - __builtin_clz(x);

@@ -8,21 +8,25 @@ namespace guided {
 
 void EndlessStrings::find(const Rule& rule) {
   const auto quote = rule.byte_class['"'];
-  const bool alone = std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) == 1;
   const auto size = static_cast<size_t>(rule.size);
-  std::vector<uint8_t> byte_of(static_cast<size_t>(rule.classes));
-  for (int b = 0; b < 256; ++b) byte_of[rule.byte_class[b]] = static_cast<uint8_t>(b);
+  if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // not told apart: it ends no string
+    std::fill_n(known_.begin() + rule.base, size, kNo);
+    return;
+  }
   std::vector<std::vector<int32_t>> next(size);
-  std::vector<uint8_t> ends(size, !alone), cycles(size, 0);
+  std::vector<uint8_t> ends(size, 0), cycles(size, 0);
   for (size_t s = 0; s < size; ++s) {
     const Position& p = grammar_.positions[static_cast<size_t>(rule.base) + s];
-    ends[s] |= p.accept || p.call_lo < p.call_hi || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi;
-    for (int32_t c = 0; c < rule.classes; ++c) {
-      const int32_t to = c == quote ? -1 : grammar_.step(rule.base + static_cast<int32_t>(s), byte_of[c]);
-      if (to < 0) continue;
-      next[s].push_back(to - rule.base);
-      cycles[s] |= to - rule.base == static_cast<int32_t>(s);
-    }
+    ends[s] = p.accept || p.call_lo < p.call_hi || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi;
+    auto leads_to = [&](int32_t position) {
+      const int32_t to = position - rule.base;
+      if (next[s].empty() || next[s].back() != to) next[s].push_back(to);
+      cycles[s] |= to == static_cast<int32_t>(s);
+    };
+    for (int32_t c = 0; p.row >= 0 && c < rule.classes; ++c)
+      if (const int32_t to = grammar_.next[p.row + c]; c != quote && to >= 0) leads_to(to);
+    for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
+      if (const ByteSpan& span = grammar_.spans[i]; span.lo != '"' || span.hi != '"') leads_to(span.to);
   }
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
