@@ -43,8 +43,11 @@ class Judge:
     def __init__(self, schema: Any) -> None:
         exactly = exact(schema)
         kind = validators.validator_for(exactly, default=jsonschema.Draft202012Validator)
+        rewritten = _with_python_patterns(exactly)
+        if isinstance(rewritten, dict):
+            rewritten.pop("$schema", None)  # at a reference to the root it would choose the library's own kind again
         # With a registry of its own the library never asks the network.
-        self._validator = _exact_kind(kind)(_with_python_patterns(exactly), registry=REGISTRY)
+        self._validator = _exact_kind(kind)(rewritten, registry=REGISTRY)
 
     def __call__(self, text: str | bytes) -> bool:
         """The verdict on one text."""

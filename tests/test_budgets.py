@@ -205,6 +205,22 @@ def test_what_every_token_leads_to_is_enough(order: Literal["declared", "any"]) 
     check(SMALL.compile_json_schema(schema, property_order=order), [])
 
 
+def test_another_name_may_ask_for_a_longer_value() -> None:
+    """The shortest name that is left is not the name of the shortest member: what is left counts both."""
+    names = {"^$": {"type": "array"}, "b$": {"type": "string"}}
+    schema = {
+        "type": "object",
+        "patternProperties": names,
+        "minProperties": 3,
+        "additionalProperties": {"const": [1] * 30},
+    }
+    grammar = byte_compiler().compile_json_schema(schema, property_order="any")
+    check(grammar, list(b'{"b":"a","":[],"bb":""'))
+    matcher = GrammarMatcher(grammar)
+    assert matcher.accept_string('{"b":"a","":[')
+    assert matcher.min_tokens_to_finish() == len('],"bb":""}') + 1
+
+
 def test_a_token_that_stays_where_another_one_leaves() -> None:
     """Both lead to the same state of the frame, but one of them could also have left it."""
     a, c = Ref("A"), Chars(((0, 55295), (57344, 1114111)))

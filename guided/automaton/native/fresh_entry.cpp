@@ -42,6 +42,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     const int open = memories_.under_way(at.mem).first;
     if (open <= left_open) {
       out.after = {at};
+      out.bytes = out.text.size() + least(at);
       return out;
     }
     const Rule& rule = g.rules[g.positions[at.pos].rule];
@@ -120,69 +121,43 @@ std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& thr
   for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
     if (!way) continue;
-    if (!best || way->text.size() < best->text.size())
-      best = std::move(way);
-    else if (way->text == best->text)  // not all of them need have a way on
+    if (best && way->text == best->text) {  // not all of them need have a way on
       best->after.insert(best->after.end(), way->after.begin(), way->after.end());
+      best->bytes = std::min(best->bytes, way->bytes);
+    } else if (!best || way->bytes < best->bytes) {
+      best = std::move(way);
+    }
   }
   if (!best) return std::nullopt;
+  out.bytes = out.text.size() + best->bytes;
   out.text += best->text;
   out.after = std::move(best->after);
   return out;
 }
 
-// No text from a state to the end of its entry has fewer bytes.
-size_t FreshEntry::least(int32_t state, int left_open) {
-  size_t best = kNever;
-  for (const Thread& t : arena_.config(state)) {
-    if (memories_.under_way(t.mem).first <= left_open) return 0;
-    if (t.pos != kExit) best = std::min(best, least(t, left_open));
+// No text from a thread to the end has fewer bytes, as far as the frames around it are looked at.
+size_t FreshEntry::least(Thread thread) {
+  int64_t sum = 0;
+  for (int frame = 0; frame < kMostFrames && thread.pos != kExit; ++frame) {
+    sum += std::min(tree_.least_bytes(thread), ShortestText::kFar);
+    if (thread.ret <= kFree) break;
+    const Config& callers = arena_.config(thread.ret);
+    if (callers.count == 0) break;
+    thread = callers.threads[0];
   }
+  return static_cast<size_t>(sum);
+}
+
+template <class Threads>
+size_t FreshEntry::least_of(const Threads& threads) {
+  size_t best = kNever;
+  for (const Thread& t : threads) best = std::min(best, least(t));
   return best;
 }
 
-// As above: what is left of each frame up to the one where the entry ends; of several callers the least. One that has not
-// ended reads a byte, for what effects lead to are other threads.
-size_t FreshEntry::least(const Thread& thread, int left_open) {
-  const Grammar& g = arena_.grammar();
-  struct Frame {
-    Thread thread;
-    int entries, depth;
-    size_t sum;
-  };
-  const auto [entries, in_one] = memories_.under_way(thread.mem);
-  std::vector<Frame> open{{thread, entries - left_open, 0, 0}};
-  size_t best = kNever;
-  for (int looked_at = 0; !open.empty(); ++looked_at) {
-    auto [t, left, depth, sum] = open.back();
-    open.pop_back();
-    if (looked_at >= kMostFrames || sum >= best) {  // no bound for what is not looked at
-      best = std::min(best, sum);
-      continue;
-    }
-    const Position& p = g.positions[t.pos];
-    bool ends_here = false;
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) ends_here |= g.effects[i].effect.op == Effect::Keep;
-    const bool counts = ends_here && (depth > 0 || in_one);
-    // Where the entry ends in this very frame, the way to the frame's end says nothing.
-    const bool here = g.rules[p.rule].scopes > 1 || (depth == 0 && in_one && !ends_here && g.rules[p.rule].keeps);
-    if ((counts && --left <= 0) || here) {
-      best = std::min(best, sum);
-      continue;
-    }
-    sum += static_cast<size_t>(tree_.least_bytes(t));
-    for (const Thread& caller : arena_.config(t.ret)) {
-      if (caller.pos == kExit)
-        best = std::min(best, sum);
-      else
-        open.push_back({caller, left, depth + 1, sum});
-    }
-  }
-  return std::max<size_t>(best, 1);
-}
-
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
-// can come to none of the values any more, the tree knows the rest. `any`: the first way that is met.
+// can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another name
+// may ask for another value. `any`: the first way that is met.
 std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
@@ -203,9 +178,9 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
   auto try_end = [&](int32_t state, const std::string& prefix) {
     std::optional<Way> way = ends(state, left_open);
     if (!way) return false;
-    const size_t size = prefix.size() + way->text.size();
-    if (best && (size > best->text.size() || (size == best->text.size() && prefix >= best_prefix))) return true;
-    best = Way{prefix + way->text, std::move(way->after)};
+    const size_t bytes = prefix.size() + way->bytes;
+    if (best && (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix))) return true;
+    best = Way{prefix + way->text, std::move(way->after), bytes};
     best_prefix = prefix;
     return true;
   };
@@ -213,8 +188,8 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
     if (best) {  // whether a way on can be shorter, or as short and before it
-      const size_t size = prefix.size() + least(at.state, left_open);
-      if (size > best->text.size() || (size == best->text.size() && prefix >= best_prefix)) continue;
+      const size_t bytes = prefix.size() + least_of(arena_.config(at.state));
+      if (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix)) continue;
     }
     if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
@@ -235,11 +210,14 @@ std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
   Way ended;
   for (const Thread& t : arena_.config(state))
     if (memories_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
-  if (!ended.after.empty()) return ended;
+  if (!ended.after.empty()) {
+    ended.bytes = least_of(ended.after);
+    return ended;
+  }
   std::optional<Way> best;
   for (const Thread& t : arena_.config(state)) {
     std::optional<Way> found = t.pos == kExit ? std::nullopt : of_tree(t, left_open);
-    if (found && (!best || found->text.size() < best->text.size())) best = std::move(found);
+    if (found && (!best || found->bytes < best->bytes)) best = std::move(found);
   }
   return best;
 }

@@ -1,8 +1,9 @@
 // How an entry that is being read (memory.hpp) can end with a value that was not there.
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
-// is the shortest one of the tree (shortest_text.hpp) if that does; else the way with the fewest bytes to a state where
-// it does, the least in byte order among these. So the rest of a text is the text of where it leads to. Looked at are
+// is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the fewest
+// bytes to the end of the output, by the tree, the least in byte order among these. So the rest of a text is the text of
+// where it leads to. Looked at are
 // only the states from which the entry may still come to a value that was there, each once however it was spelled; each
 // thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
 //
@@ -25,6 +26,7 @@ class FreshEntry {
   struct Way {
     std::string text;
     std::vector<Thread> after;  // the threads that it leads to, not closed
+    size_t bytes = 0;           // with the tree's text from there to the end
   };
   // Null where there is none.
   const Way* find(const Thread& thread);
@@ -54,8 +56,9 @@ class FreshEntry {
   std::optional<Way> ends(int32_t state, int left_open);
   bool may_be_there(int32_t state, int left_open);
   std::vector<int32_t> essence(int32_t state);
-  size_t least(int32_t state, int left_open);
-  size_t least(const Thread& thread, int left_open);
+  size_t least(Thread thread);
+  template <class Threads>
+  size_t least_of(const Threads& threads);
 
   Arena& arena_;
   Memories& memories_;
