@@ -62,3 +62,9 @@ def test_schemas_are_those_of_their_seed() -> None:
     assert one == two
     for keyword in ("uniqueItems", "contains", "minContains", "unevaluatedItems", "allOf", "patternProperties"):
         assert f'"{keyword}"' in one
+
+
+def test_the_judge_stays_exact_where_a_schema_refers_to_its_root() -> None:
+    whole = {"$schema": "http://json-schema.org/draft-06/schema#"}
+    judge = Judge({**whole, "anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "integer"}]})
+    assert judge("[[1e1], 5e600]") and not judge("[1.5]")
