@@ -121,13 +121,21 @@ class LimitExceeded(GuidedError):
         allowed: the bound.
         fixed: whether it is a fixed bound, which no field of `Limits` raises.
         hint: what to do about it.
+        place: where it was reached, a rule or a pointer; empty where that is not known.
     """
 
-    def __init__(self, limit: str, given: float, allowed: float, fixed: bool = False, hint: str = "") -> None:
-        self.limit, self.given, self.allowed, self.fixed = limit, given, allowed, fixed
+    def __init__(
+        self, limit: str, given: float, allowed: float, fixed: bool = False, hint: str = "", place: str = ""
+    ) -> None:
+        self.limit, self.given, self.allowed, self.fixed, self.place = limit, given, allowed, fixed, place
         self.hint = hint or (_FIXED[limit] if fixed else f"raise guided.Limits({limit}=...) to allow it")
-        bound = "a fixed bound; " if fixed else ""
-        super().__init__(f"limit {limit!r} exceeded: {_exact(given)} > {_exact(allowed)}; {bound}{self.hint}")
+        super().__init__(limit, given, allowed)
+
+    def __str__(self) -> str:
+        where = f" (at {self.place})" if self.place else ""
+        bound = "a fixed bound; " if self.fixed else ""
+        found = f"{_exact(self.given)} > {_exact(self.allowed)}"
+        return f"limit {self.limit!r} exceeded: {found}{where}; {bound}{self.hint}"
 
 
 def _exact(number: float) -> str:

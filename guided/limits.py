@@ -20,6 +20,8 @@ class Limits:
         states: automaton states of one compiled grammar, and of any step in between.
         memory: bytes for the states of one grammar that are made while matching; past it they are rebuilt.
         seconds: wall time of one compilation.
+        work: steps of a compilation, while a schema is read and again while automata are built. Each takes some 10 ns,
+            but they are counted, not measured: where this is reached does not depend on the machine.
     """
 
     spec_length: int = 4_000_000
@@ -28,9 +30,10 @@ class Limits:
     states: int = 500_000
     memory: int = 128 * 1024 * 1024
     seconds: float = 20.0
+    work: int = 80_000_000
 
     def __post_init__(self) -> None:
-        for name in ("spec_length", "depth", "nodes", "states", "memory"):
+        for name in ("spec_length", "depth", "nodes", "states", "memory", "work"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
                 raise ValueError(f"Limits({name}={value!r}): an integer from 0 to 2**62 is needed")

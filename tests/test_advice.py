@@ -94,6 +94,8 @@ RAISED: list[tuple[Callable[[guided.GrammarCompiler], Any], str, float]] = [
     (_least({"type": "array", "minItems": 200_000}), "memory", 1),
     (_regex("abc"), "seconds", 0),
     (_schema({}), "seconds", 0),
+    (_regex("(?:a|b)*a(?:a|b){10}"), "work", 5_000),
+    (_schema({"allOf": [{"anyOf": [{"minimum": i}, {"type": "null"}]} for i in range(40)]}), "work", 150_000),
 ]  # fmt: skip
 
 
@@ -121,7 +123,7 @@ def _deep_node(depth: int) -> Any:
     return out
 
 
-BEYOND = Limits(2**33, 2**33, 2**33, 2**33, 2**33, 600.0)
+BEYOND = Limits(2**33, 2**33, 2**33, 2**33, 2**33, 600.0, 2**40)
 # What no limit helps against -> a part of what is advised instead.
 FIXED: dict[str, tuple[Callable[[guided.GrammarCompiler], Any], str]] = {
     "nodes, deep": (_grammar(_deep_node(2_001)), "a part that is a rule of its own begins anew"),

@@ -144,6 +144,11 @@ FIELDS: dict[str, tuple[Callable[[], Any], tuple[str, Any, Any]]] = {
     "a count past all states": (rule(Repeat(Text("a"), 2**30, None)), ("states", 2**30, 2**30 - 1)),
     "memory of the shortest output": (least(schema({"type": "array", "minItems": 10**6}, memory=1)),
                                       ("memory", 16_777_252, 1 << 24)),
+    "work of a rule": (rule(And((ANYTHING, Seq((ANYTHING, Text("a"), Repeat(ANY_CHAR, 12, 12))))), work=100_000),
+                       ("work", 102_478, 100_000)),
+    "work of a schema": (schema({"allOf": [{"anyOf": [{"minimum": i}, {"type": "null"}]} for i in range(40)]},
+                                work=150_000),
+                         ("work", 153_000, 150_000)),
     "seconds of a regex": (regex("abc", seconds=0), ("seconds", ..., 0)),
     "seconds of a schema": (schema({}, seconds=0), ("seconds", ..., 0)),
     "seconds of the core": (rule(lambda: Alt(tuple(Text(f"{i}" * 3) for i in range(3000))), seconds=0),
@@ -209,7 +214,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "an empty schema": (schema(""), "SpecError"),
 }
 LARGE: dict[str, tuple[Callable[[], Any], str]] = {
-    "alternatives, 20,000": (regex("(?:" + "|".join(f"{i:x}" for i in range(20_000)) + ")*c"), "compiles"),
+    "alternatives, 20,000": (regex("(?:" + "|".join(f"{i:x}" for i in range(20_000)) + ")*c", work=10**9), "compiles"),
     "text of 4,000,000": (regex("a" * 4_000_000), "states"),
     "a constant of a megabyte": (schema(lambda: {"enum": ["x" * 1_000_000]}), "states"),
     "not a count begun anywhere": (rule(Not(Seq((ANYTHING, Text("a"), Repeat(ANY_CHAR, 1000, 1000))))), "states"),
@@ -277,6 +282,20 @@ def test_each_bound_has_its_fields(name: str) -> None:
     assert how == limit, fields
     assert fields[2] == allowed
     assert fields[1] == given if given is not ... else 0 < fields[1] < 60
+
+
+def test_a_limit_tells_where_it_was_reached() -> None:
+    """By the rule whose automaton is built, or the place in the schema that is read."""
+    with pytest.raises(guided.LimitExceeded) as caught:
+        compiler(work=200_000).compile_grammar(
+            Grammar({"start": Ref("few"), "few": Not(Seq((ANYTHING, Text("a"), Repeat(ANY_CHAR, 14, 14))))})
+        )
+    assert (caught.value.limit, caught.value.place) == ("work", "few")
+    assert "(at few)" in str(caught.value)
+    many = {"allOf": [{"anyOf": [{"minimum": i}, {"type": "null"}]} for i in range(40)]}
+    with pytest.raises(guided.LimitExceeded) as caught:
+        schema({"type": "object", "properties": {"x": many}}, work=150_000)()
+    assert (caught.value.limit, caught.value.place) == ("work", "/properties/x")
 
 
 def test_each_field_of_limits_has_a_case() -> None:

@@ -83,6 +83,7 @@ class Builder:
         max_states: int,
         max_seconds: float,
         memory: int,
+        max_work: int = ...,
     ) -> Compiled: ...
 
 class KeptNodes:

@@ -85,7 +85,7 @@ def compile_native(
         SpecError: an empty language, a malformed node, or a reference to a rule that does not exist.
         VocabularyError: a control token that the vocabulary lacks, or a language that its tokens cannot write.
         UnsupportedError: a combination of nodes that the core does not take, with the reason.
-        LimitExceeded: states, nodes or seconds.
+        LimitExceeded: states, nodes, work or seconds; `place` is the rule.
     """
     if not isinstance(grammar, Grammar):
         raise SpecError(
@@ -128,7 +128,9 @@ class _Sender:
         rules = [self._send(name, node) for name, node in self.grammar.rules.items()]
         start, names, limits = self.rule_number[self.grammar.start], list(self.grammar.rules), self.limits
         try:
-            return self.builder.compile(vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory)
+            return self.builder.compile(
+                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work
+            )
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
             raise

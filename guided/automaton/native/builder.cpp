@@ -25,7 +25,7 @@ void bind_builder(nb::module_& m) {
       .def("entry", &Builder::entry)
       .def("encoding", &Builder::encoding)
       .def("compile", &Builder::compile, "vocabulary"_a, "rules"_a, "names"_a, "start"_a, "max_states"_a,
-           "max_seconds"_a, "memory"_a);
+           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX);
 }
 
 }  // namespace guided

@@ -204,7 +204,7 @@ class Builder {
   }
   std::shared_ptr<Compiled> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
                                     const std::vector<std::string>& names, int32_t start, int64_t max_states,
-                                    double max_seconds, int64_t memory) {
+                                    double max_seconds, int64_t memory, int64_t max_work) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
       throw nb::index_error("rules");
     be_free();
@@ -219,7 +219,7 @@ class Builder {
         throw nb::index_error("token");
     const Compiling compiling(busy_);
     nb::gil_scoped_release release;
-    Meter meter(max_states, max_seconds);
+    Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
     auto compiled =
         std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));

@@ -42,7 +42,7 @@ struct Range {
 
 // Failures, translated at the Python border.
 struct LimitFailure : std::runtime_error {
-  std::string limit;
+  std::string limit, rule;  // where it was reached, if that is known
   double given, allowed;
   bool fixed;  // a bound of the core itself, which no setting raises
   LimitFailure(std::string name, double g, double a, bool is_fixed = false)
@@ -66,31 +66,42 @@ struct BudgetFailure : std::runtime_error {
   BudgetFailure(int64_t n, int64_t g) : std::runtime_error("budget too small"), needed(n), given(g) {}
 };
 
+// What it costs to find a key in a table, in units of work (`Meter`).
+inline constexpr int64_t kLookup = 8;
+
 // Counts what one compilation uses and stops it at its limits.
 class Meter {
  public:
-  Meter(int64_t max_states, double max_seconds)
-      : max_states_(max_states), max_seconds_(max_seconds), start_(std::chrono::steady_clock::now()) {}
-  // Work in units of about one automaton state or edge; checks the clock now and then.
+  Meter(int64_t max_states, double max_seconds, int64_t max_work)
+      : max_states_(max_states),
+        max_work_(max_work),
+        max_seconds_(max_seconds),
+        start_(std::chrono::steady_clock::now()) {}
+  // Work in units of about one automaton state or edge; checks the total and the clock now and then.
   void work(int64_t units) {
     pending_ += units;
-    if (pending_ >= 4096) check_clock();
+    if (pending_ >= 4096) check();
   }
   void states(int64_t count) const {
     if (count > max_states_) throw LimitFailure("states", static_cast<double>(count), static_cast<double>(max_states_));
   }
   int64_t max_states() const { return max_states_; }
+  // The rule that is worked on, or -1: where a limit was reached.
+  int32_t rule = -1;
 
  private:
-  void check_clock() {
+  void check() {
+    worked_ += pending_;
     pending_ = 0;
+    if (worked_ > max_work_)
+      throw LimitFailure("work", static_cast<double>(worked_), static_cast<double>(max_work_));
     std::chrono::duration<double> used = std::chrono::steady_clock::now() - start_;
     if (used.count() > max_seconds_) throw LimitFailure("seconds", used.count(), max_seconds_);
   }
-  int64_t max_states_;
+  int64_t max_states_, max_work_;
   double max_seconds_;
   std::chrono::steady_clock::time_point start_;
-  int64_t pending_ = 0;
+  int64_t pending_ = 0, worked_ = 0;
 };
 
 inline uint64_t mix(uint64_t h) {

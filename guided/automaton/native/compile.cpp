@@ -60,16 +60,27 @@ int depth_here() {
 #endif
 }
 
+// The name of the rule that was worked on last; empty where it was all of them.
+std::string place(const IrGrammar& ir, const Meter& meter) { return meter.rule < 0 ? "" : ir.names[meter.rule]; }
+
 }  // namespace
 
 std::unique_ptr<Grammar> compile_grammar(const IrGrammar& ir, const TokenVocabulary& vocabulary, Meter& meter) {
   try {
     return lowered(ir, vocabulary, depth_here(), meter);
-  } catch (const LimitFailure& failure) {
-    if (failure.limit != kDepth) throw;
+  } catch (LimitFailure& failure) {
+    if (failure.limit != kDepth) {
+      failure.rule = place(ir, meter);
+      throw;
+    }
   }
   std::unique_ptr<Grammar> out;
-  on_stack_of(size_t{kMaxDepth} * kStackPerLevel, [&] { out = lowered(ir, vocabulary, kMaxDepth, meter); });
+  try {
+    on_stack_of(size_t{kMaxDepth} * kStackPerLevel, [&] { out = lowered(ir, vocabulary, kMaxDepth, meter); });
+  } catch (LimitFailure& failure) {
+    failure.rule = place(ir, meter);
+    throw;
+  }
   return out;
 }
 

@@ -70,6 +70,7 @@ class Encoder {
       key.push_back(p.to);
     }
     const auto [number, fresh] = residual_ids_.intern(key);
+    meter_.work(static_cast<int64_t>(key.size()) + kLookup);
     if (fresh) {
       residuals_.push_back({form, digit, std::move(pieces)});
       steps_.emplace_back();
@@ -104,7 +105,7 @@ class Encoder {
         if (first > 0) low += static_cast<int>(std::min<int64_t>((first + span.step - 1) / span.step, 256));
         high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
       }
-      meter_.work(std::max(0, high - low + 1));
+      meter_.work(kLookup + std::max(0, high - low + 1));
       if (last) {
         size_t at = 0;
         for (int b = low; b <= high; ++b) {
@@ -157,6 +158,7 @@ class Encoder {
     key_.push_back(-1);
     key_.insert(key_.end(), residuals.begin(), residuals.end());
     const auto [number, fresh] = sets_.intern(key_);
+    meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
     if (fresh)
       out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
     return number;

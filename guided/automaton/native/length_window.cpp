@@ -99,7 +99,7 @@ Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
     int64_t next = std::min(c + 1, top);
     std::vector<Edge> edges;
     for (const Edge& e : dfa.edges[s]) edges.push_back({e.lo, e.hi, intern(e.to, next)});
-    meter.work(static_cast<int64_t>(edges.size()) + 1);
+    meter.work(kLookup * static_cast<int64_t>(edges.size()) + 1);
     meter.states(out.size());
     out.edges.set(i, edges);
   }

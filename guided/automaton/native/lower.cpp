@@ -19,7 +19,7 @@ LoweredGrammar Lowerer::run() {
     nfa.final = nfa.add();
     in_flat_ = options_.flat;
     if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
-    current_origin_ = p.rule;
+    current_origin_ = meter_.rule = p.rule;
     effects_ = &effects;
     if (in_flat_) open_rules_[p.rule] = 1;
     looped_ = -1;

@@ -81,7 +81,7 @@ class Refinement {
       int32_t s = ready.back();
       ready.pop_back();
       signature(dfa_, s, cls_, key);
-      meter_.work(static_cast<int64_t>(key.size()));
+      meter_.work(static_cast<int64_t>(key.size()) + kLookup);
       const int32_t entered = loops ? entered_loop(key, known) : -1;
       cls_[s] = entered >= 0 ? entered : known.intern(key).number;
       ++settled;
@@ -127,7 +127,7 @@ class Refinement {
     keys_.clear();
     auto part_of = [&](int32_t s) {
       signature(dfa_, s, cls_, key_);
-      meter_.work(static_cast<int64_t>(key_.size()));
+      meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
       const auto [part, fresh] = keys_.intern(key_);
       if (static_cast<size_t>(part) >= parts_.size()) parts_.emplace_back();
       if (fresh) parts_[part].clear();

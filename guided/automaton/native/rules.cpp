@@ -116,10 +116,12 @@ void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
 LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
   const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live, options.caches, meter);
   LoweredGrammar out = lower_nodes(ir, options, alphabet, false, meter);
+  meter.rule = -1;
   prune_rules(out.rules, meter);
   out.recursive = calls_itself(out.rules);
   if (out.recursive && has_left_recursion(out.rules)) {
     out = lower_nodes(ir, options, alphabet, true, meter);
+    meter.rule = -1;
     prune_rules(out.rules, meter);
     out.recursive = calls_itself(out.rules);
     remove_left_recursion(out.rules, meter);
@@ -127,10 +129,12 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   const EncodeOptions encoding{ir.encodings, ir.encoding_digests, options.live, alphabet, options.caches};
   int64_t positions = 0;
   for (LoweredRule& rule : out.rules) {
+    meter.rule = rule.origin;
     if (!rule.dfa.empty()) prepare(rule, encoding, meter);
     if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
     meter.states(positions);
   }
+  meter.rule = -1;
   return out;
 }
 

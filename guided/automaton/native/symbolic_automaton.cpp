@@ -90,6 +90,7 @@ class SubsetConstruction {
     if (only >= 0 && single_[only] >= 0) return single_[only];  // asked for again and again
     close();
     const auto [number, fresh] = sets_.intern(set_);
+    meter_.work(kLookup);
     if (fresh) dfa_.add(std::binary_search(set_.begin(), set_.end(), nfa_.final));
     if (only >= 0) single_[only] = number;
     return number;
@@ -248,7 +249,7 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter) {
       else
         ++j;
     }
-    meter.work(static_cast<int64_t>(ea.size() + eb.size()));
+    meter.work(static_cast<int64_t>(ea.size() + eb.size() + kLookup * list.size()));
     meter.states(out.size());
     join_edges(list);
     out.edges.set(s, list);

@@ -35,6 +35,7 @@ from guided.spec.json_schema.values import json_type
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
+_WORK = 3_000  # what a step counts for, in units of `Limits.work`
 _STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
 _MANY = 3  # obligations of items beyond which these are a condition on the array
 _SMALL = 16  # goals up to which copies of a schema are not worth to be found, where nothing is compared
@@ -74,7 +75,7 @@ class Expander:
 
     def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
         self.reader, self._options, self._limits = reader, options, limits
-        self._begin = time.monotonic()
+        self._begin, self._work = time.monotonic(), 0
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._said: dict[Schema, tuple[object, ...]] = {}  # what the first of them says
@@ -129,9 +130,12 @@ class Expander:
             self.open_goals.add(goal)
             try:
                 found = self._done[goal] = self._expand(goal)
+            except LimitExceeded as error:
+                error.place = error.place or goal[0].where
+                raise
             finally:
                 self.open_goals.discard(goal)
-            self.check_clock()
+            self.step()
         return found
 
     def _expand(self, goal: Goal) -> Expansion:
@@ -191,7 +195,7 @@ class Expander:
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
             if steps * _STEP > most:
                 raise LimitExceeded("nodes", steps * _STEP, most)
-            self.check_clock()
+            self.step()
             groups = self._without_implied(groups, shape)
             if groups is None:
                 finished, why = self.finished(shape, most - steps * _STEP)
@@ -242,8 +246,11 @@ class Expander:
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
 
-    def check_clock(self) -> None:
-        """Raises LimitExceeded where the seconds of this compilation are used up."""
+    def step(self) -> None:
+        """Count a step; LimitExceeded where the work or the seconds of this compilation are used up."""
+        self._work += _WORK
+        if self._work > self._limits.work:
+            raise LimitExceeded("work", self._work, self._limits.work)
         if (elapsed := time.monotonic() - self._begin) > self._limits.seconds:
             raise LimitExceeded("seconds", elapsed, self._limits.seconds)
 
@@ -279,7 +286,7 @@ class Expander:
         for at, case in enumerate(self._cases(shape)):
             if at * _STEP > most:
                 raise LimitExceeded("nodes", at * _STEP, most)
-            self.check_clock()
+            self.step()
             narrowed, problem = self._narrow(case)
             why = why or problem
             out += (narrowed,) if narrowed.types else ()
@@ -304,6 +311,7 @@ class Expander:
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """Drop the types and constants for which nothing is left, and say what was the last of them."""
+        self.step()
         problems: dict[str, str] = {}
         if (values := values_left(shape, self.reader.overlap)) != shape.values:
             shape = shape._replace(values=values)

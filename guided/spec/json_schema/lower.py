@@ -100,7 +100,7 @@ class Lowering:
         top = self.value(goal, 0)
         self._add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
         while self._queue:
-            self.expander.check_clock()
+            self.expander.step()
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if asked and not generates("start", self._rules):
