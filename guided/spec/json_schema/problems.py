@@ -6,6 +6,7 @@ Cost: linear in what is required; several patterns, and constants under a patter
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
@@ -24,12 +25,16 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
     plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
     if shape.values is None or plain:
         return shape.values
-    return tuple([value for value in shape.values if _may_be(value, shape, overlap)])
+    texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
+    for pattern in shape.patterns:
+        texts = overlap.those_in(texts, pattern) if texts else texts
+    left = set(texts)
+    return tuple([value for value in shape.values if _may_be(value, shape, left)])
 
 
-def _may_be(value: Json, shape: Shape, overlap: Overlap) -> bool:
+def _may_be(value: Json, shape: Shape, texts: Collection[str]) -> bool:
     if isinstance(value, str):
-        return len(value) in shape.length and all(overlap.may_be(value, pattern) for pattern in shape.patterns)
+        return value in texts
     return not isinstance(value, Decimal10) or value in shape.numbers
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from guided.grammar.ir import Node
 
-from .terms import Terms, TooLarge
+from .terms import ANYTHING, NONE, Terms, TooLarge
 
 __all__ = ["Overlap"]
 
@@ -25,7 +25,7 @@ class Overlap:
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        self._words: dict[tuple[int, str], bool] = {}
+        self._words: dict[int, dict[str, bool]] = {}  # by language
         self._kept: dict[int, Node] = {}
 
     @cached_property
@@ -42,22 +42,27 @@ class Overlap:
             found = self._known[key] = self._search(inside, outside)
         return found
 
-    def may_be(self, word: str, language: Node) -> bool:
-        """Whether the word may be in the language."""
-        key = id(language), word
-        found = self._words.get(key)
-        if found is None:
+    def those_in(self, words: Iterable[str], language: Node) -> list[str]:
+        """Those of the words that may be in the language."""
+        words = tuple(words)
+        known = self._words.setdefault(id(language), {})
+        if new := [word for word in words if word not in known]:
             self._kept[id(language)] = language
-            terms = self._terms
             try:
-                term = terms.read(language)
-                for char in word:
-                    term = terms.derive(term, ord(char))
-                found = terms.nullable[term]
+                start = self._terms.read(language)
+                for word in new:
+                    known[word] = self._holds(start, word)
             except TooLarge:
-                found = True
-            self._words[key] = found
-        return found
+                pass
+        return [word for word in words if known.get(word, True)]
+
+    def _holds(self, term: int, word: str) -> bool:
+        """Whether a term holds a word."""
+        for char in word:
+            term = self._terms.derive(term, ord(char))
+            if term in (NONE, ANYTHING):  # whatever follows
+                break
+        return self._terms.nullable[term]
 
     def _search(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
         terms = self._terms
