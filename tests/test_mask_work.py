@@ -57,3 +57,12 @@ def test_what_was_met_is_found_again_however_tables_grew(count: int) -> None:
         assert second.accept_token(byte) and second.state == state
     assert second.configurations == made > len(set(states)) > len(text) // 4
     assert mask_of(first) == mask_of(second) == tuple(second._walk_mask()) == (256,)
+
+
+def test_objects_that_must_differ_are_found_without_trying_all() -> None:
+    """The names of an object differ as well: no text that forgets them tells how short the next object can be."""
+    item = {"type": "object", "minProperties": 3}
+    grammar = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True, "minItems": 3, "items": item})
+    matcher = GrammarMatcher(grammar)
+    assert matcher.min_tokens_to_finish() <= len('[{"":0," ":0,"!":0},{"":1," ":0,"!":0},{"":2," ":0,"!":0}]') + 1
+    assert matcher.configurations < 20_000

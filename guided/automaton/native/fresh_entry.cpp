@@ -8,6 +8,8 @@ namespace {
 constexpr size_t kMostStates = 8192;
 constexpr int64_t kStatesOfValue = 4096;  // where a way is known to be there: so many more for each value
 constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kStatesOfWay = 4;      // looked at after a way was met, for each before it
+constexpr size_t kLeastOfWay = 512;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
 constexpr int kMostFrames = 32;   // that a lower bound looks at
@@ -23,8 +25,10 @@ const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
 const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, bool any) {
   auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
+  const size_t around = std::exchange(refused_, 0);
   Answer found{of_tree(thread, left_open), true};
   if (!found.way) found = {search(thread, left_open, any), !any};
+  refused_ = around;
   if (!found.way && nesting_ > 0) return nullptr;
   found.shortest |= !found.way;
   arena_.charge(128 + (found.way ? found.way->text.size() : 0));
@@ -48,6 +52,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
     const Rule& rule = g.rules[g.positions[at.pos].rule];
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > ShortestText::kFar || refuses(at)) {
+      if (open == left_open + 1) refused_ = out.text.size() + least(at);
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();
       if (memories_.under_way(thread.mem).first != open) return std::nullopt;
@@ -157,7 +162,8 @@ size_t FreshEntry::least_of(const Threads& threads) {
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
 // can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another name
-// may ask for another value. `any`: the first way that is met.
+// may ask for another value. A way no longer than the tree's own text, whose value was there, ends the search; with
+// `any` the first that is met does.
 std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
@@ -175,16 +181,20 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
+  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text whose value was there
+  auto is_enough = [&] { return best && best->bytes <= enough; };
+  size_t last = most;
   auto try_end = [&](int32_t state, const std::string& prefix) {
     std::optional<Way> way = ends(state, left_open);
     if (!way) return false;
     const size_t bytes = prefix.size() + way->bytes;
     if (best && (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix))) return true;
+    if (!best) last = std::min(most, std::max(kLeastOfWay, kStatesOfWay * nodes.size()));
     best = Way{prefix + way->text, std::move(way->after), bytes};
     best_prefix = prefix;
     return true;
   };
-  for (size_t i = 0; i < nodes.size() && nodes.size() < most && !(any && best); ++i) {
+  for (size_t i = 0; i < nodes.size() && nodes.size() < last && !is_enough(); ++i) {
     const Node at = nodes[i];
     const std::string prefix = text_of(i);
     if (best) {  // whether a way on can be shorter, or as short and before it
@@ -193,7 +203,7 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     }
     if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
-    for (int byte = 0; byte < 256 && !(any && best); ++byte) {
+    for (int byte = 0; byte < 256 && !is_enough(); ++byte) {
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
       if (next == kDead || !met.insert(essence(next)).second) continue;

@@ -8,13 +8,15 @@
 // thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
 //
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
-// adds its length. After some thousand states the best that was found has to do. Nothing at all then means that they
-// lead to values that were there, as for an integer with many spellings and few values.
+// adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one, some
+// thousand. Nothing at all then means that they lead to values that were there, as for an integer with many spellings
+// and few values.
 #pragma once
 
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "shortest_text.hpp"
 
@@ -65,6 +67,7 @@ class FreshEntry {
   ShortestText tree_;
   ThreadMap<Answer> known_, inner_;
   int nesting_ = 0;
+  size_t refused_ = 0;  // bytes of the text that of_tree() tried last, with the rest; 0: none came to an end
 };
 
 }  // namespace guided
