@@ -6,6 +6,8 @@ one can always be found; the others may run out of values between two entries.
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -513,6 +515,52 @@ def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], 
                 break
             going_on = [t for t in allowed if t != ord("]")] or allowed
             assert matcher.accept_token(rng.choice(going_on if rng.random() < 0.9 else allowed))
+
+
+FEW = {
+    "shared beginnings": (["ab", "abc", "abd", "b"], []),
+    "another string before": (["a", "ab"], ["zz", "a", "c"]),
+    "what must be escaped": (["a", 'a"', "a\\b", "a\n"], ["a"]),
+    "past ASCII": (["\u00e9", "\u00e8a", "e", ""], ["\u00e9"]),
+    "a surrogate pair": (["\U0001f600", "\U0001f601", "a"], []),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_last_of_few_strings(name: str) -> None:
+    """Masks are what all arrays say, written down; other spellings allow what that one allows, and have an end."""
+    words, before = FEW[name]
+    few = {"enum": words}
+    schema = {"type": "array", "uniqueItems": True, "items": few, "prefixItems": [{"const": word} for word in before]}
+    arrays = [[*before[:n]] for n in range(len(before) + 1)]
+    rest = [word for word in words if word not in before]
+    arrays += [[*before, *some] for n in range(1, len(rest) + 1) for some in itertools.permutations(rest, n)]
+    texts = [json.dumps(array, separators=(",", ":"), ensure_ascii=False).encode() for array in arrays]
+    tokens = sorted({text[at : at + n] for text in texts for at in range(len(text)) for n in (2, 3)})
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), *tokens, None], eos_token_ids=[256 + len(tokens)])
+    compiler = GrammarCompiler(vocabulary, cache_bytes=0)
+    plain = compiler.compile_json_schema(schema, whitespace="compact", escapes="minimal")
+    free = compiler.compile_json_schema(schema, whitespace="compact")
+    rng = random.Random(name)
+    for _ in range(12):
+        narrow, wide, written = GrammarMatcher(plain), GrammarMatcher(free), b""
+        while not narrow.is_terminated():
+            rests = [text[len(written) :] for text in texts if text.startswith(written)]
+            allowed = {
+                id for id, token in enumerate(vocabulary.tokens) if token and any(r.startswith(token) for r in rests)
+            }
+            allowed |= set(vocabulary.eos_token_ids) if b"" in rests else set()
+            assert set(mask_of(narrow)) == allowed
+            assert allowed <= set(mask_of(wide))
+            going_on = sorted(id for id in allowed if not (vocabulary.tokens[id] or b"]").endswith(b"]"))
+            token = rng.choice(going_on or sorted(allowed))
+            assert narrow.accept_token(token) and wide.accept_token(token)
+            written += vocabulary.tokens[token] or b""
+        spelled = GrammarMatcher(free)
+        while not spelled.is_terminated():
+            allowed = set(mask_of(spelled))
+            assert allowed
+            assert spelled.accept_token(rng.choice(sorted(allowed - {ord("]")} or allowed)))
 
 
 INTEGERS = {"items": {"type": "integer"}}

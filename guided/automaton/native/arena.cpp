@@ -21,7 +21,8 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
       byte_limit_(byte_limit),
       memories_(grammar_->known),
       endless_(*grammar_),
-      counts_(*grammar_, endless_) {
+      counts_(*grammar_, endless_),
+      few_strings_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
   memories_.run_out =
       !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;

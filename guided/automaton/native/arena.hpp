@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "endless_strings.hpp"
+#include "few_strings.hpp"
 #include "grammar.hpp"
 #include "memory.hpp"
 #include "pair_map.hpp"
@@ -139,6 +140,7 @@ class Arena {
   bool can_begin_entry(const Thread& thread);
   int32_t values_ahead(const Thread& thread);
   bool has_more(int32_t count, int32_t memory);
+  std::optional<bool> string_ends_new(const Thread& thread);
   // What is met first on the ways from a position through its frame.
   struct Ahead {
     std::vector<int32_t> begins;   // positions where an entry begins
@@ -186,6 +188,7 @@ class Arena {
   Memories memories_;
   EndlessStrings endless_;
   ValueCounts counts_;
+  FewStrings few_strings_;
   std::vector<int32_t> ahead_of_, near_of_;  // by position, into aheads_; -1: not known
   std::vector<int8_t> entries_first_;        // by rule, see has_no_entry(); -1: not known
   std::vector<const Ahead*> aheads_;      // each once

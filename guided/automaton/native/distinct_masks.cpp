@@ -192,6 +192,7 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
       return !known.staying->has(token) && !std::binary_search(known.leaving.begin(), known.leaving.end(), token);
     });
   }
+  std::sort(share.refused.begin(), share.refused.end());
   arena_.charge(sizeof(Share) + 64 + (share.own.size() + share.refused.size()) * 4);
   return share;
 }
@@ -204,9 +205,10 @@ void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe
              return row[token >> 5] >> (token & 31) & 1;
            });
   };
+  std::sort(out.sparse.begin(), out.sparse.end());
   for (const Share* s : shares)
     for (int32_t token : s->refused)
-      if (std::find(out.sparse.begin(), out.sparse.end(), token) == out.sparse.end() && !allowed(token, s))
+      if (!std::binary_search(out.sparse.begin(), out.sparse.end(), token) && !allowed(token, s))
         out.refused.push_back(token);
   for (const Share* s : shares) {
     out.add(*s->staying);

@@ -6,8 +6,8 @@
 // How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
 // first on the ways through the frame is asked, which is found once for all positions that reach each other. An entry
 // that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
-// it (value_counts.hpp) than were there; of others, those that may still become a value that was there ask for a way to
-// another end (`viable`, fresh_entry.hpp).
+// it (value_counts.hpp) than were there. Where few strings are left each is looked up (few_strings.hpp). Of others, those
+// that may still become a value that was there ask for a way to another end (`viable`, fresh_entry.hpp).
 // Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position that is asked about, the edges of those
 // on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
 #include <algorithm>
@@ -27,7 +27,17 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
   if (!memories_.alive(t.mem)) return true;
   if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
-  return has_more(values_ahead(t), t.mem) || viable(t);
+  if (has_more(values_ahead(t), t.mem)) return true;
+  const std::optional<bool> known = string_ends_new(t);
+  return known ? *known : viable(t);
+}
+
+// Of a thread that is in a string, the only entry under way; nothing elsewhere, and where the strings are not few.
+std::optional<bool> Arena::string_ends_new(const Thread& t) {
+  if (!memories_.in_string(t.mem)) return std::nullopt;
+  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(t.mem);
+  if (!ahead || !ahead->opened || ahead->inside) return std::nullopt;
+  return few_strings_.any_new_inside(t.pos, memories_.trie(), ahead->node, ahead->escape);
 }
 
 // Whether some of at least `count` values that entries under way may end with is new.
@@ -130,7 +140,11 @@ bool Arena::can_begin_entry(const Thread& t) {
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
     const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
     if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
-    if (has_more(counts_.at(to), entry.mem) || viable_inside(entry)) return true;
+    if (has_more(counts_.at(to), entry.mem)) return true;
+    const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
+    std::optional<bool> known;
+    if (string && !string->opened) known = few_strings_.any_new(to, memories_.trie(), string->node);
+    if (known ? *known : viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];

@@ -102,10 +102,10 @@ class MaskBuilder {
     const TokenSet* staying = nullptr;  // of its table
     const std::vector<int32_t>* leaving = nullptr;  // sorted
     std::vector<int32_t> own;  // where these are its own
-    std::vector<int32_t> refused;
+    std::vector<int32_t> refused;  // sorted
     bool allows(int32_t token) const {
       return (staying->has(token) || std::binary_search(leaving->begin(), leaving->end(), token)) &&
-             std::find(refused.begin(), refused.end(), token) == refused.end();
+             !std::binary_search(refused.begin(), refused.end(), token);
     }
   };
   const Share& share(const Thread& thread, TokenTable& tokens);
