@@ -487,6 +487,8 @@ SCARCE = [
     {"items": TWO | {"uniqueItems": True, "items": {"enum": ["a", "b", "c"]}}},
     {"items": TWO | {"items": {"enum": ["a", "b"]}}},
     {"items": {"anyOf": [{"enum": ["a", 1]}, TWO | {"items": {"const": "a"}}]}},
+    {"items": {"type": "boolean"}, "maxItems": 3, "contains": {"type": "boolean"}, "maxContains": 3},
+    {"items": {"enum": [1, "a", None]}, "contains": {"type": ["string", "null"]}, "minContains": 0, "maxContains": 3},
     {
         "items": {
             "type": "object",
@@ -503,7 +505,7 @@ SCARCE = [
 def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], order: str) -> None:
     """Random walks that go on as long as they can, however each character is spelled: some way on is always left."""
     grammar = byte_compiler().compile_json_schema(
-        {"type": "array", "uniqueItems": True, **schema}, property_order=order, whitespace="compact"
+        {"type": "array", "uniqueItems": True, **schema}, property_order=order, whitespace="single_space"
     )
     rng = random.Random(7)
     for _ in range(60):

@@ -137,7 +137,7 @@ class Arena {
   const Thread* keep(const std::vector<Thread>& threads);
   int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
   bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
-  bool can_begin_entry(const Thread& thread);
+  bool can_begin_entry(const Thread& thread, int calls = 0);
   int32_t values_ahead(const Thread& thread);
   bool has_more(int32_t count, int32_t memory);
   std::optional<bool> string_ends_new(const Thread& thread);
@@ -145,6 +145,7 @@ class Arena {
   struct Ahead {
     std::vector<int32_t> begins;   // positions where an entry begins
     std::vector<int32_t> members;  // effects before a permutation's member, or between two
+    std::vector<int32_t> calls;    // of rules in which entries of the scope begin
     bool ends = false;             // the end of a permutation, which may have to wait
     bool other = false;            // the end of another frame or of a scope
     void add(const Ahead& met);
@@ -156,9 +157,10 @@ class Arena {
   bool goes_on_nearly(const Thread& thread, int most);
   bool has_no_entry(const EffectEdge& put);
   bool begins_entry(int32_t position) const;
+  bool holds_entries(int32_t rule);
   bool begins_entries_first(const Rule& rule) const;
   void look_ahead(int32_t from);
-  Ahead met_at(int32_t position, std::vector<int32_t>& next) const;
+  Ahead met_at(int32_t position, std::vector<int32_t>& next);
   int32_t intern_ahead(Ahead met);
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
@@ -190,7 +192,7 @@ class Arena {
   ValueCounts counts_;
   FewStrings few_strings_;
   std::vector<int32_t> ahead_of_, near_of_;  // by position, into aheads_; -1: not known
-  std::vector<int8_t> entries_first_;        // by rule, see has_no_entry(); -1: not known
+  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
   std::vector<const Ahead*> aheads_;      // each once
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;  // in a raw step

@@ -19,6 +19,7 @@ namespace guided {
 namespace {
 constexpr int kMostNear = 4;           // effects of members on one way
 constexpr size_t kMostOnTheWay = 512;  // positions that are looked at for one way
+constexpr int kMostCalls = 8;          // rules that call each other, in which an entry is looked for
 }  // namespace
 
 bool Arena::leads_to_an_end(const Thread& t) {
@@ -101,7 +102,7 @@ bool Arena::has_no_entry(const EffectEdge& put) {
   const int32_t rule = g.positions[put.to].rule;
   if (entries_first_.empty()) entries_first_.assign(g.rules.size(), -1);
   if (entries_first_[rule] < 0) entries_first_[rule] = begins_entries_first(g.rules[rule]);
-  if (!entries_first_[rule]) return ahead_of(put.to).begins.empty();
+  if (!entries_first_[rule]) return ahead_of(put.to).begins.empty() && ahead_of(put.to).calls.empty();
   return !begins_entry(put.to);
 }
 
@@ -130,7 +131,7 @@ bool Arena::begins_entries_first(const Rule& rule) const {
   return first && !begins_entry(rule.start);
 }
 
-bool Arena::can_begin_entry(const Thread& t) {
+bool Arena::can_begin_entry(const Thread& t, int calls) {
   if (goes_on_nearly(t, kMostNear)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
@@ -152,9 +153,33 @@ bool Arena::can_begin_entry(const Thread& t) {
     if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
     Thread after = t;
     after.pos = e.to;
-    if (apply(rule, e.effect, after) && can_begin_entry(after)) return true;
+    if (apply(rule, e.effect, after) && can_begin_entry(after, calls)) return true;
+  }
+  for (int32_t i : ahead.calls) {
+    if (calls == kMostCalls) return true;
+    const CallEdge& call = grammar_->calls[i];
+    const int32_t ret = call.tail ? t.ret : intern({{call.after, t.reg, t.ret}}, false);
+    const Thread inside{grammar_->rules[call.rule].start, initial_register(call.rule), ret, t.mem};
+    if (can_begin_entry(inside, calls + 1)) return true;
   }
   return false;
+}
+
+// Whether entries begin in a rule's own positions, of the scope in which it is called.
+bool Arena::holds_entries(int32_t rule) {
+  const Grammar& g = *grammar_;
+  if (holds_entries_.empty()) holds_entries_.assign(g.rules.size(), -1);
+  if (holds_entries_[rule] >= 0) return holds_entries_[rule] > 0;
+  bool begins = false, opens = false;
+  for (int32_t i = 0; i < g.rules[rule].size; ++i) {
+    const Position& p = g.positions[g.rules[rule].base + i];
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      begins |= g.effects[k].effect.op == Effect::Begin;
+      opens |= g.effects[k].effect.op == Effect::Open;
+    }
+  }
+  holds_entries_[rule] = begins && !opens;
+  return begins && !opens;
 }
 
 const Arena::Ahead& Arena::ahead_of(int32_t position) {
@@ -202,13 +227,18 @@ const Arena::Ahead& Arena::near_of(int32_t position) {
 }
 
 // What a position meets by itself; where a way goes on in the frame is added to `next`.
-Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) const {
+Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
   const Grammar& g = *grammar_;
   const Position& p = g.positions[position];
   Ahead out;
   (g.rules[p.rule].kind == RuleKind::Set ? out.ends : out.other) = p.accept;
   g.each_next(p, [&](int32_t to) { next.push_back(to); });
-  for (int32_t i = p.call_lo; i < p.call_hi; ++i) next.push_back(g.calls[i].after);  // no entry is looked for inside
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+    if (holds_entries(g.calls[i].rule))
+      out.calls.push_back(i);
+    else
+      next.push_back(g.calls[i].after);  // no entry is looked for further inside
+  }
   for (int32_t i = p.token_lo; i < p.token_hi; ++i) next.push_back(g.tokens[i].to);
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = g.effects[i];
@@ -229,6 +259,7 @@ Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) const {
 void Arena::Ahead::add(const Ahead& met) {
   begins.insert(begins.end(), met.begins.begin(), met.begins.end());
   members.insert(members.end(), met.members.begin(), met.members.end());
+  calls.insert(calls.end(), met.calls.begin(), met.calls.end());
   ends |= met.ends;
   other |= met.other;
 }
@@ -277,7 +308,7 @@ void Arena::look_ahead(int32_t from) {
 }
 
 int32_t Arena::intern_ahead(Ahead met) {
-  for (std::vector<int32_t>* list : {&met.begins, &met.members}) {
+  for (std::vector<int32_t>* list : {&met.begins, &met.members, &met.calls}) {
     std::ranges::sort(*list);
     list->erase(std::ranges::unique(*list).begin(), list->end());
   }
