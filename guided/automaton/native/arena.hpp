@@ -147,7 +147,8 @@ class Arena {
     std::vector<int32_t> members;  // effects before a permutation's member, or between two
     std::vector<int32_t> calls;    // of rules in which entries of the scope begin
     bool ends = false;             // the end of a permutation, which may have to wait
-    bool other = false;            // the end of another frame or of a scope
+    bool returns = false;          // the end of another frame
+    bool other = false;            // the end of a scope
     void add(const Ahead& met);
     auto operator<=>(const Ahead&) const = default;
   };
@@ -155,6 +156,7 @@ class Arena {
   const Ahead& near_of(int32_t position);
   bool has_plenty(int32_t position);
   bool goes_on_nearly(const Thread& thread, int most);
+  bool returns_to(const Thread& thread, const std::function<bool(const Thread&)>& goes_on);
   bool has_no_entry(const EffectEdge& put);
   bool begins_entry(int32_t position) const;
   bool holds_entries(int32_t rule);

@@ -4,7 +4,8 @@
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
 //
 // How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
-// first on the ways through the frame is asked, which is found once for all positions that reach each other. An entry
+// first on the ways through the frame is asked, which is found once for all positions that reach each other; where the
+// frame ends its callers are asked, and where a rule is called in which entries begin, that rule. An entry
 // that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
 // it (value_counts.hpp) than were there. Where few strings are left each is looked up (few_strings.hpp). Of others, those
 // that may still become a value that was there ask for a way to another end (`viable`, fresh_entry.hpp).
@@ -84,6 +85,8 @@ bool Arena::goes_on_nearly(const Thread& t, int most) {
   const Ahead& near = near_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (near.other || (near.ends && may_end(rule, t.reg))) return true;
+  auto nearly = [&](const Thread& caller) { return most > 0 && goes_on_nearly(caller, most - 1); };
+  if (near.returns && returns_to(t, nearly)) return true;
   if (std::ranges::any_of(near.begins, [&](int32_t to) { return has_plenty(to); })) return true;
   for (int32_t i : near.members) {
     const EffectEdge& e = grammar_->effects[i];
@@ -94,6 +97,16 @@ bool Arena::goes_on_nearly(const Thread& t, int most) {
     if (apply(rule, e.effect, after) && goes_on_nearly(after, most - 1)) return true;
   }
   return false;
+}
+
+// Whether the output may end where a thread's frame does, or some caller goes on.
+bool Arena::returns_to(const Thread& t, const std::function<bool(const Thread&)>& goes_on) {
+  if (t.ret <= kFree) return true;
+  const std::vector<Thread> callers(config(t.ret).begin(), config(t.ret).end());
+  return std::ranges::any_of(callers, [&](Thread caller) {
+    caller.mem = t.mem;
+    return caller.pos == kExit || goes_on(caller);
+  });
 }
 
 // Whether a member that is put has no entry. Mostly it has one only where it begins, for all to see.
@@ -136,6 +149,8 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
   if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  auto goes_on = [&](const Thread& caller) { return calls == kMostCalls || can_begin_entry(caller, calls + 1); };
+  if (ahead.returns && returns_to(t, goes_on)) return true;
   for (int32_t to : ahead.begins) {
     const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
@@ -231,7 +246,7 @@ Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
   const Grammar& g = *grammar_;
   const Position& p = g.positions[position];
   Ahead out;
-  (g.rules[p.rule].kind == RuleKind::Set ? out.ends : out.other) = p.accept;
+  (g.rules[p.rule].kind == RuleKind::Set ? out.ends : out.returns) = p.accept;
   g.each_next(p, [&](int32_t to) { next.push_back(to); });
   for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
     if (holds_entries(g.calls[i].rule))
@@ -261,6 +276,7 @@ void Arena::Ahead::add(const Ahead& met) {
   members.insert(members.end(), met.members.begin(), met.members.end());
   calls.insert(calls.end(), met.calls.begin(), met.calls.end());
   ends |= met.ends;
+  returns |= met.returns;
   other |= met.other;
 }
 
