@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from types import FunctionType
 
 import pytest
 
+import guided
+from guided.errors import SpecError
 from guided.grammar import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
@@ -43,7 +46,7 @@ def test_counts_are_not_written_out(compile: Callable[[GrammarCompiler, int], Co
 
 
 def test_a_compiled_grammar_keeps_no_nodes() -> None:
-    """They are thousands of objects for the garbage collector to walk, and nothing reads them again."""
+    """They are thousands of objects for the garbage collector to walk, and are made again where they are asked for."""
     compiled = GrammarCompiler(BYTES).compile_json_schema({"properties": {"a": {"type": "integer"}}})
     seen: dict[int, object] = {}
     met = [getattr(compiled, name) for name in CompiledGrammar.__slots__ if name != "vocabulary"]
@@ -51,5 +54,19 @@ def test_a_compiled_grammar_keeps_no_nodes() -> None:
         thing = met.pop()
         if id(thing) not in seen:
             seen[id(thing)] = thing
-            met += [] if isinstance(thing, type) else gc.get_referents(thing)
+            if isinstance(thing, FunctionType):  # not what its module holds
+                met += [cell.cell_contents for cell in thing.__closure__ or ()]
+            elif not isinstance(thing, type | GrammarCompiler):
+                met += gc.get_referents(thing)
     assert compiled.origins and not any(isinstance(thing, Node) for thing in seen.values())
+    assert isinstance(compiled.grammar, Grammar) and compiled.grammar.rules.keys() == compiled.origins.keys()
+
+
+def test_a_schema_that_was_changed_is_no_part() -> None:
+    """What it says now is not what was compiled."""
+    schema = {"enum": [1, 2]}
+    compiled = GrammarCompiler(BYTES).compile_json_schema(schema)
+    assert guided.sequence("x", compiled)
+    schema["enum"].append(3)
+    with pytest.raises(SpecError, match="changed since it was compiled"):
+        guided.sequence("x", compiled)

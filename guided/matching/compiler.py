@@ -64,11 +64,12 @@ class CompiledGrammar:
         source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
             themselves are not kept.
+        grammar: the IR between the two. It is made again when it is asked for, as for a part of another specification.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
         findings: what was read and is not enforced; each compilation warns of it, cached or not.
     """
 
-    __slots__ = ("findings", "kind", "native", "origins", "source", "vocabulary")
+    __slots__ = ("_read", "findings", "kind", "native", "origins", "source", "vocabulary")
 
     def __init__(
         self,
@@ -77,10 +78,21 @@ class CompiledGrammar:
         origins: Mapping[str, str],
         kind: str,
         source: Any,
+        read: Callable[[], Grammar],
         findings: Sequence[Finding] = (),
     ) -> None:
+        self._read = read
         self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
+
+    @property
+    def grammar(self) -> Grammar:
+        """The IR of the specification.
+
+        Raises:
+            SpecError: the specification is a schema that was changed since.
+        """
+        return self._read()
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
@@ -227,7 +239,9 @@ class GrammarCompiler:
         `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
         """
         compiled = self.compile_json_schema(type_to_schema(tp), **options)
-        return CompiledGrammar(compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled.findings)
+        return CompiledGrammar(
+            compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings
+        )
 
     def compile(self, expr: Expr, *, classes: Classes = "full") -> CompiledGrammar:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
@@ -253,7 +267,9 @@ class GrammarCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
-        return CompiledGrammar(self._to_native(grammar), self.vocabulary, grammar.origins, "grammar", grammar)
+        return CompiledGrammar(
+            self._to_native(grammar), self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar
+        )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
         return compile_native(
@@ -312,7 +328,14 @@ class GrammarCompiler:
             why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
-        compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, str(key[0]), source, findings)
+        kind = str(key[0])
+
+        def again() -> Grammar:
+            if kind == "json_schema" and not isinstance(source, str) and _content(source) != key[1]:
+                raise SpecError("the schema was changed since it was compiled", hint="compile it again")
+            return read([])
+
+        compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, kind, source, again, findings)
         self._keep(key, compiled)
         return compiled
 

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import LimitExceeded
 from guided.grammar.ir import Alt, And, Node, Text
 from guided.limits import Limits
+from guided.spec.json_schema.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.by_type import ByType
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
@@ -80,7 +81,7 @@ class Expander:
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
         self._said: dict[Schema, tuple[object, ...]] = {}  # what the first of them says
         self._orders: dict[frozenset[Schema], Goal] = {}  # the order that schemas came in first
-        self._acyclic: set[Schema] = set()
+        self._acyclic = Acyclic(reader.read)
         self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
         self.keys = Keys(self.strings, reader.written, reader.overlap)
         self.written = reader.written
@@ -116,10 +117,10 @@ class Expander:
     def _target(self, schema: Schema) -> Schema:
         """What a schema that is only a reference stands for."""
         seen = {schema}
-        while _is_alias(schema):
+        while is_alias(schema):
             schema = self.reader.read(schema).groups[0][0]
             if schema in seen:
-                raise _endless(schema)
+                raise endless(schema)
             seen.add(schema)
         return schema
 
@@ -157,7 +158,7 @@ class Expander:
             alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
-            self._check_acyclic(schema)
+            self._acyclic.check(schema)
         for most in self._bounds(goal):
             try:
                 return self._multiplied(goal, most)
@@ -254,23 +255,6 @@ class Expander:
         if (elapsed := time.monotonic() - self._begin) > self._limits.seconds:
             raise LimitExceeded("seconds", elapsed, self._limits.seconds)
 
-    def _check_acyclic(self, start: Schema) -> None:
-        """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
-        on_path: set[Schema] = set()
-        stack: list[tuple[Schema, bool]] = [(start, True)]
-        while stack:
-            schema, entering = stack.pop()
-            if not entering:
-                on_path.discard(schema)
-                self._acyclic.add(schema)
-            elif schema in on_path:
-                raise _endless(schema)
-            elif schema not in self._acyclic:
-                on_path.add(schema)
-                stack.append((schema, False))
-                for group in self.reader.read(schema).groups:
-                    stack.extend((inner, True) for inner in group)
-
     def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union in which nothing is left that some item or member must be; and why it is empty.
 
@@ -322,13 +306,11 @@ class Expander:
             return shape, ""
         types = tuple(name for name in shape.types if name not in problems)
         if shape.values is not None:
-            present = {json_type(value) for value in shape.values}
-            types = tuple(name for name in types if name in present)
+            types = tuple(name for name in types if name in set(map(json_type, shape.values)))
         why = "no type is left that all parts of the schema allow"
         if not types:
-            left = list(problems.values())
-            if left:
-                why = "; ".join(left)
+            if problems:
+                why = "; ".join(problems.values())
             elif shape.values is not None:
                 why = "no value of the enumeration satisfies the other keywords"
         return (shape if types == shape.types else shape._replace(types=types)), why
@@ -420,21 +402,13 @@ class Expander:
 def _has_many_obligations(shape: Shape) -> bool:
     """Whether the ways to share items would multiply, and nothing else tells the items apart."""
     plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
-    return plain and len(shape.some_items) > _MANY and shape.prefix_length == 0 and _starts(shape) == {0}
-
-
-def _starts(shape: Shape) -> set[int]:
-    return {some.start for some in shape.some_items}
+    later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
+    return plain and len(shape.some_items) > _MANY and not later
 
 
 def _pattern_of(shape: Shape) -> str:
     """The place of a pattern of names."""
     return next((schema.where for part in shape.objects for _, schema in part.patterns), "")
-
-
-def _is_alias(schema: Schema) -> bool:
-    """Whether the schema is a reference and nothing else that allows or forbids."""
-    return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
 
 
 _Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
@@ -444,10 +418,3 @@ def _push(goal: Goal, groups: _Groups) -> _Groups:
     for schema in reversed(goal):
         groups = ((schema,), groups)
     return groups
-
-
-def _endless(schema: Schema) -> SpecError:
-    return SpecError(
-        "the schema refers to itself without end", pointer=schema.where,
-        hint="a recursive reference must stand in a member or an item",
-    )  # fmt: skip
