@@ -30,7 +30,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.problems import problem_of, values_left
 from guided.spec.json_schema.reader import Reader
 from guided.spec.json_schema.resolve import Schema
-from guided.spec.json_schema.shape import ANYTHING, ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, is_nothing
 from guided.spec.json_schema.spelling import any_text, either, sized
 from guided.spec.json_schema.values import json_type
 
@@ -304,9 +304,8 @@ class Expander:
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
-        types = tuple(name for name in shape.types if name not in problems)
-        if shape.values is not None:
-            types = tuple(name for name in types if name in set(map(json_type, shape.values)))
+        present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
+        types = tuple(name for name in shape.types if name in present and name not in problems)
         why = "no type is left that all parts of the schema allow"
         if not types:
             if problems:
