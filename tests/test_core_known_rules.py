@@ -78,7 +78,10 @@ def body(rng: random.Random, depth: int = 0) -> Node:
     if kind < 12:
         return Alt(tuple(body(rng, depth + 1) for _ in range(rng.randint(1, 3))))
     if kind == 12:
-        return Repeat(body(rng, depth + 1), rng.randint(0, 1), rng.choice((1, 2, 40, None)))
+        item = body(rng, depth + 1)
+        if rng.random() < 0.3:
+            return rng.choice((Length(Repeat(LETTERS, 1, None), 2, 300), Repeat(Seq((item, Text(","))), 1, 60)))
+        return Repeat(item, rng.randint(0, 1), rng.choice((1, 2, 40, None)))
     if kind == 13:
         member = Seq((Entry(STRING), Text(":"), body(rng, depth + 1)))
         known = rng.choice(((), ("a",), ("a", "b")))

@@ -159,6 +159,12 @@ struct ByteSet {
   bool operator==(const ByteSet& o) const {
     return w[0] == o.w[0] && w[1] == o.w[1] && w[2] == o.w[2] && w[3] == o.w[3];
   }
+  // Calls visit(byte) for each, in order.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (int i = 0; i < 4; ++i)
+      for (uint64_t left = w[i]; left; left &= left - 1) visit(static_cast<uint8_t>(i * 64 + __builtin_ctzll(left)));
+  }
   int count() const {
     int n = 0;
     for (uint64_t x : w) n += __builtin_popcountll(x);

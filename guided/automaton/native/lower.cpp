@@ -47,16 +47,36 @@ bool Lowerer::is_known(size_t i, const Pending& p) {
     rules_[i].key = std::move(key);
     return false;
   }
-  std::vector<int32_t> callees;
-  for (int32_t place : known->refs) callees.push_back(instance(key.refs[place], p.encoding));
-  LoweredRule& rule = rules_[i];
-  rule.prepared = known->rule;
-  rule.callees = std::move(callees);
-  rule.effects = known->effects;
+  current_origin_ = p.rule;
+  LoweredRule rule = taken_over(*known, key, p.encoding);
+  rule.origin = p.rule;
+  rules_[i] = std::move(rule);
+  return true;
+}
+
+// The rule under the numbers of this grammar, after its counters.
+LoweredRule Lowerer::taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding) {
+  LoweredRule rule;
+  for (int32_t place : known.refs)
+    rule.callees.push_back(place >= 0 ? instance(key.refs[place], encoding)
+                                      : known_counter(known.counters[-1 - place], key, encoding));
+  rule.prepared = known.rule;
+  rule.effects = known.effects;
   for (Effect& e : rule.effects)
     if (e.op == Effect::Open) e.a = key.scopes[e.a];
-  rule.origin = p.rule;
-  return true;
+  return rule;
+}
+
+int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding) {
+  if (known->closed)
+    if (const auto it = known_counters_.find(known); it != known_counters_.end()) return it->second;
+  LoweredRule rule = taken_over(*known, key, encoding);
+  rule.kind = RuleKind::Counter;
+  rule.min = known->min;
+  rule.max = known->max;
+  const int32_t number = synthetic(std::move(rule));
+  if (known->closed) known_counters_[known] = number;
+  return number;
 }
 
 // ---- rules

@@ -8,7 +8,7 @@
 // built with all that they refer to in place and each kept. What would be long as states becomes a rule of its own
 // with a register in its frame (register_rules.cpp).
 // Cost: linear in the nodes but for determinising and boolean operations; a rule is made once for a vocabulary, unless
-// a part of it is a rule with a register, or what it refers to is looked through (rule_keys.hpp).
+// a permutation stands in it, or what it refers to is looked through (rule_keys.hpp).
 #pragma once
 
 #include <algorithm>
@@ -50,6 +50,8 @@ class Lowerer {
 
   // ---- rules, by number
   bool is_known(size_t i, const Pending& p);
+  LoweredRule taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding);
+  int32_t known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding);
   int32_t instance(int32_t rule, int32_t encoding);
   int32_t synthetic(LoweredRule rule);  // one that the IR does not have
   Dfa finish(const Nfa& nfa);
@@ -91,6 +93,7 @@ class Lowerer {
   std::vector<Pending> pending_;
   std::map<std::pair<int32_t, int32_t>, int32_t> instances_;
   std::map<std::vector<int64_t>, int32_t> counters_;
+  std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;
   bool in_flat_ = false;     // rules are built in place
   int operand_depth_ = 0;

@@ -43,8 +43,8 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
   switch (n.kind) {
     case Kind::And:
     case Kind::Not:
-    case Kind::Length:
-    case Kind::Permutation:  // a rule with a register stands in it
+    case Kind::Length:  // the content of the rules that it refers to counts
+    case Kind::Permutation:
       key.portable = false;
       break;
     case Kind::Ref:

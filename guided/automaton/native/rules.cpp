@@ -1,6 +1,7 @@
 #include "rules.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "graph.hpp"
 
@@ -82,19 +83,59 @@ int32_t place_of(const std::vector<int32_t>& list, int64_t item) {
   return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
 }
 
-// Makes a rule known to later grammars, unless it calls what stands in none of its references.
-void keep(const LoweredRule& rule, ByteCaches& caches) {
-  auto known = std::make_shared<KnownRule>();
-  known->rule = rule.prepared;
-  for (int32_t callee : rule.callees) {
-    known->refs.push_back(place_of(rule.key.refs, callee));
-    if (known->refs.back() < 0) return;
+// Makes the rules of a grammar known to later ones.
+class Keeper {
+ public:
+  Keeper(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
+
+  void run() {
+    for (const LoweredRule& rule : rules_) {
+      if (!rule.key.portable || !rule.prepared) continue;
+      if (auto known = known_as(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(known));
+    }
   }
-  known->effects = rule.effects;
-  for (Effect& e : known->effects)
-    if (e.op == Effect::Open) e.a = place_of(rule.key.scopes, e.a);
-  caches.rules.insert(rule.key.digest, std::move(known));
-}
+
+ private:
+  static constexpr int kDeepest = 50;  // counters within counters
+
+  // The rule with its counters, references by their places in the key; null where it calls what has no place there.
+  std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
+    auto known = std::make_shared<KnownRule>();
+    known->rule = rule.prepared;
+    known->min = rule.min;
+    known->max = rule.max;
+    for (int32_t callee : rule.callees) {
+      known->refs.push_back(place_of(key.refs, callee));
+      known->closed &= known->refs.back() < 0;
+      if (known->refs.back() >= 0) continue;
+      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kDeepest) return nullptr;
+      auto counter = counter_as(callee, key, depth + 1);
+      if (!counter) return nullptr;
+      known->closed &= counter->closed;
+      known->counters.push_back(std::move(counter));
+      known->refs.back() = -static_cast<int32_t>(known->counters.size());
+    }
+    known->effects = rule.effects;
+    for (Effect& e : known->effects)
+      if (e.op == Effect::Open) {
+        e.a = place_of(key.scopes, e.a);
+        known->closed = false;
+      }
+    return known;
+  }
+
+  // A closed counter is one object, whatever it stands in.
+  std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
+    if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
+    auto known = known_as(rules_[rule], key, depth);
+    if (known && known->closed) closed_[rule] = known;
+    return known;
+  }
+
+  const std::vector<LoweredRule>& rules_;
+  ByteCaches& caches_;
+  std::unordered_map<int32_t, std::shared_ptr<const KnownRule>> closed_;
+};
 
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
   auto out = std::make_shared<PreparedRule>();
@@ -108,7 +149,6 @@ void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
                      std::ranges::any_of(rule.effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
   out->block = lay_out(out->automaton, rule.kind, rule.effects, rests);
   rule.prepared = std::move(out);
-  if (rule.key.portable) keep(rule, *options.caches);
 }
 
 }  // namespace
@@ -135,6 +175,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
     meter.states(positions);
   }
   meter.rule = -1;
+  if (options.caches) Keeper(out.rules, *options.caches).run();
   return out;
 }
 

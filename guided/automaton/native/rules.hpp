@@ -45,12 +45,19 @@ struct RuleKey {
   std::vector<int32_t> scopes;  // its lists of known names, in this order too
 };
 
-// A rule that was made for an earlier grammar.
+// A rule that was made for an earlier grammar, with the counters that stand in it.
 struct KnownRule {
   std::shared_ptr<const PreparedRule> rule;
-  std::vector<int32_t> refs;    // by call: its place in RuleKey::refs
+  std::vector<int32_t> refs;    // by call: its place in RuleKey::refs; a counter's is -1 - its place in `counters`
   std::vector<Effect> effects;  // names are places in RuleKey::scopes
-  size_t size() const { return rule->size(); }
+  std::vector<std::shared_ptr<const KnownRule>> counters;
+  int64_t min = 0, max = -1;  // of a counter
+  bool closed = true;         // it refers to no rule and to no list of names, nor do its counters
+  size_t size() const {
+    size_t out = rule->size();
+    for (const auto& counter : counters) out += counter->size();
+    return out;
+  }
 };
 
 // What was made of some content, by its digest: every JSON grammar has the same number and string.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <utility>
 
 #include "graph.hpp"
@@ -39,6 +38,20 @@ ValueCounts::Mode ValueCounts::after(Mode mode, uint8_t b) {
   }
 }
 
+// What the bytes do, by mode: looked up for each byte of each position.
+struct ValueCounts::Reading {
+  Mode after[kModes][256];
+  bool separates[256], structural[256];
+  Reading() {
+    for (int b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      for (int mode = 0; mode < kModes; ++mode) after[mode][b] = ValueCounts::after(static_cast<Mode>(mode), byte);
+      separates[b] = !of_word(byte);
+      structural[b] = separates[b] && byte != '"' && std::isspace(byte) == 0;
+    }
+  }
+};
+
 // ---- what each position is in the midst of
 int32_t ValueCounts::node(int32_t position, Mode mode) {
   int32_t& number = number_[static_cast<size_t>(position) * kModes + mode];
@@ -70,31 +83,47 @@ void ValueCounts::go_on_after(int32_t rule) {
   }
 }
 
+// One for each node that a byte leads to.
+std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mode) {
+  static const Reading reading;
+  std::vector<Edge> edges;
+  int32_t target = -1;
+  Mode reached = kModes;
+  size_t last = 0;  // the edge of the byte before: most lead where it does
+  grammar_.positions[position].bytes.each([&](uint8_t byte) {
+    const Mode next = reading.after[mode][byte];
+    if (const int32_t to = grammar_.step(position, byte); to != target || next != reached) {
+      target = to;
+      reached = next;
+      const int32_t number = node(to, next);
+      last = static_cast<size_t>(std::ranges::find(edges, number, &Edge::to) - edges.begin());
+      if (last == edges.size()) edges.push_back({number, 0, false, false, false});
+    }
+    Edge& edge = edges[last];
+    ++edge.times;
+    edge.more |= byte >= '1' && byte <= '9';
+    edge.structural |= mode != String && reading.structural[byte];
+    edge.ends |= mode == String ? byte == '"' : reading.separates[byte];
+  });
+  return edges;
+}
+
 void ValueCounts::look(int32_t at) {
   const int32_t position = nodes_[at].position;
   const Mode mode = nodes_[at].mode;
   const Position& p = grammar_.positions[position];
   const Rule& rule = grammar_.rules[p.rule];
   if (p.accept) end(p.rule, mode);
-  std::map<int32_t, Edge> edges;
-  bool ends = p.accept;
-  for (int b = 0; b < 256; ++b) {
-    const auto byte = static_cast<uint8_t>(b);
-    if (!p.bytes.has(byte)) continue;
-    const Mode next = after(mode, byte);
-    const int32_t to = node(grammar_.step(position, byte), next);
-    Edge& edge = edges.try_emplace(to, Edge{to, 0, false, false}).first->second;
-    ++edge.times;
-    edge.more |= byte >= '1' && byte <= '9';
-    edge.structural |= mode != String && !of_word(byte) && byte != '"' && std::isspace(byte) == 0;
-    ends |= mode == String ? byte == '"' : !of_word(byte);
-  }
+  std::vector<Edge> edges = byte_edges(position, mode);
+  bool ends = p.accept || std::ranges::any_of(edges, &Edge::ends);
   std::vector<int32_t> others, calls, called;
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
     const EffectEdge& e = grammar_.effects[i];
+    nested_ |= e.effect.op == Effect::Open;
+    ends |= e.effect.op == Effect::Keep;
+    if (e.effect.op == Effect::Keep && !beyond_) continue;
     const int32_t to = node(e.to, mode);
     const bool counts = e.effect.op == Effect::Inc && (rule.max >= 0 || e.effect.b >= 0);
-    ends |= e.effect.op == Effect::Keep;
     if (!counts && e.effect.op != Effect::Put && e.effect.op != Effect::More && e.effect.op != Effect::Keep)
       others.push_back(to);
   }
@@ -108,26 +137,34 @@ void ValueCounts::look(int32_t at) {
   }
   Node& n = nodes_[at];
   n.ends = ends;
-  for (const auto& [to, edge] : edges) n.bytes.push_back(edge);
+  n.bytes = std::move(edges);
   n.others = std::move(others);
   n.calls = std::move(calls);
   for (int32_t callee : called) go_on_after(callee);
 }
 
-void ValueCounts::prepare() {
-  if (prepared_) return;
-  prepared_ = true;
-  const size_t size = grammar_.positions.size();
-  facts_.assign(size, {});
-  number_.assign(size * kModes, -1);
+// From where entries begin to where they end; beyond that, too, where entries lie within entries.
+void ValueCounts::look_at_entries(bool beyond) {
+  beyond_ = beyond;
+  nodes_.clear();
+  number_.assign(grammar_.positions.size() * kModes, -1);
   begun_.assign(grammar_.rules.size(), 0);
   ended_.assign(grammar_.rules.size(), kModes);
   waiting_.assign(grammar_.rules.size(), {});
-  if (grammar_.rules[grammar_.start].size > 0) {
-    begin(grammar_.start, Between);
-    node(grammar_.rules[grammar_.start].start, Between);
-  }
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin) node(e.to, Between);
   for (size_t i = 0; i < nodes_.size() && regular_; ++i) look(static_cast<int32_t>(i));
+}
+
+void ValueCounts::prepare() {
+  if (prepared_) return;
+  prepared_ = true;
+  facts_.assign(grammar_.positions.size(), {});
+  look_at_entries(false);
+  if (nested_) {
+    regular_ = true;
+    look_at_entries(true);
+  }
   if (regular_) {
     count_paths();
     count_ahead();

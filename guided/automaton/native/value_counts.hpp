@@ -1,8 +1,8 @@
 // How many values an entry (memory.hpp) can still have, at least.
 //
-// In: a grammar. Out, for a position: a number of values, up to kMany, that an entry which is being written there can
-// end with, whatever was written of it. Where that is more than the values that were there, some end is new, and nobody
-// has to look for it (fresh_entry.hpp).
+// In: a grammar. Out, for a position within an entry: a number of values, up to kMany, that an entry which is being
+// written there can end with, whatever was written of it. Where that is more than the values that were there, some end
+// is new, and nobody has to look for it (fresh_entry.hpp).
 //
 // How: what a position is in the midst of - between the tokens of JSON, in a string, in a number - follows from the
 // automaton, for wherever a rule is called it begins and ends alike, between tokens or in a string (else nothing is
@@ -58,8 +58,10 @@ class ValueCounts {
   struct Edge {
     int32_t to, times;  // node; bytes
     bool more;          // some of them is a digit that is not 0
-    bool structural;    // they are brackets, commas or colons
+    bool structural;    // some are brackets, commas or colons
+    bool ends;          // with some of them a string, a number or a literal ends
   };
+  struct Reading;
   struct Node {
     int32_t position;
     Mode mode;
@@ -75,7 +77,9 @@ class ValueCounts {
   };
 
   void prepare();
+  void look_at_entries(bool beyond);
   int32_t node(int32_t position, Mode mode);
+  std::vector<Edge> byte_edges(int32_t position, Mode mode);
   void look(int32_t node);
   void begin(int32_t rule, Mode mode);
   void end(int32_t rule, Mode mode);
@@ -91,6 +95,8 @@ class ValueCounts {
   const Grammar& grammar_;
   EndlessStrings& strings_;
   bool prepared_ = false, regular_ = true;
+  bool nested_ = false;  // a scope opens within an entry
+  bool beyond_ = false;  // what comes after the end of an entry is looked at
   std::vector<Facts> facts_;     // by position
   std::vector<Node> nodes_;      // while they are prepared
   std::vector<int32_t> number_;  // position * kModes + mode -> node, or -1
