@@ -4,7 +4,8 @@ Definitions are copied: one member often has the same schema in each of many alt
 alternatives are compared, only places that are the same object are seen to be the same, so copies are brought
 together: those with the same keywords in the same order, annotations aside, that resolve their references alike (the
 same document, base and dynamic scope). Content is numbered from the inside out (hash consing), each value of a document
-once. A schema with an identifier of its own is the same as no other. Cost: linear in the documents.
+once, and only where two schemas look alike: most look like no other. A schema with an identifier of its own is the same
+as no other. Cost: linear in the documents.
 
 What asks for scalars alone means the same everywhere, and is known by its keywords (`said_by_leaf`).
 """
@@ -12,6 +13,7 @@ What asks for scalars alone means the same everywhere, and is known by its keywo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from guided.spec.json_schema.dynamic_scope import Scope
 from guided.spec.json_schema.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
@@ -33,6 +35,9 @@ _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"
 _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
 
+_Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
+"""What equal schemas have in common and others hardly: where they resolve references, their keywords and names."""
+
 
 class EqualSchemas:
     """Answers for one compilation."""
@@ -40,21 +45,35 @@ class EqualSchemas:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[int, str, str], int] = {}
-        self._first: dict[tuple[Document, str, Scope, int], Schema] = {}
+        self._alone: dict[_Look, Schema | None] = {}
+        self._first: dict[tuple[_Look, int], Schema] = {}
         self._stands_for: dict[Schema, Schema] = {}
 
     def first(self, schema: Schema) -> Schema:
         """The first schema asked about that says the same."""
         found = self._stands_for.get(schema)
         if found is None:
-            found = schema
-            if type(schema) is Schema and isinstance(schema.value, dict):
-                number = self._number(schema.value, schema.document.draft)
-                found = self._first.setdefault((schema.document, schema.base, schema.scope, number), schema)
+            found = self._found(schema, schema.value) if type(schema) is Schema else schema
             self._stands_for[schema] = found
         return found
 
-    def _number(self, root: dict[str, Json], draft: str) -> int:
+    def _found(self, schema: Schema, value: Json) -> Schema:
+        if not isinstance(value, dict):
+            return schema
+        named, kind = value.get("properties"), value.get("type")
+        names = tuple(named) if isinstance(named, dict) else ()
+        look = (schema.document, schema.base, schema.scope, schema.asks, names, kind if isinstance(kind, str) else "")
+        if look not in self._alone:
+            self._alone[look] = schema
+            return schema
+        before = self._alone[look]
+        if before is not None:  # the first that looks like this was not numbered yet
+            self._alone[look] = None
+            self._first[look, self._number(before)] = before
+        return self._first.setdefault((look, self._number(schema)), schema)
+
+    def _number(self, schema: Schema) -> int:
+        root, draft = schema.value, schema.document.draft
         stack: list[tuple[Json, str]] = [(root, _SCHEMA)]
         while stack:
             value, kind = stack[-1]

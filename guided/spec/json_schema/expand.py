@@ -97,19 +97,19 @@ class Expander:
         says the same.
         """
         out: dict[Schema, None] = {}
-        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
         for schema in schemas:
             if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
                 schema = self._target(schema)
             if schema.asks or schema.value is False:
-                out[self.negation.shared(schema) if compared else schema] = None
+                out[schema] = None
         if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
             known = self._leaves.get(said)
             if known is None:
                 (known,) = out
                 self._leaves[said], self._said[known] = known, said
             return (known,)
-        goal = tuple(out)
+        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
+        goal = tuple(dict.fromkeys(map(self.negation.shared, out)) if compared else out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
