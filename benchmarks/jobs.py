@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,19 @@ from benchmarks import llama3
 from benchmarks.engines import ENGINES, Refused
 from benchmarks.exact_minimum import exact_minimum
 
-__all__ = ["Place", "budgets", "compile_times", "hard", "nest", "prepare_again", "recompile", "slack", "walk", "warm"]
+__all__ = [
+    "Place",
+    "budgets",
+    "compile_times",
+    "first_walk",
+    "hard",
+    "nest",
+    "prepare_again",
+    "recompile",
+    "slack",
+    "walk",
+    "warm",
+]
 
 _wall, _cpu = time.perf_counter_ns, time.process_time_ns
 
@@ -241,6 +254,32 @@ def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) ->
     bound = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     answer = exact_minimum(guided.GrammarMatcher(grammar), bound, seconds=seconds)
     return {"bound": bound, "exact": answer.tokens, "at_least": answer.at_least, "states": answer.states}
+
+
+def first_walk(place: Place, schema: str, texts: list[str], left: int | None) -> list[int]:
+    """guided alone: a schema is compiled and some of its texts are walked: ns of each mask, in CPU time.
+
+    `left`: tokens that the budget has more than the rest of the text; None: no budget.
+    """
+    import guided
+
+    compiler = guided.GrammarCompiler(place.engine.vocabulary, cache_bytes=0)
+    try:
+        with warnings.catch_warnings(category=guided.GuidedWarning, action="ignore"):  # of unknown keywords
+            grammar = compiler.compile_json_schema(schema, unknown_format="ignore")
+    except guided.GuidedError as error:
+        raise Refused(str(error)) from None
+    out: list[int] = []
+    for text in texts:
+        matcher, ids = guided.GrammarMatcher(grammar), place.tokens.encode(text)
+        for step, id in enumerate(ids):
+            budget = None if left is None else left + len(ids) - step
+            start = _cpu()
+            matcher.fill_next_token_bitmask(place.row, 0, max_tokens=budget)
+            out.append(_cpu() - start)
+            if not matcher.accept_token(id):
+                break
+    return out
 
 
 def hard(
