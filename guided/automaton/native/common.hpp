@@ -86,6 +86,7 @@ class Meter {
     if (count > max_states_) throw LimitFailure("states", static_cast<double>(count), static_cast<double>(max_states_));
   }
   int64_t max_states() const { return max_states_; }
+  int64_t worked() const { return worked_ + pending_; }
   // The rule that is worked on, or -1: where a limit was reached.
   int32_t rule = -1;
 

@@ -80,6 +80,7 @@ bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
 
 Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   if (dfa.empty()) return {};
+  const std::vector<int64_t> rest = shortest_rests(dfa);
   int64_t top = max >= 0 ? max : min;  // without an upper bound the count stops at min
   std::map<std::pair<int32_t, int64_t>, int32_t> ids;
   std::vector<std::pair<int32_t, int64_t>> list;
@@ -98,7 +99,8 @@ Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
     if (c == top && max >= 0) continue;
     int64_t next = std::min(c + 1, top);
     std::vector<Edge> edges;
-    for (const Edge& e : dfa.edges[s]) edges.push_back({e.lo, e.hi, intern(e.to, next)});
+    for (const Edge& e : dfa.edges[s])
+      if (max < 0 || next + rest[e.to] <= max) edges.push_back({e.lo, e.hi, intern(e.to, next)});
     meter.work(kLookup * static_cast<int64_t>(edges.size()) + 1);
     meter.states(out.size());
     out.edges.set(i, edges);
