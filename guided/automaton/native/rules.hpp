@@ -81,7 +81,7 @@ class ContentCache {
   }
 
  private:
-  static constexpr size_t kMost = 30000;  // states and ranges of a generation
+  static constexpr size_t kMost = 150000;  // states and ranges of a generation
   using Map = std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash>;
 
   void add(const Digest& key, std::shared_ptr<const Item> item) {
