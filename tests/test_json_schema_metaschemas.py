@@ -1,5 +1,6 @@
 """Dialects, and the metaschemas: judged as the `jsonschema` library judges."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -75,6 +76,27 @@ def test_a_subschema_in_another_dialect(own):
     with pytest.raises(SpecError) as caught:
         json_schema_to_grammar(schema)
     assert caught.value.pointer == "/$defs/old/type"
+
+
+@pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
+def test_a_pointer_from_what_only_its_own_dialect_sees_as_a_resource():
+    """2020-12 gives no meaning to such a `$schema`; jsonschema and ajv resolve from the document around."""
+    old = {
+        "$schema": "http://json-schema.org/draft-04/schema",
+        "id": "schemata/app",
+        "definitions": {"a": {"minimum": 2}},
+    }
+    around = {"definitions": {"app": old, "b": {"maximum": 4}}, "$ref": "#/definitions/app"}
+    for pointer, expected in (("app/definitions/a", [False, True, True]), ("b", [True, True, False])):
+        schema = copy.deepcopy(around)
+        schema["definitions"]["app"]["properties"] = {"x": {"$ref": f"#/definitions/{pointer}"}}
+        values = [{"x": 1}, {"x": 3}, {"x": 5}]
+        assert [jsonschema.Draft202012Validator(schema).is_valid(value) for value in values] == expected
+        assert verdicts(schema, *values) == expected
+    schema["definitions"]["app"]["properties"]["x"]["$ref"] = "#/definitions/c"
+    with pytest.raises(SpecError, match="points to nothing") as caught:
+        json_schema_to_grammar(schema)
+    assert caught.value.pointer == "/definitions/app/properties/x/$ref"
 
 
 # --- metaschemas

@@ -5,7 +5,8 @@ can be named by places. References follow RFC 3986 and JSON Pointer (RFC 6901): 
 base of its subtree, `$anchor` names a place, documents of the registry are found by their URI, the metaschemas are
 at hand. A place is known with the dynamic scope in which it is reached (dynamic_scope.py). An index of identifiers is
 made by one walk over the keywords that hold schemas, so an `$id` inside an `enum` is data. A subschema with a
-`$schema` of another dialect is a document of its own.
+`$schema` of another dialect is a document of its own. Where only that dialect sees its identifier (`id` within
+2020-12), a pointer that leads nowhere in it is followed in the document around it, where other validators begin.
 Cost: linear in the documents used, times the dynamic scopes. Nothing is fetched.
 """
 
@@ -167,6 +168,7 @@ class Library:
         self._places: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
+        self._around: dict[str, str] = {}  # base of a document that only its own dialect sees -> the base around it
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
         self.noteworthy: list[Schema] = []
         """The places, as they are reached, with keywords that may have to be told of (unenforced.py)."""
@@ -210,7 +212,13 @@ class Library:
         except UnicodeDecodeError:
             raise link.problem(" is not valid UTF-8 once decoded") from None
         if fragment.startswith("/"):
-            return self._walk(document, pointer, fragment, link)
+            try:
+                return self._walk(document, pointer, fragment, link)
+            except SpecError:
+                around = None if uri else self._around.get(schema.base)
+                if around is None:
+                    raise
+                return self._walk(*self._resources[around], fragment, link)
         uri = document.bases[pointer]
         dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
         if dynamic and fragment in self._dynamic.get(uri, ()):
@@ -346,12 +354,16 @@ class Library:
     def _index_one(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> tuple[Document, str]:
         """Collect what one schema says of itself. Returns its document, and its base."""
         is_root = not pointer
+        outer = document
         if not is_root:
             document, pointer = self._own_document(document, pointer, value, base)
         path, fragment = _identifier(value, document.draft)
         if path:
-            base = document.bases[pointer] = joined(base, path)
+            around, base = base, joined(base, path)
+            document.bases[pointer] = base
             self._resources.setdefault(base, (document, pointer))
+            if document is not outer and not _identifier(value, outer.draft)[0]:
+                self._around.setdefault(base, self._around.get(around, around))
         if fragment:
             self._anchors.setdefault((base, fragment), (document, pointer))
         self._index_anchors(document, pointer, value, base)
