@@ -111,6 +111,12 @@ class Arena {
   EndlessStrings& endless() { return endless_; }
   // Whether a position is inside of a string that can always end in a new way.
   bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
+  FewStrings& few_strings() { return few_strings_; }
+  // Whether an entry can be a string that is new, in which a position is, or which begins there (few_strings.hpp).
+  std::optional<bool> any_new_string(int32_t position, const Memories::StringAhead& ahead) {
+    return ahead.opened ? few_strings_.any_new_inside(position, memories_.trie(), ahead.node, ahead.escape)
+                        : few_strings_.any_new(position, memories_.trie(), ahead.node);
+  }
   // Whether the same characters of a string or number, two at least, may be read at a position again and again.
   bool repeats(int32_t position) { return counts_.repeats(position); }
   // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if

@@ -39,7 +39,7 @@ std::optional<bool> Arena::string_ends_new(const Thread& t) {
   if (!memories_.in_string(t.mem)) return std::nullopt;
   const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(t.mem);
   if (!ahead || !ahead->opened || ahead->inside) return std::nullopt;
-  return few_strings_.any_new_inside(t.pos, memories_.trie(), ahead->node, ahead->escape);
+  return any_new_string(t.pos, *ahead);
 }
 
 // Whether some of at least `count` values that entries under way may end with is new.
@@ -159,7 +159,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
     if (has_more(counts_.at(to), entry.mem)) return true;
     const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
     std::optional<bool> known;
-    if (string && !string->opened) known = few_strings_.any_new(to, memories_.trie(), string->node);
+    if (string && !string->opened) known = any_new_string(to, *string);
     if (known ? *known : viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next

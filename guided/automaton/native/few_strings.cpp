@@ -136,12 +136,16 @@ std::optional<bool> FewStrings::any_new_inside(int32_t position, const ValueTrie
   return any;
 }
 
-std::optional<bool> FewStrings::any_new(int32_t begin, const ValueTrie& trie, int32_t node) {
+bool FewStrings::begins_few(int32_t begin) {
   begin = callee(begin);
-  if (begin < 0) return std::nullopt;
+  if (begin < 0) return false;
   const ByteSet& bytes = grammar_.positions[begin].bytes;
-  if (bytes.count() != 1 || !bytes.has('"')) return std::nullopt;
-  return any_new_inside(grammar_.step(begin, '"'), trie, node);
+  return bytes.count() == 1 && bytes.has('"') && count(grammar_.step(begin, '"'), 0) != kNotKnown;
+}
+
+std::optional<bool> FewStrings::any_new(int32_t begin, const ValueTrie& trie, int32_t node) {
+  if (!begins_few(begin)) return std::nullopt;
+  return any_new_inside(grammar_.step(callee(begin), '"'), trie, node);
 }
 
 }  // namespace guided

@@ -28,6 +28,8 @@ class FewStrings {
   std::optional<bool> any_new_inside(int32_t position, const ValueTrie& trie, int32_t node);
   // The same where an escape may be under way.
   std::optional<bool> any_new_inside(int32_t position, const ValueTrie& trie, int32_t node, const StringProgress& read);
+  // Whether an entry that begins at a position is one of few strings.
+  bool begins_few(int32_t begin);
   // The same before the quotation mark; `node`: of the empty string.
   std::optional<bool> any_new(int32_t begin, const ValueTrie& trie, int32_t node);
 

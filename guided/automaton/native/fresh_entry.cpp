@@ -12,7 +12,6 @@ constexpr size_t kStatesOfWay = 4;      // looked at after a way was met, for ea
 constexpr size_t kLeastOfWay = 512;
 constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
 constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
-constexpr int kMostFrames = 32;   // that a lower bound looks at
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
@@ -27,13 +26,28 @@ const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, b
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
   const size_t around = std::exchange(refused_, 0);
   Answer found{of_tree(thread, left_open), true};
-  if (!found.way) found = {search(thread, left_open, any), !any};
+  if (!found.way && !of_few(thread, left_open, found)) found = {search(thread, left_open, any), !any};
   refused_ = around;
   if (!found.way && nesting_ > 0) return nullptr;
   found.shortest |= !found.way;
   arena_.charge(128 + (found.way ? found.way->text.size() : 0));
   Answer* answer = known.find(thread);
   return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
+}
+
+// Of an entry that is one of few strings; false where it is not.
+bool FreshEntry::of_few(const Thread& thread, int left_open, Answer& found) {
+  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(thread.mem);
+  if (!ahead || ahead->inside || left_open > 0) return false;
+  const std::optional<bool> any = arena_.any_new_string(thread.pos, *ahead);
+  if (!any) return false;
+  found = {std::nullopt, true};
+  if (!*any) return true;
+  std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
+  if (!rest) return false;
+  found.way = Way{std::move(rest->text), std::move(rest->after), 0};
+  found.way->bytes = found.way->text.size() + least_of(found.way->after);
+  return true;
 }
 
 // Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
@@ -138,19 +152,6 @@ std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& thr
   out.text += best->text;
   out.after = std::move(best->after);
   return out;
-}
-
-// No text from a thread to the end has fewer bytes, as far as the frames around it are looked at.
-size_t FreshEntry::least(Thread thread) {
-  int64_t sum = 0;
-  for (int frame = 0; frame < kMostFrames && thread.pos != kExit; ++frame) {
-    sum += std::min(tree_.least_bytes(thread), ShortestText::kFar);
-    if (thread.ret <= kFree) break;
-    const Config& callers = arena_.config(thread.ret);
-    if (callers.count == 0) break;
-    thread = callers.threads[0];
-  }
-  return static_cast<size_t>(sum);
 }
 
 template <class Threads>

@@ -7,6 +7,8 @@
 // only the states from which the entry may still come to a value that was there, each once however it was spelled; each
 // thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
 //
+// Of few strings the new ones are known without a search (shortest_new_string.hpp).
+//
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
 // adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one, some
 // thousand. Nothing at all then means that they lead to values that were there, as for an integer with many spellings
@@ -18,13 +20,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "shortest_text.hpp"
+#include "shortest_new_string.hpp"
 
 namespace guided {
 
 class FreshEntry {
  public:
-  explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena) {}
+  explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena), new_string_(arena, tree_) {}
   struct Way {
     std::string text;
     std::vector<Thread> after;  // the threads that it leads to, not closed
@@ -51,6 +53,7 @@ class FreshEntry {
     const Answer* answer = ask(thread, left_open, true);
     return answer && answer->way;
   }
+  bool of_few(const Thread& thread, int left_open, Answer& found);
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
   std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
   std::optional<Way> search(const Thread& thread, int left_open, bool any);
@@ -58,13 +61,14 @@ class FreshEntry {
   std::optional<Way> ends(int32_t state, int left_open);
   bool may_be_there(int32_t state, int left_open);
   std::vector<int32_t> essence(int32_t state);
-  size_t least(Thread thread);
+  size_t least(const Thread& thread) { return static_cast<size_t>(tree_.least_to_end(thread)); }
   template <class Threads>
   size_t least_of(const Threads& threads);
 
   Arena& arena_;
   Memories& memories_;
   ShortestText tree_;
+  ShortestNewString new_string_;
   ThreadMap<Answer> known_, inner_;
   int nesting_ = 0;
   size_t refused_ = 0;  // bytes of the text that of_tree() tried last, with the rest; 0: none came to an end

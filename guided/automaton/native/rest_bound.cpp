@@ -61,12 +61,12 @@ bool RestBound::is_loop(int32_t position) const {
   return loops > 1;
 }
 
-// The positions in which entries are under way, those of rules that they call included. False where there is more to
-// know than bytes: entries in entries, control tokens.
-bool RestBound::find_inside(std::vector<int32_t>& inside) {
+// The positions in which entries are under way, of few strings or others, those of rules that they call included. False
+// where there is more to know than bytes: entries in entries, control tokens.
+bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
   std::vector<int64_t> frames(grammar_.rules.size(), 0);  // around the positions of a rule, its own included
   for (const EffectEdge& e : grammar_.effects)
-    if (e.effect.op == Effect::Begin)
+    if (e.effect.op == Effect::Begin && arena_.few_strings().begins_few(e.to) == few)
       for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
   std::sort(inside.begin(), inside.end());
   inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
@@ -108,11 +108,10 @@ void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
 // longest one.
 bool RestBound::find_entries() {
   most_written_ = INT32_MAX;
-  std::vector<int32_t> inside;
-  if (!find_inside(inside)) return false;
-  if (inside.empty()) return true;
+  std::vector<int32_t> inside, few;
+  if (!find_inside(false, inside) || !find_inside(true, few)) return false;
   std::unordered_map<int32_t, int64_t> near, longest;
-  int64_t end = 0;
+  int64_t end = 0, farthest = 0;
   for (int32_t at : inside) {
     const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
     end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
@@ -131,22 +130,28 @@ bool RestBound::find_entries() {
       changed = true;
     }
   }
-  int64_t farthest = 0;
   for (int32_t at : inside) {
     auto it = near.find(at);
     farthest = std::max(farthest, it != near.end() ? it->second + end + kNewEnds : longest_from(at, longest, 0));
   }
+  // Of few strings a new one is looked up, others are searched for.
+  if (!inside.empty() && known(farthest))
+    most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (farthest + 1), int64_t{1} << (kNewEnds - 1)));
+  for (int32_t at : few) farthest = std::max(farthest, longest_from(at, longest, 0));
   if (!known(farthest)) return false;
-  // A count that is bounded has to leave room for a new value, wherever a token ends.
+  entry_ = times(farthest, frames_of_entry_);
   room_ = farthest + vocabulary_.longest;
+  return has_room();
+}
+
+// A count that is bounded has to leave room for a new value, wherever a token ends.
+bool RestBound::has_room() const {
   for (int32_t r : bounded_) {
     const Rule& rule = grammar_.rules[r];
     if (rule.max < room_) return false;
     for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
       if (grammar_.positions[pos].call_lo < grammar_.positions[pos].call_hi) return false;
   }
-  most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (farthest + 1), int64_t{1} << (kNewEnds - 1)));
-  entry_ = times(farthest, frames_of_entry_);
   return true;
 }
 

@@ -10,7 +10,8 @@
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
 // the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another
-// way; where some loop of two bytes is always near, a few bytes more make a new value.
+// way; where some loop of two bytes is always near, a few bytes more make a new value, and of few strings
+// (few_strings.hpp) none is longer than the longest.
 //
 // Nothing is known (kFar) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
 // of permutations whose separators differ.
@@ -52,7 +53,8 @@ class RestBound {
   };
   void prepare();
   bool find_entries();
-  bool find_inside(std::vector<int32_t>& inside);
+  bool find_inside(bool few, std::vector<int32_t>& inside);
+  bool has_room() const;
   template <class Visit>
   void each_next_inside(int32_t position, Visit&& visit) const;
   int64_t longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const;

@@ -9,6 +9,7 @@ namespace guided {
 namespace {
 // Bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kCallCost = 1, kTokenCost = ShortestText::kTokenCost;
+constexpr int kMostFrames = 32;  // that a lower bound looks at
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
@@ -269,6 +270,18 @@ int64_t ShortestText::least_bytes(const Thread& at) {
   prepare(grammar_.positions[at.pos].rule);
   const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
   return plus(cost_[at.pos], owed(rule, at.reg)) / kByteCost;
+}
+
+int64_t ShortestText::least_to_end(Thread at) {
+  int64_t sum = 0;
+  for (int frame = 0; frame < kMostFrames && at.pos != kExit; ++frame) {
+    sum += least_bytes(at);
+    if (at.ret <= kFree) break;
+    const Config& callers = arena_.config(at.ret);
+    if (callers.count == 0) break;
+    at = callers.threads[0];
+  }
+  return sum;
 }
 
 const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {

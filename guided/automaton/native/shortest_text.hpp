@@ -27,6 +27,8 @@ class ShortestText {
   Choice choose(const Thread& at);
   // No text from here to the end of the frame has fewer bytes.
   int64_t least_bytes(const Thread& at);
+  // The same to the end of the output, as far as the frames around it are looked at.
+  int64_t least_to_end(Thread at);
 
   // What a rule and all that it calls cost, guards aside: afterwards it can be asked for.
   void prepare(int32_t rule);

@@ -3,7 +3,7 @@
 Members in declared order are one flat sequence once a required one is among them: each optional member before it
 brings its own comma. Without a required member "something was written" nests to the left. Where many optional members
 follow one another, `ordered.py` takes over. A window on the count makes one rule for each (member, count so far). Any
-order is the IR's `Permutation`.
+order is the IR's `Permutation`; many optional members are entries with names that must differ.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq
 from guided.spec.json_schema.ordered import Chain, Field
 from guided.spec.json_schema.shape import Window
-from guided.spec.json_schema.spelling import comma_list, optional
+from guided.spec.json_schema.spelling import comma_list, either, optional
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.count_graph import CountGraph
@@ -29,10 +29,12 @@ __all__ = [
     "declared_order",
     "declared_then",
     "graph_body",
+    "many_optional",
     "permuted",
 ]
 
 _LONG = 64
+_MANY = 64  # from some 80 on they are quicker
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
@@ -108,6 +110,20 @@ def graph_body(
         goal, window = graph.tails[0]
         first.append(comma_list(item(goal), comma, 1, window.high))
     return Alt(tuple(first)) if first else None
+
+
+def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
+    """Any of the optional members, where these are many: its name is an `Entry`, so that none is written twice.
+
+    What was written is then a trie of names, not a set of members that has tables of its own. None where they are few,
+    where names need escapes, and where the window may ask for more of them than have values.
+    """
+    others = [field for field in fields if not field.required]
+    if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
+        return None
+    if any(c in '"\\' or c < " " for field in others for c in field.name):
+        return None
+    return either([Seq((Entry(field.key), field.value)) for field in others])
 
 
 def permuted(

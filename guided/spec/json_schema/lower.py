@@ -40,6 +40,7 @@ from guided.spec.json_schema.containers import (
     declared_order,
     declared_then,
     graph_body,
+    many_optional,
     permuted,
 )
 from guided.spec.json_schema.content import json_string, refuse_content
@@ -321,6 +322,8 @@ class Lowering:
         ordered = self.options.property_order == "declared"
         if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
             most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+            if extra is None and not ordered and (extra := many_optional(fields, window)) is not None:
+                fields, names = [field for field in fields if field.required], {}
             body = permuted(fields, extra, comma, most, some, ordered)
         else:
             name = f"members {len(self._rules)} of #{where}"
