@@ -22,7 +22,7 @@ settings.register_profile(
     "fixed",
     deadline=None,
     suppress_health_check=QUIET,
-    max_examples=100,
+    max_examples=60,
     derandomize=True,
     database=None,
     print_blob=True,

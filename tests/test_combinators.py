@@ -9,7 +9,7 @@ import re
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -19,6 +19,7 @@ from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
+from tests.effort import examples
 
 TOKENS = [b"a", b"b", b"ab", b"1", b"[", b"]", None, None]
 NAMES = {6: "<s>", 7: "<t>"}
@@ -160,7 +161,7 @@ def sentences() -> list[tuple[int, ...]]:
     return [ids for n in range(LENGTH + 1) for ids in itertools.product(range(len(TOKENS)), repeat=n)]
 
 
-@settings(max_examples=150)
+@examples(60)
 @given(TERMS)
 def test_terms_mean_what_their_definition_says(term):
     closed = ("rules", term, ("text", "a"), ("rule", "y"))  # y has no end

@@ -15,10 +15,10 @@ from guided import Limits
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
 from guided.matching.compiler import native_vocabulary
-from tests.core_support import SANITIZED, SPECS, journey, vocabulary
+from tests.core_support import SPECS, journey, vocabulary
 
 THREADS = 8
-STEPS = 15 if SANITIZED else 20
+STEPS = 15
 
 
 def at_once(jobs: list[Callable[[], object]]) -> list[object]:

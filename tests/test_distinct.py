@@ -43,8 +43,8 @@ from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
+from tests.effort import examples
 from tests.json_schema_support import byte_compiler
-from tests.test_reference import examples
 from tests.test_reference_distinct import CASES
 
 LETTERS = '"ab\\u06120.e-,;:[]{} tr'

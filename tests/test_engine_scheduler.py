@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.runner import ModelRunner, cache_shape
@@ -24,6 +24,7 @@ from guided.models.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.logprobs import LogprobParams
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.engine_support import drive
 from tests.test_models_forward import MODELS
 
@@ -110,7 +111,7 @@ def assert_alike(got, want) -> None:
 
 
 @pytest.mark.parametrize("name", CACHES)
-@settings(deadline=None, max_examples=40)
+@examples(15)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]), st.booleans())
 def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int, token_budget: int, low: bool) -> None:
     model = LOW if low else MODEL

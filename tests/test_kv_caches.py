@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
@@ -20,6 +20,7 @@ from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.kv.radix import RadixCache
+from tests.effort import examples
 
 SHAPE = CacheShape(layers=2, kv_heads=1, head_dim=7)
 KINDS = {
@@ -105,7 +106,7 @@ def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", CACHES)
-@settings(deadline=None, max_examples=60)
+@examples(25)
 @given(st.randoms(use_true_random=False))
 def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None:
     walk(CACHES[name](), rng, look=0.2)

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention import pieces
@@ -21,6 +21,7 @@ from guided.kv.offload.cache import OffloadCache
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyOrderError
 from guided.kv.offload.slots import SlotTable
 from guided.models.llama import Llama, LlamaConfig
+from tests.effort import examples
 from tests.engine_support import Reader
 from tests.test_kv_caches import SHAPE, check, walk, write
 from tests.test_models_forward import close, each_model
@@ -44,7 +45,7 @@ def caches(draw, shape: CacheShape, positions: int) -> OffloadCache:
 
 
 # ---- the order of copies
-@settings(deadline=None, max_examples=80)
+@examples(35)
 @given(caches(SHAPE, 90), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3]))
 def test_each_sequence_reads_its_own_past(cache, rng, look):
     walk(cache, rng, look=look)
@@ -307,7 +308,7 @@ def test_a_sequence_that_fits_the_device_copies_nothing():
 # ---- outputs
 @each_model
 @pytest.mark.parametrize("merged", [False, True])
-@settings(deadline=None, max_examples=15)
+@examples(8)
 @given(st.data(), st.randoms(use_true_random=False))
 def test_logits_are_those_without_offload(merged, model, data, rng):
     """Chunks of any size, batches, forks, truncations, and steps that failed. Bit for bit, unless pieces are merged."""

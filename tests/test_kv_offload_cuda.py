@@ -13,12 +13,13 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.offload.copy_engine import CheckedCopies, CopyEngine
 from guided.kv.offload.cuda_copies import CudaCopies
+from tests.effort import examples
 from tests.test_kv_caches import SHAPE, walk
 
 
@@ -131,7 +132,7 @@ def run(rng: random.Random, kind=Played) -> None:
 
 @pytest.mark.usefixtures("cuda")
 def test_each_sequence_reads_its_own_past():
-    @settings(deadline=None, max_examples=60)
+    @examples(25)
     @given(st.randoms(use_true_random=False))
     def check(rng):
         run(rng)

@@ -24,6 +24,7 @@ from guided.kv.cache import CacheShape, KVCache
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised, unpack
+from tests.effort import examples
 from tests.engine_support import Reader
 from tests.json_schema_support import QUIET
 from tests.test_engine_scheduler import CACHES, LOW, MODEL, VOCABULARY, in_company
@@ -164,7 +165,7 @@ dense = partial(around, DenseCache)
 
 
 @pytest.mark.parametrize("name", CACHES)
-@settings(deadline=None, max_examples=30)
+@examples(12)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]), st.booleans())
 def test_any_company_any_cache_any_room(name, rng, size, token_budget, low):
     model = LOW if low else MODEL

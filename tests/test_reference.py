@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from itertools import product
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from guided.automaton.reference import ReferenceGrammar
@@ -27,6 +26,7 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
+from tests.effort import examples
 from tests.oracles import (
     ALPHABETS,
     SPECIALS,
@@ -40,12 +40,6 @@ from tests.oracles import (
     regular_nodes,
     vocabularies,
 )
-
-
-def examples(count: int) -> settings:
-    """So many examples; GUIDED_EXAMPLES=n in the environment asks for n at least."""
-    return settings(max_examples=max(count, int(os.environ.get("GUIDED_EXAMPLES", "0"))), deadline=None)
-
 
 alphabets = st.sampled_from(ALPHABETS)
 

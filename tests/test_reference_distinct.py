@@ -41,8 +41,8 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
+from tests.effort import examples
 from tests.oracles import fewest_tokens
-from tests.test_reference import examples
 
 Written: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
 """Texts, each with the values of its entries that no `Distinct` inside has looked at."""
@@ -257,7 +257,7 @@ def check(grammar: Grammar, tokens: tuple[bytes, ...], texts: set[bytes], most: 
 
 
 @given(st.data())
-@examples(60)
+@examples(25)
 def test_masks_are_what_some_text_goes_on_with(data):
     grammar = data.draw(finite)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import warnings
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -133,7 +134,9 @@ def test_every_escape(flags: str, wrap: str) -> None:
         assert scan(ours) == ranges_of(flags, body), pattern
 
 
-CASED = [c for c in EVERY if chr(c).lower() != chr(c) or chr(c).upper() != chr(c)]
+@cache
+def cased() -> list[int]:
+    return [c for c in EVERY if chr(c).lower() != chr(c) or chr(c).upper() != chr(c)]
 
 
 def one_set(source: random.Random) -> tuple[str, str]:
@@ -142,14 +145,14 @@ def one_set(source: random.Random) -> tuple[str, str]:
         if kind < 0.2:
             return source.choice(["\\d", "\\w", "\\W", "\\S", "\\s", "\\D"])
         low = source.choice(
-            [source.choice(CASED), source.randrange(128), 0x10400, 0x10428, 0x130, 0x131, 0x17F, 0x212A]
+            [source.choice(cased()), source.randrange(128), 0x10400, 0x10428, 0x130, 0x131, 0x17F, 0x212A]
         )
         high = min(low + source.choice([0, 1, 30, 300]), 0x10FFFF)
         return f"\\U{low:08x}" if kind < 0.6 else f"\\U{low:08x}-\\U{high:08x}"
 
     flags = source.choice(["(?i)", "(?i)", "(?ai)", "", "(?a)"])
     if source.random() < 0.2:
-        return flags, f"\\U{source.choice(CASED):08x}"
+        return flags, f"\\U{source.choice(cased()):08x}"
     return flags, f"[{source.choice(['', '^'])}{''.join(member() for _ in range(source.choice([1, 1, 2, 3])))}]"
 
 

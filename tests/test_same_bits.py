@@ -241,7 +241,7 @@ def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "int8"])
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=2)
+@settings(deadline=None, max_examples=max(1, settings.default.max_examples // 50))
 @given(st.integers(0, 1 << 30))
 def test_however_texts_are_read(name, packed, seed):
     """Eight of them side by side, in pieces of any length, some of it twice, from beginnings that are known."""

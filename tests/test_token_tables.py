@@ -17,7 +17,7 @@ from guided.errors import SpecError
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
-from tests.json_schema_support import QUIET
+from tests.effort import examples
 
 CHARACTERS = [*"aabbcdeeXY019_-. /@", "é", "€", "\u2028", "\U0001f600"]
 SIGNS = [*'"""\\,:{}[]\n ', '",', '":', '": "', '","', '"}', '{"', "\\u00", "\\n"]
@@ -69,7 +69,7 @@ SCHEMAS = STRINGS | st.fixed_dictionaries(
 )
 
 
-@QUIET
+@examples(30)
 @given(SCHEMAS, st.randoms(use_true_random=False))
 def test_masks_are_walks(schema: dict, rng: random.Random) -> None:
     try:
