@@ -31,7 +31,6 @@ from guided.grammar import (
     Span,
     Text,
 )
-from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
@@ -63,7 +62,7 @@ def both(grammar: Grammar, drawn: DrawnVocabulary) -> tuple[GrammarMatcher, Refe
         event("the reference gave up")
         return None
     try:
-        compiled = GrammarCompiler(vocabulary_of(drawn), limits=Limits(seconds=3)).compile_grammar(grammar)
+        compiled = GrammarCompiler(vocabulary_of(drawn)).compile_grammar(grammar)
     except LimitExceeded as error:
         event(f"the core gave up: {error.limit}")
         return None

@@ -39,7 +39,6 @@ from guided.grammar import (
     Special,
     Text,
 )
-from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
@@ -245,7 +244,7 @@ def both(grammar: Grammar, drawn: tuple[bytes | None, ...]) -> tuple[GrammarMatc
         return None
     vocabulary = Vocabulary(drawn, eos_token_ids=[end], special_tokens={control: CONTROL})
     try:
-        compiled = GrammarCompiler(vocabulary, limits=Limits(seconds=3)).compile_grammar(grammar)
+        compiled = GrammarCompiler(vocabulary).compile_grammar(grammar)
     except SpecError:
         assert twin is None, "only the core refuses"
         return None
