@@ -35,9 +35,10 @@ inline std::vector<Range> checked_ranges(const RangeList& ranges) {
 
 // An encoding as Python gives it, read once for all grammars.
 struct ReadEncoding {
-  Encoding encoding;
+  std::shared_ptr<const Encoding> encoding;
   Digest digest;
   explicit ReadEncoding(const FormList& forms) {
+    Encoding made;
     for (const auto& [ranges, digits] : forms) {
       Form form;
       form.ranges = checked_ranges(ranges);
@@ -57,9 +58,9 @@ struct ReadEncoding {
         for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
         form.rest[i - 1] = form.rest[i] + most;
       }
-      encoding.forms.push_back(std::move(form));
+      made.forms.push_back(std::move(form));
     }
-    for (const Form& form : encoding.forms) {
+    for (const Form& form : made.forms) {
       digest.add(form.ranges.size());
       digest.add(form.digits.size());
       for (const Range& r : form.ranges) digest.add(uint64_t{r.lo} << 32 | r.hi);
@@ -71,13 +72,15 @@ struct ReadEncoding {
         }
       }
     }
+    encoding = std::make_shared<const Encoding>(std::move(made));
   }
 };
 
 // While a grammar is compiled, without the GIL, its builder takes nothing more.
 class Builder {
  public:
-  const IrNode& node(int32_t number) const { return ir_.nodes[children({number})[0]]; }
+  Builder() { ir_.nodes.reserve(kUsual); }
+  const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(there(number))]; }
   // Nodes whose children are named by their place in the list. Out: the number of the last.
   int32_t append(const std::vector<IrNode>& nodes) {
     be_free();
@@ -112,18 +115,18 @@ class Builder {
   int32_t many(Kind kind, const std::vector<int32_t>& items) {
     return add({kind, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true});
   }
-  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
+  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Repeat, {}, {}, children({item}), min, max, -1, {}, {}, {}, {}, true});
+    return add({Kind::Repeat, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
   }
   int32_t length(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Length, {}, {}, children({item}), min, max, -1, {}, {}, {}, {}, true});
+    return add({Kind::Length, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
   }
   int32_t encoded(int32_t item, int32_t encoding) {
     if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
-    return add({Kind::Encoded, {}, {}, children({item}), 0, -1, encoding, {}, {}, {}, {}, true});
+    return add({Kind::Encoded, {}, {}, {there(item)}, 0, -1, encoding, {}, {}, {}, {}, true});
   }
   int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, {}, true}); }
   int32_t special(int32_t token) {
@@ -134,7 +137,7 @@ class Builder {
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
     bounds(min, max);
     if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
-    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, children({separator})[0], {}, {}, {}, {}, true};
+    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, there(separator), {}, {}, {}, {}, true};
     n.required.assign(required.begin(), required.end());
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
@@ -162,11 +165,11 @@ class Builder {
       for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
     }
     const auto names_of = static_cast<int32_t>(ir_.known.size());
-    IrNode n{Kind::Distinct, {}, {}, children({item}), 0, -1, names_of, {}, {}, {}, {}, true};
+    IrNode n{Kind::Distinct, {}, {}, {there(item)}, 0, -1, names_of, {}, {}, {}, {}, true};
     ir_.known.push_back(std::move(known));
     return add(std::move(n));
   }
-  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, children({item}), 0, -1, -1, {}, {}, {}, {}, true}); }
+  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
   // edges: (from, low, high, to), in the order of states and symbols.
   int32_t automaton(const std::vector<bool>& accept,
                     const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
@@ -240,9 +243,12 @@ class Builder {
   static void bounds(int64_t min, int64_t max) {
     if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");
   }
+  int32_t there(int32_t node) const {
+    if (node < 0 || node >= static_cast<int32_t>(ir_.nodes.size())) throw nb::index_error("node");
+    return node;
+  }
   std::vector<int32_t> children(const std::vector<int32_t>& items) const {
-    for (int32_t i : items)
-      if (i < 0 || i >= static_cast<int32_t>(ir_.nodes.size())) throw nb::index_error("node");
+    for (int32_t i : items) there(i);
     return items;
   }
   int32_t add(IrNode n) {
@@ -277,6 +283,7 @@ class Builder {
     ir_.nodes.push_back(std::move(n));
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }
+  static constexpr size_t kUsual = 256;  // nodes of most grammars
   IrGrammar ir_;
   bool busy_ = false;  // changed with the GIL held
 };

@@ -138,7 +138,7 @@ class Encoder {
         if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
           all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
       if (all.empty()) continue;
-      for (const Form& form : options_.encodings[e].forms) {
+      for (const Form& form : options_.encodings[e]->forms) {
         std::vector<Piece> pieces;
         size_t i = 0;
         for (const Range& r : form.ranges) {

@@ -32,6 +32,7 @@ struct Form {
 struct Encoding {
   std::vector<Form> forms;
 };
+using Encodings = std::vector<std::shared_ptr<const Encoding>>;
 
 // The bytes of one character: from state 0 to the last one, which is its end.
 struct Spelling {
@@ -52,7 +53,7 @@ struct ByteCaches;
 class LiveAlphabet;
 
 struct EncodeOptions {
-  const std::vector<Encoding>& encodings;
+  const Encodings& encodings;
   const std::vector<Digest>& digests;
   const ByteSet& live;
   const LiveAlphabet& alphabet;

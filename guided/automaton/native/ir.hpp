@@ -45,7 +45,7 @@ struct IrGrammar {
   std::vector<int32_t> rules;  // rule -> node
   std::vector<std::string> names;
   int32_t start = 0;
-  std::vector<Encoding> encodings;  // 0 is UTF-8
+  Encodings encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
   std::vector<KnownNames> known;  // of each Distinct
 };

@@ -26,7 +26,7 @@ struct LiveCharacters {
 class LiveAlphabet {
  public:
   // `digests`: of the encodings; `caches` may be null.
-  LiveAlphabet(const std::vector<Encoding>& encodings, const std::vector<Digest>& digests, const ByteSet& live,
+  LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
                ByteCaches* caches, Meter& meter);
   // `dfa` without the characters that cannot be written.
   Dfa restricted(Dfa dfa) const;
