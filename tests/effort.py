@@ -7,6 +7,7 @@ import os
 from hypothesis import settings
 
 
-def examples(count: int) -> settings:
-    """So many examples; GUIDED_EXAMPLES=n in the environment asks for n at least."""
-    return settings(max_examples=max(count, int(os.environ.get("GUIDED_EXAMPLES", "0"))), deadline=None)
+def examples(count: int, many: int = 0) -> settings:
+    """So many examples; where GUIDED_EXAMPLES=n asks for n of each property, n or `many`, whichever is more."""
+    asked = int(os.environ.get("GUIDED_EXAMPLES", "0"))
+    return settings(max_examples=max(count, asked, many if asked else 0), deadline=None)

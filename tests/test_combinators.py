@@ -161,7 +161,7 @@ def sentences() -> list[tuple[int, ...]]:
     return [ids for n in range(LENGTH + 1) for ids in itertools.product(range(len(TOKENS)), repeat=n)]
 
 
-@examples(60)
+@examples(60, many=150)
 @given(TERMS)
 def test_terms_mean_what_their_definition_says(term):
     closed = ("rules", term, ("text", "a"), ("rule", "y"))  # y has no end

@@ -341,7 +341,7 @@ def walk(grammar: Grammar, drawn: tuple[bytes | None, ...], seed: int, steps: in
 
 
 @given(st.data())
-@examples(40)
+@examples(25)
 def test_roomy_grammars(data: st.DataObject) -> None:
     walk(data.draw(grammars(roomy=True)), data.draw(tokens), data.draw(st.integers(0, 2**32)))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
@@ -15,6 +15,7 @@ from guided.engine.stopping import Found, Stops, Watch
 from guided.errors import GuidedError, SpecError
 from guided.models.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 
 torch.set_num_threads(1)
 LETTERS = [b"a", b"b", b"c", b"ab", b"ba", b"abc", b"\xc3", b"\xa9", b"\xc3\xa9", b" "]
@@ -38,7 +39,7 @@ def first_stop(text: str, texts: list[str], patterns: list[str], after: int = 0)
     return None
 
 
-@settings(deadline=None, max_examples=250)
+@examples(100, many=250)
 @given(PIECES, STOPS, st.lists(st.sampled_from(PATTERNS), max_size=2), st.integers(0, 5))
 def test_the_first_stop_whatever_the_borders(pieces, texts, patterns, silent):
     watch, whole, handed, after = Watch(Stops(texts, (), patterns)), "", 0, len("".join(pieces[:silent]))
@@ -83,7 +84,7 @@ def plain(seed: int, **options):
     return ENGINE.generate("ab", temperature=3.0, seed=seed, max_tokens=60, **options)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(40, many=120)
 @given(st.integers(0, 500), STOPS, st.lists(st.sampled_from(PATTERNS), max_size=1), st.booleans(), st.integers(0, 8))
 def test_outputs_are_cut_where_the_definition_says(seed, texts, patterns, included, least):
     options = {"ignore_eos": True, "min_tokens": least}

@@ -18,6 +18,7 @@ from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedErro
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.regex import parse_regex
+from tests.effort import examples
 from tests.regex_support import NODE, Patterns, ask_node, matches
 from tests.test_cli import run, run_json
 
@@ -108,6 +109,7 @@ WRITTEN = {
 """What of the letters is written for a part: for an opposite, and what is no class, all that `re` matches."""
 
 
+@examples(25)
 @given(st.lists(st.tuples(st.sampled_from(sorted(WRITTEN)), st.sampled_from(["", "", "*", "{1,2}", "?"])), max_size=3))
 def test_of_each_class_just_these_characters_are_written(parts: list[tuple[str, str]]) -> None:
     pattern = "".join(part + count for part, count in parts)

@@ -106,7 +106,7 @@ def check(cache: KVCache, lease: Lease, tokens: list[int]) -> None:
 
 
 @pytest.mark.parametrize("name", CACHES)
-@examples(25)
+@examples(15)
 @given(st.randoms(use_true_random=False))
 def test_each_sequence_reads_its_own_past(name: str, rng: random.Random) -> None:
     walk(CACHES[name](), rng, look=0.2)

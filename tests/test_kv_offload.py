@@ -45,7 +45,7 @@ def caches(draw, shape: CacheShape, positions: int) -> OffloadCache:
 
 
 # ---- the order of copies
-@examples(35)
+@examples(20)
 @given(caches(SHAPE, 90), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3]))
 def test_each_sequence_reads_its_own_past(cache, rng, look):
     walk(cache, rng, look=look)
@@ -387,7 +387,7 @@ def greedy(reader: Reader, prompt: list[int], count: int, chunk: int) -> tuple[l
 
 
 @each_model
-@pytest.mark.parametrize("slots", [2, 3, 5, 8])
+@pytest.mark.parametrize("slots", [2, 3, pytest.param(5, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("length", [1, 4, 17])
 def test_decoding_goes_on_from_what_was_offloaded(model, slots, length):
     """Across borders of blocks, also where no block was complete when decoding began."""

@@ -132,7 +132,7 @@ def run(rng: random.Random, kind=Played) -> None:
 
 @pytest.mark.usefixtures("cuda")
 def test_each_sequence_reads_its_own_past():
-    @examples(25)
+    @examples(15)
     @given(st.randoms(use_true_random=False))
     def check(rng):
         run(rng)

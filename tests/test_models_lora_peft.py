@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 
 from guided.errors import UnsupportedError
 from guided.models.linear import AdaptedMatrix
@@ -20,12 +23,8 @@ from tests.engine_support import Reader
 from tests.test_models_huggingface import load, logits_of, make
 from tests.test_models_lora import FIELDS, MODULES, PATTERNS
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    peft = pytest.importorskip("peft", reason="peft is the judge of its adapters")
-    from peft.tuners import tuners_utils
-    from peft.utils.other import get_pattern_key
-    from safetensors import safe_open
+if find_spec("peft") is None:
+    pytest.skip("peft is the judge of its adapters", allow_module_level=True)
 
 torch.set_num_threads(1)
 ATTENTION = list(FIELDS[:4])
@@ -46,8 +45,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def peft():
+    """It takes seconds to import, which only the process that runs these tests should spend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peft = import_module("peft")
+        import_module("peft.tuners.tuners_utils")
+        import_module("peft.utils.other")
+    return peft
+
+
 @pytest.fixture(params=CASES)
-def saved(request, tmp_path):
+def saved(request, tmp_path, peft):
     """A base and an adapter, as they are saved, and the logits of both together."""
     case, config = CASES[request.param]
     model = make(case)
@@ -86,7 +96,7 @@ def test_logits_are_those_of_peft(saved):
         ({"target_modules": ["embed_tokens", "q_proj"]}, "model.embed_tokens"),
     ],
 )
-def test_what_peft_can_and_this_cannot_is_refused(tmp_path, config, key):
+def test_what_peft_can_and_this_cannot_is_refused(tmp_path, peft, config, key):
     plain = make("llama")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,7 +108,7 @@ def test_what_peft_can_and_this_cannot_is_refused(tmp_path, config, key):
     assert caught.value.pointer == key
 
 
-def test_every_key_of_peft_is_known(tmp_path):
+def test_every_key_of_peft_is_known(tmp_path, peft):
     """What it writes with nothing set is read; what it can set is read, inert, or refused by a reason of its own."""
     from guided.models import lora_config
 
@@ -128,7 +138,7 @@ TARGETS = st.one_of(
 @settings(max_examples=150)
 @given(TARGETS, st.none() | TARGETS, st.none() | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=2),
        st.sampled_from([None, [], "layers", ["h", "layers"]]))  # fmt: skip
-def test_targets_are_those_of_peft(tmp_path_factory, included, excluded, layers, places):
+def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, layers, places):
     path = tmp_path_factory.mktemp("c")
     config: dict[str, Any] = {"target_modules": included, "exclude_modules": excluded, "layers_to_transform": layers}
     if isinstance(included, str):
@@ -141,22 +151,22 @@ def test_targets_are_those_of_peft(tmp_path_factory, included, excluded, layers,
     names = (*MODULES, "model.embed_tokens")
     want = tuple(
         name for name in names
-        if (found := tuners_utils.check_target_module_exists(judge, name))
-        and not isinstance(found, tuners_utils._ExcludedModule)
+        if (found := peft.tuners.tuners_utils.check_target_module_exists(judge, name))
+        and not isinstance(found, peft.tuners.tuners_utils._ExcludedModule)
     )  # fmt: skip
     assert names_of(config, path) == want
 
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(PATTERNS), st.integers(1, 9), max_size=4), st.booleans())
-def test_ranks_and_scales_are_those_of_peft(tmp_path_factory, numbers, rslora):
+def test_ranks_and_scales_are_those_of_peft(tmp_path_factory, peft, numbers, rslora):
     path = tmp_path_factory.mktemp("c")
     config = {"peft_type": "LORA", "target_modules": "all-linear", "r": 3, "lora_alpha": 5, "use_rslora": rslora}
     alphas = {pattern: 2 * number for pattern, number in reversed(numbers.items())}
     (path / "adapter_config.json").write_text(json.dumps(config | {"rank_pattern": numbers, "alpha_pattern": alphas}))
     found = read_lora_config(path)
     for module in MODULES:
-        rank = numbers.get(get_pattern_key(numbers, module), 3)
-        alpha = alphas.get(get_pattern_key(alphas, module), 5)
+        rank = numbers.get(peft.utils.other.get_pattern_key(numbers, module), 3)
+        alpha = alphas.get(peft.utils.other.get_pattern_key(alphas, module), 5)
         assert found.rank(module) == rank
         assert found.scale(module) == pytest.approx(alpha / (rank**0.5 if rslora else rank))

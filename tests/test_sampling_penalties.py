@@ -8,13 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError
 from guided.sampling import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.sampling.sampler import choose, uniform
+from tests.effort import examples
 
 SIZE, ENDS = 12, [10, 11]
 IDS = st.integers(0, SIZE - 1)
@@ -77,7 +78,7 @@ def distribution(logits: dict[int, float], params: SamplingParams) -> dict[int, 
     return {i: p[i] / mass for i in kept}
 
 
-@settings(deadline=None, max_examples=400)
+@examples(120, many=400)
 @given(ROWS, NUMBERS, TEXTS, TEXTS)
 def test_the_definitions(row, numbers, prompt, output):
     params = SamplingParams(**numbers)
@@ -101,7 +102,7 @@ def test_the_definitions(row, numbers, prompt, output):
         allowed_token_ids=params.allowed_token_ids, bad_words=params.bad_words), prompt, output))  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@examples(100, many=300)
 @given(ROWS, NUMBERS.filter(lambda n: n.get("temperature")), st.integers(0, 10**6))
 def test_the_choice_is_one_of_the_kept_in_proportion(row, numbers, position):
     numbers = {k: v for k, v in numbers.items() if k in ("temperature", "top_k", "top_p", "min_p", "seed")}
