@@ -67,6 +67,7 @@ from guided.spec.json_schema.spelling import (
 __all__ = ["Lowering"]
 
 _SMALL = 8
+_FEW_CLASSES = 4  # of names, whose tables are shared with other objects
 _NULL = Text("null")
 _BOOLEAN = Alt((Text("true"), Text("false")))
 
@@ -338,27 +339,36 @@ class Lowering:
     def _others(self, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
         """A member that no part declares; and for each of the shape's blocks one that satisfies it.
 
-        That it is none of the declared ones is left to the `Distinct` around the object.
+        That it is none of the declared ones is left to the `Distinct` around the object. Where names fall into many
+        classes these are one rule, so that a name is read by one automaton.
         """
         members: list[Node] = []
         some: list[list[Node]] = [[] for _ in shape.extra_blocks]
-        for one in self.expander.others(shape):
-            key = self.other_key(one.names, where)
+        classes = list(self.expander.others(shape))
+        together = len(classes) > _FEW_CLASSES
+        for one in classes:
+            key = self.other_key(one.names, where, in_place=together)
             for goal, out in [(one.schemas, members), *self._asked(one, some)] if some else [(one.schemas, members)]:
                 normal = self.expander.goal(goal)
                 if not is_nothing(normal):
                     out.append(Seq((key, self.after(self.value(normal, level + 1)))))
-        return either(members) if members else None, [Alt(tuple(nodes)) for nodes in some]
+        member = either(members) if members else None
+        if member is not None and together:
+            name = f"other members {len(self._rules)} of #{where}"
+            self._add(name, member, where)
+            member = Ref(name)
+        return member, [Alt(tuple(nodes)) for nodes in some]
 
-    def other_key(self, names: tuple[Node, ...], where: str) -> Node:
+    def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
         """A key that is in all of these languages of names."""
-        key = ("key", *map(id, names))
+        key = ("key", in_place, *map(id, names))
         found = self._other_keys.get(key)
         if found is None:
             content = any_text(0, self.options.max_string)
             content = And((*names, content)) if names else content
             label = f"other key of #{where}" if names else "json key"
-            found = Entry(self.rule(key, label, where, partial(quoted, content, self.encoding)))
+            make = partial(quoted, content, self.encoding)
+            found = Entry(make() if in_place else self.rule(key, label, where, make))
             self._other_keys[key] = found
             self._kept.append(names)
         return found
