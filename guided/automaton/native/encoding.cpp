@@ -85,7 +85,7 @@ class Encoder {
     std::vector<Step> steps;
     const Form* form = residuals_[id].form;
     int digit = residuals_[id].digit;
-    std::vector<Piece> pieces = residuals_[id].pieces;  // residuals_ grows below
+    const std::vector<Piece> pieces = std::move(residuals_[id].pieces);  // not needed again
     bool last = digit + 1 == static_cast<int>(form->digits.size());
     int64_t rest = form->rest[digit];
     auto push = [&](int b, int32_t border, int32_t residual) {
