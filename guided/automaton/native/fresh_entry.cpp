@@ -178,7 +178,9 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     std::reverse(text.begin(), text.end());
     return text;
   };
-  const size_t most = kMostStates + (arena_.goes_on_surely(thread) ? kStatesOfValue * memories_.ahead(thread.mem) : 0);
+  const bool endless = memories_.in_string(thread.mem) && arena_.endless().goes_on(thread.pos);
+  const bool there = endless || arena_.goes_on_surely(thread);
+  const size_t most = kMostStates + (there ? kStatesOfValue * memories_.ahead(thread.mem) : 0);
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;

@@ -12,6 +12,7 @@ constexpr int64_t kNotYet = -1, kUnderWay = -2;
 constexpr int kDeepest = 1000;         // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;       // bytes of which two can be chosen at each: more ends than values there may be
+constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 bool known(int64_t cost) { return cost < kFar; }
@@ -112,6 +113,8 @@ bool RestBound::find_entries() {
   if (!find_inside(false, inside) || !find_inside(true, few)) return false;
   std::unordered_map<int32_t, int64_t> near, longest;
   int64_t end = 0, farthest = 0;
+  const bool endless = arena_.endless().all_entries();
+  const int64_t new_ends = endless ? kNewEndsOfStrings : kNewEnds;
   for (int32_t at : inside) {
     const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
     end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
@@ -132,11 +135,12 @@ bool RestBound::find_entries() {
   }
   for (int32_t at : inside) {
     auto it = near.find(at);
-    farthest = std::max(farthest, it != near.end() ? it->second + end + kNewEnds : longest_from(at, longest, 0));
+    farthest = std::max(farthest, it != near.end() ? it->second + end + new_ends : longest_from(at, longest, 0));
   }
   // Of few strings a new one is looked up, others are searched for.
   if (!inside.empty() && known(farthest))
-    most_written_ = static_cast<int32_t>(std::min(kStatesOfWay / (farthest + 1), int64_t{1} << (kNewEnds - 1)));
+    most_written_ = static_cast<int32_t>(
+        std::min(endless ? INT32_MAX : kStatesOfWay / (farthest + 1), int64_t{1} << (new_ends - 1)));
   for (int32_t at : few) farthest = std::max(farthest, longest_from(at, longest, 0));
   if (!known(farthest)) return false;
   entry_ = times(farthest, frames_of_entry_);
