@@ -297,11 +297,40 @@ def _hard(data: Sequence[Results]) -> list[str]:
         keys = ("compile", "first_mask", "mask_p50", "mask_p99", "mask_max", "step_p99", "growth")
         tokens = f"{row['tokens']:,}" + ("" if row["stopped"] is None else ", refused")
         rows.append((name, budget, tokens, *(number(row[key]) for key in keys), mib(row["bytes"])))
+    over = [f"- {row['shape']}, {_way(row)}: {'; '.join(found)}" for row in data if (found := _over(row))]
+    bounds = (
+        "Asked of values that must differ, dictionaries and any order: masks of at most 100 us at the 99th percentile, "
+        "none of more than 5 ms, growth of at most 2 and 100 MB; of conjunctions: compiled in 100 ms, no mask of more "
+        "than 5 ms."
+    )
     text = (
         "Walks along one text; a fresh process and empty caches for each. *Growth*: the mean mask of the last thousand "
-        "tokens over that of the first thousand. *MiB*: growth of the process, the grammar and its tables among it."
+        "tokens over that of the first thousand. *MiB*: growth of the process, the grammar and its tables among it. "
+        "`python -m benchmarks hard --llama3 llama3.tiktoken`."
     )
-    return ["## Hard schemas", "", text, "", *table(header, rows)]
+    verdict = (
+        [f"{bounds} {len(over)} of {len(data)} walks are over a bound:", "", *over]
+        if over
+        else [f"{bounds} All {len(data)} walks are within the bounds."]
+    )
+    return ["## Hard schemas", "", *verdict, "", text, "", *table(header, rows)]
+
+
+def _way(row: Results) -> str:
+    return row["way"] + ("" if row["budget"] == "none" else ", budget")
+
+
+def _over(row: Results) -> list[str]:
+    """What is over the bounds."""
+    if "failure" in row or row["stopped"] is not None:
+        return [row.get("failure", "refused")]
+    asked = [("mask_max", 5000.0, "a mask of", "us")]
+    if row["compiles"]:
+        asked.append(("compile", 100.0, "compiled in", "ms"))
+    else:
+        asked += [("mask_p99", 100.0, "p99", "us"), ("growth", 2.0, "growth", "x")]
+    out = [f"{words} {number(row[key])} {unit}" for key, most, words, unit in asked if row[key] > most]
+    return out + ([f"{mib(row['bytes'])} MiB"] if not row["compiles"] and row["bytes"] > 100e6 else [])
 
 
 def _end_to_end(data: Results) -> list[str]:
