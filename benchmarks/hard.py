@@ -36,7 +36,7 @@ _WORDS = ("alpha", "berg", "cedar", "delta", "ember", "fjord", "grove", "harbour
 
 @dataclass(frozen=True)
 class Shape:
-    """A schema and an instance of it, of which at most `MOST` tokens are walked. `compiles`: that is what is measured."""
+    """A schema and an instance of it, of which at most `MOST` tokens are walked. `compiles`: that is what counts."""
 
     name: str
     schema: Callable[[], Any]
