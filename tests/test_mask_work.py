@@ -12,9 +12,9 @@ from tests.core_support import mask_of
 from tests.json_schema_support import byte_compiler
 
 
-def made(schema: dict[str, Any], text: str) -> int:
+def made(schema: dict[str, Any], text: str, **options: Any) -> int:
     """The configurations that masks along a text make; the masks are what a walk of the vocabulary says."""
-    matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order="any"))
+    matcher = GrammarMatcher(byte_compiler().compile_json_schema(schema, property_order="any", **options))
     masks = []
     for byte in text.encode():
         masks.append(mask_of(matcher))
@@ -66,3 +66,14 @@ def test_objects_that_must_differ_are_found_without_trying_all() -> None:
     matcher = GrammarMatcher(grammar)
     assert matcher.min_tokens_to_finish() <= len('[{"":0," ":0,"!":0},{"":1," ":0,"!":0},{"":2," ":0,"!":0}]') + 1
     assert matcher.configurations < 20_000
+
+
+@pytest.mark.parametrize("escapes", ["json", "minimal"])
+def test_names_that_are_left_of_finitely_many_are_counted(escapes: Any) -> None:
+    """Among names of which some are taken one is new: no way to it is looked for, however characters are written."""
+    pattern = "^(name|other):[0-9]{2}:(en|nl|é/)$"
+    schema = {"type": "object", "propertyNames": {"pattern": pattern}, "additionalProperties": {"type": "boolean"}}
+    text = json.dumps(
+        {f"name:{number}:{end}": True for number in range(10, 40) for end in ("en", "é/")}, ensure_ascii=False
+    )
+    assert made(schema, text, escapes=escapes) < 5_000

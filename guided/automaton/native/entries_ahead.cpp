@@ -7,8 +7,9 @@
 // first on the ways through the frame is asked, which is found once for all positions that reach each other; where the
 // frame ends its callers are asked, and where a rule is called in which entries begin, that rule. An entry
 // that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
-// it (value_counts.hpp) than were there. Where few strings are left each is looked up (few_strings.hpp). Of others, those
-// that may still become a value that was there ask for a way to another end (`viable`, fresh_entry.hpp).
+// it (value_counts.hpp) than it may still come to of those that were there (taken_ahead.cpp). Where few strings are left
+// each is looked up (few_strings.hpp). Of others, those that may still become a value that was there ask for a way to
+// another end (`viable`, fresh_entry.hpp).
 // Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position that is asked about, the edges of those
 // on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
 #include <algorithm>
@@ -29,7 +30,7 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
   if (!memories_.alive(t.mem)) return true;
   if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
-  if (has_more(values_ahead(t), t.mem)) return true;
+  if (has_more(values_ahead(t), t)) return true;
   const std::optional<bool> known = string_ends_new(t);
   return known ? *known : viable(t);
 }
@@ -43,9 +44,9 @@ std::optional<bool> Arena::string_ends_new(const Thread& t) {
 }
 
 // Whether some of at least `count` values that entries under way may end with is new.
-bool Arena::has_more(int32_t count, int32_t memory) {
+bool Arena::has_more(int32_t count, const Thread& t) {
   if (count == ValueCounts::kMany) return true;
-  return count > 0 && memories_.in_scalar(memory) && count > memories_.ahead(memory);
+  return count > 0 && memories_.in_scalar(t.mem) && count > taken_ahead(t);
 }
 
 // At least so many values may still become of each of the entries under way (value_counts.hpp).
@@ -156,7 +157,7 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
     const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
     if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
-    if (has_more(counts_.at(to), entry.mem)) return true;
+    if (has_more(counts_.at(to), entry)) return true;
     const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
     std::optional<bool> known;
     if (string && !string->opened) known = any_new_string(to, *string);
