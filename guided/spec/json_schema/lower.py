@@ -11,7 +11,7 @@ What must differ (the names of additional members, the items of `uniqueItems`) i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -19,40 +19,27 @@ from guided.grammar.ir import (
     EMPTY,
     Alt,
     And,
-    Distinct,
     Encoded,
     Entry,
     Grammar,
-    Member,
     Node,
-    Permutation,
     Ref,
     Seq,
     Text,
 )
 from guided.limits import Limits
-from guided.spec.json_schema.bound_containers import bound_array, bound_object
+from guided.spec.json_schema.arrays import array_text
 from guided.spec.json_schema.constants import Constants
-from guided.spec.json_schema.containers import (
-    array_body,
-    array_with,
-    counted_items,
-    declared_order,
-    declared_then,
-    graph_body,
-    many_optional,
-    permuted,
-)
 from guided.spec.json_schema.content import json_string, refuse_content
 from guided.spec.json_schema.content_base64 import json_in_base64
-from guided.spec.json_schema.expand import Expander, Expansion, Goal, KeyClass
+from guided.spec.json_schema.expand import Expander, Expansion, Goal
 from guided.spec.json_schema.numbers import number_node
+from guided.spec.json_schema.objects import object_text
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.ordered import Field
-from guided.spec.json_schema.problems import repeated_problem
 from guided.spec.json_schema.productive import generates
-from guided.spec.json_schema.resolve import Library, Schema
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing, item_goal
+from guided.spec.json_schema.resolve import Library
+from guided.spec.json_schema.shape import ANYTHING, Shape, Window, is_nothing
 from guided.spec.json_schema.spelling import (
     JSON_STRING,
     MINIMAL_STRING,
@@ -67,7 +54,6 @@ from guided.spec.json_schema.spelling import (
 __all__ = ["Lowering"]
 
 _SMALL = 8
-_FEW_CLASSES = 4  # of names, whose tables are shared with other objects
 _NULL = Text("null")
 _BOOLEAN = Alt((Text("true"), Text("false")))
 
@@ -90,7 +76,7 @@ class Lowering:
         self._containers: set[str] = set()  # rules of one place of the schema
         self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
-        self._reasons: list[tuple[str, str]] = []
+        self.reasons: list[tuple[str, str]] = []  # places with no value, and why
         self._nested: set[Goal] = set()
         self._other_keys: dict[object, Node] = {}
         self._kept: list[object] = []  # keeps alive what is known by its id
@@ -100,19 +86,25 @@ class Lowering:
         around = self.layout.around
         goal = self.expander.goal((self._root,))
         top = self.value(goal, 0)
-        self._add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
+        self.add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
         while self._queue:
             self.expander.step()
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if asked and not generates("start", self._rules):
-            pointer, reason = self._reasons[0] if self._reasons else (self._root.where, "every value would be infinite")
+            pointer, reason = self.reasons[0] if self.reasons else (self._root.where, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(self._rules, "start", self._origins)
 
     # --- rules
 
-    def _add(self, name: str, node: Node, origin: str) -> None:
+    @property
+    def size(self) -> int:
+        """The number of rules so far."""
+        return len(self._rules)
+
+    def add(self, name: str, node: Node, origin: str) -> None:
+        """A rule of this name, which comes from this place of the schema."""
         if len(self._rules) * 4 > self._limits.nodes:
             raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
         self._rules[name] = node
@@ -128,7 +120,7 @@ class Lowering:
                 name = f"{label}~{number}"
             self._numbers[label] = number
             found = self._refs[key] = Ref(name)
-            self._add(name, EMPTY, origin)
+            self.add(name, EMPTY, origin)
             self._queue.append((name, make))
         return found
 
@@ -143,7 +135,7 @@ class Lowering:
     def _value(self, goal: Goal, level: int) -> Node:
         if is_nothing(goal):
             where = next(schema.where for schema in goal if schema.value is False)
-            self._reasons.append((where, "false allows no value"))
+            self.reasons.append((where, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
         if len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
@@ -177,7 +169,7 @@ class Lowering:
 
     def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """As `value`, without a rule of its own."""
-        self._reasons.extend(expansion.reasons)
+        self.reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
         for shape in expansion.shapes:
@@ -202,7 +194,7 @@ class Lowering:
         if shape.values is not None:
             node = _placed(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
-                self._reasons.append((where, "no value of the enumeration satisfies the other keywords"))
+                self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
         return [_OF_TYPE[name](self, shape, where, level) for name in shape.types]
 
@@ -218,7 +210,7 @@ class Lowering:
         return self.rule(numbers, label, "", partial(_placed, where, make))
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
-        length = self._capped(shape.length, self.options.max_string, "max_string", where)
+        length = self.capped(shape.length, self.options.max_string, "max_string", where)
         low, high = length.low, length.high
         if length.is_empty:
             return EMPTY
@@ -236,128 +228,14 @@ class Lowering:
         key = ("string", tuple(map(id, patterns)), length)
         return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
 
-    def _capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
+    def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window under an option's cap on what the schema leaves open."""
         if cap is None:
             return window
         capped = window.meet(Window(high=cap))
         if capped.is_empty and not window.is_empty:
-            self._reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
+            self.reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
         return capped
-
-    def array_(self, shape: Shape, where: str, level: int) -> Node:
-        """The text of the arrays of a shape."""
-        if shape.count_graph is not None:
-            name, graph = f"items {len(self._rules)} of #{where}", shape.count_graph
-            item, comma = partial(self._item, shape, level=level), self.layout.between(level)
-            text = self.layout.wrap(
-                "[]", graph_body(graph, item, comma, self._chain_rule(where), name), 0 in graph.ends, level
-            )
-        elif shape.repeated is not None:
-            raise repeated_problem(shape)
-        else:
-            text = self._items(shape, where, level)
-        return text if shape.unique is None or text == EMPTY else Distinct(text)
-
-    def _items(self, shape: Shape, where: str, level: int) -> Node:
-        """The text of an array; where its items must differ, each of them is an `Entry`."""
-        longest = shape.prefix_length if shape.arrays else 0
-        window = self._capped(shape.items, self.options.max_items, "max_items", where)
-        comma, prefix = self.layout.between(level), []
-        for at in range(longest if window.high is None else min(longest, window.high)):
-            goal = self.expander.goal(item_goal(shape, at))
-            if is_nothing(goal):
-                window = window.meet(Window(0, at))
-                break
-            prefix.append(self._item(shape, goal, level))
-        rest = None
-        if window.high is None or window.high > longest:
-            goal = self.expander.goal(item_goal(shape, longest))
-            if not is_nothing(goal):
-                rest = self._item(shape, goal, level)
-        if rest is None and window.low > len(prefix):
-            self._reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
-        if shape.item_counts:
-            return self._with_count(shape, level)
-        if shape.some_items:
-            return bound_array(self, shape, window, where, level)
-        if shape.rest_blocks:
-            goals = [self.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
-            some = [self._item(shape, goal, level) for goal in goals]
-            body = None if rest is None else array_with(prefix, some, rest, comma, window)
-            return self.layout.wrap("[]", body, False, level)
-        return self.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
-
-    def _item(self, shape: Shape, goal: Goal, level: int) -> Node:
-        item = self.value(goal, level + 1)
-        return item if shape.unique is None else Entry(item)
-
-    def _with_count(self, shape: Shape, level: int) -> Node:
-        """Items of which so many satisfy a schema, and nothing else is asked of their number or of the first ones."""
-        (counted,) = shape.item_counts
-        goals = [self.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
-        yes, no = (EMPTY if is_nothing(goal) else self._item(shape, goal, level) for goal in goals)
-        body = counted_items(yes, no, self.layout.between(level), counted.count)
-        return self.layout.wrap("[]", body, counted.count.low == 0, level)
-
-    def object_(self, shape: Shape, where: str, level: int) -> Node:
-        """The text of the objects of a shape."""
-        if shape.formula is not None:
-            return bound_object(self, shape, where, level)
-        comma, fields = self.layout.between(level), list[Field]()
-        names = shape.named()
-        required = set(shape.required)
-        closed = self.expander.is_closed(shape)
-        for name in names:
-            schemas = self.expander.member(shape, name)
-            goal = self.expander.goal(schemas)
-            if not is_nothing(schemas) and (not shape.names or self.expander.allows_name(shape, name)):
-                fields.append(self.field(name, self.value(goal, level + 1), name in required))
-        extra, some = (None, []) if closed else self._others(shape, where, level)
-        may_be_empty = not shape.required and shape.members.low == 0 and not some
-        window, cap = shape.members, self.options.max_items
-        if extra is not None and window.low > 1 and (few := self.expander.few.other_names(shape)) is not None:
-            cap = few if cap is None else min(cap, few)  # else the last ones of the count would have no names
-        if extra is None and window.low > len(fields):
-            self._reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
-        ordered = self.options.property_order == "declared"
-        if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
-            most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-            if extra is None and not ordered and (extra := many_optional(fields, window)) is not None:
-                fields, names = [field for field in fields if field.required], {}
-            body = permuted(fields, extra, comma, most, some, ordered)
-        else:
-            name = f"members {len(self._rules)} of #{where}"
-            if some and extra is not None:
-                others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
-                body = declared_then(fields, others, comma, self._chain_rule(where), name, self._spell)
-            else:
-                body = declared_order(fields, extra, comma, window, cap, self._chain_rule(where), name, self._spell)
-        text = self.layout.wrap("{}", body, may_be_empty, level)
-        return text if extra is None or text == EMPTY else Distinct(text, tuple(names))
-
-    def _others(self, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
-        """A member that no part declares; and for each of the shape's blocks one that satisfies it.
-
-        That it is none of the declared ones is left to the `Distinct` around the object. Where names fall into many
-        classes these are one rule, so that a name is read by one automaton.
-        """
-        members: list[Node] = []
-        some: list[list[Node]] = [[] for _ in shape.extra_blocks]
-        classes = list(self.expander.others(shape))
-        together = len(classes) > _FEW_CLASSES
-        for one in classes:
-            key = self.other_key(one.names, where, in_place=together)
-            for goal, out in [(one.schemas, members), *self._asked(one, some)] if some else [(one.schemas, members)]:
-                normal = self.expander.goal(goal)
-                if not is_nothing(normal):
-                    out.append(Seq((key, self.after(self.value(normal, level + 1)))))
-        member = either(members) if members else None
-        if member is not None and together:
-            name = f"other members {len(self._rules)} of #{where}"
-            self._add(name, member, where)
-            member = Ref(name)
-        return member, [Alt(tuple(nodes)) for nodes in some]
 
     def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
         """A key that is in all of these languages of names."""
@@ -373,13 +251,9 @@ class Lowering:
             self._kept.append(names)
         return found
 
-    def _asked(self, one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
-        for block, out in zip(one.blocks, some, strict=True):
-            if block is not None:
-                yield (*one.schemas, *block), out
-
-    def _chain_rule(self, where: str) -> Callable[[str, Node], None]:
-        return lambda name, node: self._add(name, node, where)
+    def chain_rule(self, where: str) -> Callable[[str, Node], None]:
+        """What adds the rules of one place's members or items."""
+        return lambda name, node: self.add(name, node, where)
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A member with this key and value."""
@@ -396,7 +270,7 @@ class Lowering:
             self._after_key[id(value)] = found
         return found
 
-    def _spell(self, text: str) -> Node:
+    def spell(self, text: str) -> Node:
         """A part of a key."""
         return Encoded(Text(text), self.encoding)
 
@@ -406,8 +280,8 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "boolean": lambda *_: _BOOLEAN,
     "number": Lowering._number,
     "string": Lowering._string,
-    "array": Lowering.array_,
-    "object": Lowering.object_,
+    "array": array_text,
+    "object": object_text,
 }
 
 
