@@ -1,6 +1,7 @@
 #include "rest_bound.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -46,8 +47,8 @@ const RestBound::Entry& RestBound::entry_at(int32_t begin) {
 }
 
 // Whether from a position two different characters or digits lead back to it, by a further iteration or without: so
-// texts of one length are many values.
-bool RestBound::is_loop(int32_t position) const {
+// texts of one length are many values. The bytes of each; 0: there are none.
+int RestBound::loop_bytes(int32_t position) const {
   auto leads_back = [&](int32_t from) {
     const Position& p = grammar_.positions[from];
     for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
@@ -59,7 +60,13 @@ bool RestBound::is_loop(int32_t position) const {
   for (int b = 0x21; b < 256 && loops < 2; ++b)
     loops += b != '"' && bytes.has(static_cast<uint8_t>(b)) &&
              leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
-  return loops > 1;
+  if (loops > 1) return 1;
+  if (!bytes.has('\\')) return 0;
+  const int32_t escaped = grammar_.step(position, '\\');
+  for (char c : std::string_view("\"\\bfnrt"))  // each stands for another character
+    loops += grammar_.positions[escaped].bytes.has(static_cast<uint8_t>(c)) &&
+             leads_back(grammar_.step(escaped, static_cast<uint8_t>(c)));
+  return loops > 1 ? 2 : 0;
 }
 
 // The positions in which entries are under way, of few strings or others, those of rules that they call included. False
@@ -118,7 +125,7 @@ bool RestBound::find_entries() {
   for (int32_t at : inside) {
     const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
     end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
-    if (is_loop(at)) near[at] = 0;
+    if (const int bytes = loop_bytes(at); bytes > 0) near[at] = (bytes - 1) * new_ends;
   }
   for (bool changed = true; changed;) {
     changed = false;
@@ -306,8 +313,10 @@ int64_t RestBound::spelled(int32_t pos) const {
   for (int32_t at = pos; reads(at);) {
     const int32_t to = tree_.by_byte(at);
     const ByteSet& bytes = grammar_.positions[at].bytes;
-    int b = 0;
-    while (!bytes.has(static_cast<uint8_t>(b)) || grammar_.step(at, static_cast<uint8_t>(b)) != to) ++b;
+    int b = -1;
+    bytes.each([&](uint8_t byte) {
+      if (b < 0 && grammar_.step(at, byte) == to) b = byte;
+    });
     node = trie.child(node, static_cast<uint8_t>(b));
     if (node < 0) break;
     at = to;

@@ -10,7 +10,7 @@
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
 // the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another
-// way; where some loop of two bytes is always near, a few bytes more make a new value, and of few strings
+// way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
 // (few_strings.hpp) none is longer than the longest.
 //
 // Nothing is known (kFar) of vocabularies in which some byte is no token, of arrays and objects that must differ, and
@@ -59,7 +59,7 @@ class RestBound {
   void each_next_inside(int32_t position, Visit&& visit) const;
   int64_t longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const;
   const Entry& entry_at(int32_t begin);
-  bool is_loop(int32_t position) const;
+  int loop_bytes(int32_t position) const;
   Steps steps(int32_t rule) const;
   bool has_known_shape(int32_t rule, const Steps& steps) const;
   int64_t more_iterations(int32_t rule) const;

@@ -1,6 +1,8 @@
 #include "shortest_text.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "graph.hpp"
 
@@ -9,39 +11,85 @@ namespace guided {
 namespace {
 // Bytes first; a call counts a little, so that no two rules wait for each other.
 constexpr int64_t kCallCost = 1, kTokenCost = ShortestText::kTokenCost;
+constexpr int kMostSweeps = 3;
 constexpr int kMostFrames = 32;  // that a lower bound looks at
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
 }  // namespace
 
-// Within a rule: sweeps from the end, again only where an edge leads back to what has changed since it was read.
+// Calls visit(cost, to, whether by a byte) for what a position leads to.
+template <class Visit>
+void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
+  const Position& p = grammar_.positions[pos];
+  grammar_.each_next(p, [&](int32_t to) { visit(kByteCost, to, true); });
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) visit(call_cost(i), grammar_.calls[i].after, false);
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) visit(kTokenCost, grammar_.tokens[i].to, false);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(int64_t{0}, grammar_.effects[i].to, false);
+}
+
+// Within a rule: sweeps from the end, again only where an edge leads back to what has changed since it was read. Where
+// that is seldom enough, all that is left to change is spread at once.
 void ShortestText::relax(int32_t r) {
-  const Rule& rule = grammar_.rules[r];
-  bool again = true;
-  while (again) {
-    again = false;
-    for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
-      const Position& p = grammar_.positions[pos];
-      int64_t best = p.accept ? 0 : kFar;
-      auto lead = [&](int64_t cost, int32_t to) {
-        best = std::min(best, plus(cost, cost_[to]));
-        if (to < pos) read_early_[to] = 1;
-      };
-      int64_t by_byte = kFar;
-      grammar_.each_next(p, [&](int32_t to) {
-        lead(kByteCost, to);
-        if (plus(kByteCost, cost_[to]) >= by_byte) return;
-        by_byte = plus(kByteCost, cost_[to]);
-        by_byte_[pos] = to;
-      });
-      for (int32_t i = p.call_lo; i < p.call_hi; ++i) lead(call_cost(i), grammar_.calls[i].after);
-      for (int32_t i = p.token_lo; i < p.token_hi; ++i) lead(kTokenCost, grammar_.tokens[i].to);
-      for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) lead(0, grammar_.effects[i].to);
-      if (by_byte > best || p.accept) by_byte_[pos] = -1;
-      if (best >= cost_[pos]) continue;
-      cost_[pos] = best;
-      again |= read_early_[pos] != 0;
+  for (int sweeps = 1; sweep(grammar_.rules[r]); ++sweeps)
+    if (sweeps == kMostSweeps) spread(grammar_.rules[r]);
+}
+
+// Whether another one may change something.
+bool ShortestText::sweep(const Rule& rule) {
+  bool again = false;
+  for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
+    const bool accept = grammar_.positions[pos].accept;
+    int64_t best = accept ? 0 : kFar, by_byte = kFar;
+    each_edge(pos, [&](int64_t cost, int32_t to, bool is_byte) {
+      const int64_t sum = plus(cost, cost_[to]);
+      best = std::min(best, sum);
+      if (to < pos) read_early_[to] = 1;
+      if (!is_byte || sum >= by_byte) return;
+      by_byte = sum;
+      by_byte_[pos] = to;
+    });
+    if (by_byte > best || accept) by_byte_[pos] = -1;
+    if (best >= cost_[pos]) continue;
+    cost_[pos] = best;
+    again |= read_early_[pos] != 0;
+  }
+  return again;
+}
+
+// Dijkstra's algorithm (1959), against the edges, from what is known.
+void ShortestText::spread(const Rule& rule) {
+  struct Edge {
+    int32_t from;
+    int64_t cost;
+  };
+  const auto size = static_cast<size_t>(rule.size);
+  std::vector<size_t> first(size + 1, 0);  // by where they lead, into `edges`
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    each_edge(pos, [&](int64_t, int32_t to, bool) { ++first[static_cast<size_t>(to - rule.base)]; });
+  size_t sum = 0;
+  for (size_t& n : first) n = std::exchange(sum, sum + n) + n;
+  std::vector<Edge> edges(sum);
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    each_edge(pos, [&](int64_t cost, int32_t to, bool) {
+      edges[--first[static_cast<size_t>(to - rule.base)]] = {pos, cost};
+    });
+  std::vector<std::pair<int64_t, int32_t>> open;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    if (cost_[pos] < kFar) open.push_back({cost_[pos], pos});
+  std::ranges::make_heap(open, std::greater<>());
+  while (!open.empty()) {
+    std::ranges::pop_heap(open, std::greater<>());
+    const auto [cost, to] = open.back();
+    open.pop_back();
+    if (cost > cost_[to]) continue;
+    const auto at = static_cast<size_t>(to - rule.base);
+    for (size_t i = first[at]; i < first[at + 1]; ++i) {
+      const int64_t longer = plus(cost, edges[i].cost);
+      if (longer >= cost_[edges[i].from]) continue;
+      cost_[edges[i].from] = longer;
+      open.push_back({longer, edges[i].from});
+      std::ranges::push_heap(open, std::greater<>());
     }
   }
 }

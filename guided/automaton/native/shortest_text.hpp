@@ -4,7 +4,7 @@
 // on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
 // what is remembered (memory.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for and
 // for those that it calls, callees first: linear in their automata where there are no cycles, with one more round for
-// what a cycle makes cheaper.
+// what a cycle makes cheaper; after three rounds n log n.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,11 @@ class ShortestText {
  private:
   void settle(const std::vector<int32_t>& together);
   std::span<const CallEdge> calls_of(int32_t rule) const;
+  template <class Visit>
+  void each_edge(int32_t position, Visit&& visit) const;
   void relax(int32_t rule);
+  bool sweep(const Rule& rule);
+  void spread(const Rule& rule);
   int64_t whole_cost(const Rule& rule) const;
   std::vector<int64_t> member_costs(const Rule& rule) const;
   std::optional<int32_t> next_member(const Rule& rule, const SeenSet& seen, const std::vector<int64_t>& costs,
