@@ -77,3 +77,13 @@ def test_names_that_are_left_of_finitely_many_are_counted(escapes: Any) -> None:
         {f"name:{number}:{end}": True for number in range(10, 40) for end in ("en", "é/")}, ensure_ascii=False
     )
     assert made(schema, text, escapes=escapes) < 5_000
+
+
+def test_names_that_were_all_written_are_looked_up_inside_of_another_entry() -> None:
+    """A name of few, all of which were there, cannot end whatever is open around it: nothing is searched for."""
+    names = ["partials", "distribution"]
+    both = {"propertyNames": {"enum": names}, "minProperties": 2}
+    one_of_them = {"oneOf": [{"required": [name]} for name in names]}
+    item = {"properties": {"id": {"type": "string"}}, "if": both, "then": False, "else": one_of_them}
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"} | item}
+    assert made(schema, json.dumps([{"id": "one", "partials": "0.5"}, {"distribution": "1"}])) < 2_000

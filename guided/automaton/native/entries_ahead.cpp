@@ -35,12 +35,14 @@ bool Arena::leads_to_an_end(const Thread& t) {
   return known ? *known : viable(t);
 }
 
-// Of a thread that is in a string, the only entry under way; nothing elsewhere, and where the strings are not few.
+// Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where some is
+// new but another entry is under way around it.
 std::optional<bool> Arena::string_ends_new(const Thread& t) {
   if (!memories_.in_string(t.mem)) return std::nullopt;
   const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(t.mem);
-  if (!ahead || !ahead->opened || ahead->inside) return std::nullopt;
-  return any_new_string(t.pos, *ahead);
+  if (!ahead || !ahead->opened) return std::nullopt;
+  const std::optional<bool> any = any_new_string(t.pos, *ahead);
+  return ahead->inside && any == true ? std::nullopt : any;
 }
 
 // Whether some of at least `count` values that entries under way may end with is new.

@@ -38,11 +38,12 @@ const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, b
 // Of an entry that is one of few strings; false where it is not.
 bool FreshEntry::of_few(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(thread.mem);
-  if (!ahead || ahead->inside || left_open > 0) return false;
+  if (!ahead) return false;
   const std::optional<bool> any = arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
   found = {std::nullopt, true};
-  if (!*any) return true;
+  if (!*any) return true;  // then nothing around it can end either
+  if (ahead->inside || left_open > 0) return false;
   std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
   if (!rest) return false;
   found.way = Way{std::move(rest->text), std::move(rest->after), 0};

@@ -7,7 +7,8 @@
 // only the states from which the entry may still come to a value that was there, each once however it was spelled; each
 // thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
 //
-// Of few strings the new ones are known without a search (shortest_new_string.hpp).
+// Of few strings the new ones are known without a search (shortest_new_string.hpp); where none is left, nothing around
+// them can end either.
 //
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
 // adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one, some
