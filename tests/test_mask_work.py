@@ -87,3 +87,13 @@ def test_names_that_were_all_written_are_looked_up_inside_of_another_entry() -> 
     item = {"properties": {"id": {"type": "string"}}, "if": both, "then": False, "else": one_of_them}
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"} | item}
     assert made(schema, json.dumps([{"id": "one", "partials": "0.5"}, {"distribution": "1"}])) < 2_000
+
+
+def test_complements_that_the_alternatives_chosen_imply_add_no_cases() -> None:
+    """Of an object with one name of each pair it is plain that it has not only both: its shapes do not multiply."""
+    pairs = [("a", "b"), ("c", "d")]
+    both = [{"propertyNames": {"enum": list(pair)}, "minProperties": 2} for pair in pairs]
+    one = [{"oneOf": [{"required": [name]} for name in pair]} for pair in pairs]
+    parts = [{"if": condition, "then": False, "else": other} for condition, other in zip(both, one, strict=True)]
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", "allOf": parts}}
+    assert made(schema, json.dumps([{"a": 1, "c": 2}, {"b": 1, "x": 4, "c": 2}])) < 1_500

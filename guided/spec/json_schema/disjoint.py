@@ -3,8 +3,8 @@
 In: two schemas. Out: the types of which it is not plain to see that they share none. It is where one of them does not
 allow the type, or has an enumeration none of whose values the other admits; where numbers, counts or patterns are
 apart, or the first items of arrays; for objects where a member that one requires is forbidden by the other, or required
-by both with disjoint values (a discriminator); and where all of a few alternatives are apart from the other schema. Of
-many alternatives only the types are looked at.
+by both with disjoint values (a discriminator), or where too few of the names that are listed may be written; and where
+all of a few alternatives are apart from the other schema. Of many alternatives only the types are looked at.
 Cost: linear in what is visible of the two; members are compared, and alternatives looked at, to a depth of three.
 """
 
@@ -127,6 +127,12 @@ class Disjoint:
         return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
 
     def _objects(self, a: Shape, b: Shape, depth: int) -> bool:
+        both = a.meet(b)
+        names = self._names(both)
+        if both.members.is_empty or (names is not None and len(names) < both.members.low):
+            return True
+        if names is not None and not names.issuperset(both.required):
+            return True
         for one, two in ((a, b), (b, a)):
             for name in one.required:
                 theirs = _member(two, name)
@@ -135,6 +141,14 @@ class Disjoint:
                 if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
                     return True
         return False
+
+    def _names(self, shape: Shape) -> set[str] | None:
+        """The names that members may have where a schema of names lists them, without those that are forbidden."""
+        lists = [values for schema in shape.names if (values := self._outline(schema).values) is not None]
+        if not lists:
+            return None
+        common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
+        return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
 
     def _outline(self, schema: Schema, depth: int = 0) -> Shape:
         """The shape of the schema and of all that surely applies with it; of alternatives it has the types."""

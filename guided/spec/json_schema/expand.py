@@ -18,6 +18,7 @@ from guided.grammar.ir import Alt, And, Node, Text
 from guided.limits import Limits
 from guided.spec.json_schema.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.by_type import ByType
+from guided.spec.json_schema.choices import Choices, Groups, pushed
 from guided.spec.json_schema.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.count_graph import count_graph
 from guided.spec.json_schema.equal_schemas import said_by_leaf
@@ -86,6 +87,7 @@ class Expander:
         self.keys = Keys(self.strings, reader.written, reader.overlap)
         self.written = reader.written
         self.negation = reader.negation
+        self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
         self.few = FewValues(self)
         self.by_type = ByType(self, limits)
@@ -188,16 +190,17 @@ class Expander:
         """The disjunctive normal form; LimitExceeded beyond so many nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
-        # (shape so far, groups still to choose from as a linked list, schemas already met)
-        work: list[tuple[Shape, _Groups, frozenset[Schema]]] = [(ANYTHING, _push(goal, None), frozenset())]
+        # (shape so far, groups still to choose from as a linked list, schemas already met, those that are put off)
+        work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
+        work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
         steps = 0
         while work:
-            shape, groups, met = work.pop()
+            shape, groups, met, later = work.pop()
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
             if steps * _STEP > most:
                 raise LimitExceeded("nodes", steps * _STEP, most)
             self.step()
-            groups = self._without_implied(groups, shape)
+            groups, later = self._choices.next(groups, later, shape)
             if groups is None:
                 finished, why = self.finished(shape, most - steps * _STEP)
                 steps += len(finished)
@@ -207,12 +210,14 @@ class Expander:
                 continue
             group, groups = groups
             for schema in reversed(group):
-                if schema in met:
-                    work.append((shape, groups, met))
-                elif self.negation.excludes(schema, met):
+                if schema in met or schema in later:
+                    work.append((shape, groups, met, later))
+                elif self.negation.excludes(schema, met) or self.negation.excludes(schema, later):
                     reasons.append((schema.where, "it is asked for and excluded"))
                 elif schema.value is False:
                     reasons.append((schema.where, "false allows no value"))
+                elif len(group) > 1 and self._choices.has_cases(schema):
+                    work.append((shape, groups, met, (*later, schema)))
                 else:
                     reading = self.reader.read(schema)
                     rest = groups
@@ -224,17 +229,8 @@ class Expander:
                         if not narrowed.types:
                             reasons.append((schema.where, why))
                             continue
-                    work.append((both, rest, met | {schema}))
+                    work.append((both, rest, met | {schema}, later))
         return Expansion(tuple(shapes), tuple(reasons))
-
-    def _without_implied(self, groups: _Groups, shape: Shape) -> _Groups:
-        """The groups from the first on that is no complement of a schema of which the shape holds no value."""
-        while groups is not None and len(groups[0]) == 1:
-            original = self.negation.complement_of(groups[0][0])
-            if original is None or not self.reader.disjoint.excluded_by(original, shape):
-                break
-            groups = groups[1]
-        return groups
 
     def _by_type(self, goal: Goal) -> Expansion:
         """The shapes of a formula, type by type, where alternatives would multiply."""
@@ -408,12 +404,3 @@ def _has_many_obligations(shape: Shape) -> bool:
 def _pattern_of(shape: Shape) -> str:
     """The place of a pattern of names."""
     return next((schema.where for part in shape.objects for _, schema in part.patterns), "")
-
-
-_Groups: TypeAlias = "tuple[tuple[Schema, ...], _Groups] | None"
-
-
-def _push(goal: Goal, groups: _Groups) -> _Groups:
-    for schema in reversed(goal):
-        groups = ((schema,), groups)
-    return groups
