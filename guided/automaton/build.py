@@ -294,13 +294,15 @@ _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
 def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
     """The states' acceptance and their edges, the start being number 0."""
 
-    def number(state: int) -> int:
-        if not 0 <= state < len(states):
-            raise ValueError(f"there is no state {state}")
-        return {start: 0, 0: start}.get(state, state)
-
-    order = [number(at) for at in range(len(states))]
-    edges = [(at, low, high, number(to)) for at, old in enumerate(order) for low, high, to in states[old][1]]
+    if not 0 <= start < len(states):
+        raise ValueError(f"there is no state {start}")
+    order = list(range(len(states)))
+    order[start], order[0] = 0, start
+    number = dict(enumerate(order))  # swaps the two, so it is its own inverse
+    try:
+        edges = [(at, low, high, number[to]) for at, old in enumerate(order) for low, high, to in states[old][1]]
+    except KeyError as error:
+        raise ValueError(f"there is no state {error}") from None
     return [states[old][0] for old in order], edges
 
 
