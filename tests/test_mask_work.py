@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from guided.matching import GrammarMatcher
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
 from tests.json_schema_support import byte_compiler
 
@@ -97,3 +98,25 @@ def test_complements_that_the_alternatives_chosen_imply_add_no_cases() -> None:
     parts = [{"if": condition, "then": False, "else": other} for condition, other in zip(both, one, strict=True)]
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", "allOf": parts}}
     assert made(schema, json.dumps([{"a": 1, "c": 2}, {"b": 1, "x": 4, "c": 2}])) < 1_500
+
+
+def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
+    """Alternatives that begin alike each call the same string: what a mask keeps of its tokens it keeps once."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += [f'{one}{two}"'.encode() for one in letters for two in letters] + [b" " * size for size in range(2, 200)]
+    vocabulary = Vocabulary(tokens, eos_token_ids=[len(tokens)])
+    kinds = [
+        {"type": "object", "properties": {"type": {"const": f"kind {kind}"}, f"m{kind}": True}, "required": ["type"]}
+        for kind in range(20)
+    ]
+    schema = {"type": "array", "uniqueItems": True, "items": {"oneOf": kinds}}
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_json_schema(schema, property_order="any"))
+    kept = []
+    for text in ('[{"', 'ab": 1, "', 'type": "kind 1"}, {"ab":', '1, "type"', ':"kind 1', '"'):
+        assert matcher.accept_string(text)
+        before = matcher.bytes
+        mask = mask_of(matcher)
+        kept.append(matcher.bytes - before)
+        assert mask == tuple(matcher._walk_mask()), text
+    assert max(kept) < 200_000

@@ -121,7 +121,7 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   Thread noting = thread;
   noting.mem = arena_.memories().noting(thread.mem);
   if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
-  EntryTokens found = EntryTokensBuilder(arena_, vocabulary_)
+  EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
                           .build(noting, tokens.relative ? within_bounds(tokens, thread) : tokens.all,
                                  [&](auto&& look, std::vector<int32_t>& unsure) {
                                    const TokenTable* needed = needed_remainders(thread, tokens);
@@ -144,11 +144,11 @@ void MaskBuilder::find_taken(const Thread& t, const EntryTokens& known, std::vec
   TakenStrings walk(memories.trie(), [&](int32_t token) { taken.push_back(token); });
   walk.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
   std::sort(taken.begin(), taken.end());
-  for (const EntryTokens::Ending& e : known.endings) {
-    if (e.around != ahead->around || end_of_string(e.text, ahead->escape) != e.text.size()) continue;
-    for (int32_t token : e.tokens)
+  known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
+    if (around != ahead->around || end_of_string(text, ahead->escape) != text.size()) return;
+    for (int32_t token : tokens)
       if (std::binary_search(taken.begin(), taken.end(), token)) refused.push_back(token);
-  }
+  });
 }
 
 void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
@@ -165,12 +165,11 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::v
   const std::optional<Memories::StringAhead> ahead = memories.string_ahead(t.mem);
   const bool in_string = ahead && ahead->opened;
   if (in_string) find_taken(t, known, refused);
-  for (const EntryTokens::Ending& e : known.endings) {
-    if (in_string && e.around == ahead->around && end_of_string(e.text, ahead->escape) == e.text.size()) continue;
-    if (!memories.may_end(t.mem, e.around)) continue;
-    if (arena_.step_text(arena_.lone(t), e.text) == kDead)
-      refused.insert(refused.end(), e.tokens.begin(), e.tokens.end());
-  }
+  known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
+    if (in_string && around == ahead->around && end_of_string(text, ahead->escape) == text.size()) return;
+    if (!memories.may_end(t.mem, around)) return;
+    if (arena_.step_text(arena_.lone(t), text) == kDead) refused.insert(refused.end(), tokens.begin(), tokens.end());
+  });
   for (const EntryTokens::Whole& w : known.whole)
     if (memories.was_written(t.mem, w.value)) refused.push_back(w.token);
   std::vector<int32_t> unsure = known.unsure;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "trie_walk.hpp"
+
 namespace guided {
 
 size_t EntryTokens::bytes() const {
-  size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole);
+  size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole) + closings.size() * sizeof(Closing);
   for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive}) n += list->size() * 4;
   for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
   return n;
@@ -32,6 +34,62 @@ bool EntryTokensBuilder::is_quiet(const Thread& thread) {
           open.push_back(callee);
         }
   }
+  return true;
+}
+
+const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSet& staying, size_t count) {
+  auto [it, fresh] = alike_.try_emplace({&staying, thread.pos, thread.reg});
+  AlikeTokens& out = it->second;
+  if (!fresh) return out;
+  std::map<int32_t, std::vector<int32_t>> by_state;
+  size_t met = 0;
+  auto add = [&](int32_t token, int32_t state) {
+    if (!staying.has(token)) return;
+    ++met;
+    const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) {
+      return t.mem == kUntold;
+    });
+    (untouched ? by_state[state] : out.others).push_back(token);
+  };
+  const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUntold});
+  const TokenTrie& trie = vocabulary_.trie;
+  if (count == 0) {
+    for (int32_t token : vocabulary_.quoting().all) add(token, arena_.step_text(from, vocabulary_.tokens[token]));
+  } else {
+    walk_trie(arena_, trie, from, [&](const TokenTrie::Node& node, int32_t state) {
+      if (!at_boundary(arena_, state)) return;
+      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) add(trie.payloads()[i], state);
+    });
+    if (met != count) {
+      by_state.clear();
+      out.others.clear();
+      staying.each([&](int32_t token) { out.others.push_back(token); });
+    }
+  }
+  size_t kept = out.others.size();
+  for (auto& [state, tokens] : by_state) {
+    kept += tokens.size();
+    out.lists.push_back(std::make_shared<const std::vector<int32_t>>(std::move(tokens)));
+  }
+  arena_.charge(128 + 64 * out.lists.size() + 4 * kept);
+  return out;
+}
+
+// What one of the tokens does all of them do. False where it is not told by one: nothing is noted then.
+bool EntryTokensBuilder::look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out) {
+  const int32_t token = tokens->front();
+  EntryTokens one;
+  look(token, arena_.step_text(from_, vocabulary_.tokens[token]), one);
+  const bool at_last = std::ranges::all_of(
+      one.endings, [&](const EntryTokens::Ending& e) { return e.text.size() == vocabulary_.tokens[token].size(); });
+  if (!one.whole.empty() || !at_last) return false;
+  for (const EntryTokens::Ending& e : one.endings) out.closings.push_back({e.around, tokens});
+  auto all_to = [&](const std::vector<int32_t>& found, std::vector<int32_t>& list) {
+    if (!found.empty()) list.insert(list.end(), tokens->begin(), tokens->end());
+  };
+  all_to(one.refused, out.refused);
+  all_to(one.unsure, out.unsure);
+  all_to(one.unsure_if_alive, out.unsure_if_alive);
   return true;
 }
 

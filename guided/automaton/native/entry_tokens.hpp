@@ -10,12 +10,16 @@
 // All the others lead into the midst of entries that can still have any number of values.
 //
 // How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of
-// an endless string (endless_strings.hpp) only tokens with a quotation mark are.
-// Cost: a walk of the tokens, once for each position, caller and nesting of scopes.
+// an endless string (endless_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
+// whoever called the frame, and touch no entry in it, one is looked at.
+// Cost: a walk of the tokens, once for each position; for each caller and nesting of scopes, some of them.
 #pragma once
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arena.hpp"
@@ -30,6 +34,10 @@ struct EntryTokens {
     int32_t around;    // scopes around that of the entry
     std::vector<int32_t> tokens;
   };
+  struct Closing {  // tokens each of which ends the entry with its last byte
+    int32_t around;
+    std::shared_ptr<const std::vector<int32_t>> tokens;
+  };
   struct Whole {
     Memories::Written value;
     int32_t token;
@@ -37,34 +45,62 @@ struct EntryTokens {
   const TokenSet* staying = nullptr;  // in the frame; of the table
   std::vector<int32_t> leaving;       // sorted
   std::vector<Ending> endings;
+  std::vector<Closing> closings;
   std::vector<Whole> whole;
   std::vector<int32_t> refused;  // that stay: known names, and what leads to nothing else
   std::vector<int32_t> unsure;
   std::vector<int32_t> unsure_if_alive;  // where an entry under way may end with a value that was there
   bool many = false;  // that are not certain: nothing is listed then but `leaving`
   size_t bytes() const;
+  // Calls visit(text up to the end, scopes around the entry, tokens that end it so).
+  template <class Visit>
+  void each_ending(const std::vector<std::string>& texts, Visit&& visit) const;
 };
+
+// Those of a list touch no entry in a frame and lead to the same state, whoever called it and whatever was written.
+struct AlikeTokens {
+  std::vector<std::shared_ptr<const std::vector<int32_t>>> lists;
+  std::vector<int32_t> others;
+};
+// By the tokens that stay in the frame, position and register.
+using KnownAlike = std::map<std::tuple<const TokenSet*, int32_t, int32_t>, AlikeTokens>;
 
 class EntryTokensBuilder {
  public:
-  EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
+  EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, KnownAlike& alike)
+      : arena_(arena), vocabulary_(vocabulary), alike_(alike) {}
   // `thread`: with a memory that takes notes; `remainders`: calls its first argument with each token that leaves the
   // frame and the state after it, and adds those to its second that touch entries before they leave it.
   template <class Remainders>
   EntryTokens build(const Thread& thread, const TokenSet& staying, Remainders&& remainders);
 
  private:
-  static constexpr size_t kMostWalked = 6000, kMostUnsure = 300;
+  static constexpr size_t kMostWalked = 6000, kMostUnsure = 300, kFewStaying = 64;
   bool ends_with_quote(const Thread& thread);
   bool is_quiet(const Thread& thread);
+  // Of the tokens that stay, so many; 0: those with a quotation mark, the thread being inside of a string.
+  const AlikeTokens& alike(const Thread& thread, const TokenSet& staying, size_t count);
+  bool look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out);
   void look(int32_t token, int32_t after, EntryTokens& out);
   void end(int32_t token, int32_t around, EntryTokens& out);
   std::string text_to_end(int32_t token, int32_t around);
 
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
+  KnownAlike& alike_;
   int32_t from_ = 0;
 };
+
+template <class Visit>
+void EntryTokens::each_ending(const std::vector<std::string>& texts, Visit&& visit) const {
+  for (const Ending& e : endings) visit(e.text, e.around, e.tokens);
+  std::vector<int32_t> one(1);
+  for (const Closing& c : closings)
+    for (const int32_t token : *c.tokens) {
+      one[0] = token;
+      visit(texts[static_cast<size_t>(token)], c.around, one);
+    }
+}
 
 template <class Remainders>
 EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& staying, Remainders&& remainders) {
@@ -72,14 +108,22 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
   out.staying = &staying;
   from_ = arena_.lone(thread);
   auto look_at = [&](int32_t token) { look(token, arena_.step_text(from_, vocabulary_.tokens[token]), out); };
+  auto look_at_staying = [&](size_t count) {
+    const AlikeTokens& tokens = alike(thread, staying, count);
+    for (const auto& list : tokens.lists)
+      if (!look_at_all(list, out)) std::for_each(list->begin(), list->end(), look_at);
+    std::for_each(tokens.others.begin(), tokens.others.end(), look_at);
+  };
   if (ends_with_quote(thread)) {
-    for (int32_t token : vocabulary_.quoting().all)
-      if (staying.has(token)) look_at(token);
+    look_at_staying(0);
   } else if (!is_quiet(thread)) {
     size_t count = staying.sparse.size();
     for (uint32_t w : staying.dense) count += static_cast<size_t>(__builtin_popcount(w));
     out.many = count > kMostWalked;
-    if (!out.many) staying.each(look_at);
+    if (count <= kFewStaying)
+      staying.each(look_at);
+    else if (!out.many)
+      look_at_staying(count);
   }
   auto leave = [&](int32_t token, int32_t after) {
     out.leaving.push_back(token);

@@ -133,6 +133,7 @@ class MaskBuilder {
   std::vector<std::shared_ptr<TokenTable>> kept_;
   ThreadMap<Share> shares_;
   ThreadMap<EntryTokens> entry_tokens_;  // by threads whose memories take notes
+  KnownAlike alike_;
 };
 
 template <class Visit>
