@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.compiler import native_vocabulary
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
+from tests.json_schema_judge import Judge
 from tests.json_schema_support import byte_compiler
 
 
@@ -120,3 +122,20 @@ def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
         kept.append(matcher.bytes - before)
         assert mask == tuple(matcher._walk_mask()), text
     assert max(kept) < 200_000
+
+
+def test_alternatives_of_the_same_patterns_are_read_by_one_automaton() -> None:
+    """Exactly one of five words in a string: at each place of it a mask needs one table, not five."""
+    words = ["customer", "maker", "operator", "admin", "designer"]
+    schema = {"type": "string", "oneOf": [{"pattern": word} for word in words]}
+    compiler, judge, text = byte_compiler(), Judge(schema), "a customer, adm"
+    native = native_vocabulary(compiler.vocabulary)
+    native.clear_cache()
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    for byte in ('"' + text).encode():
+        assert matcher.accept_token(byte)
+        assert mask_of(matcher) == tuple(matcher._walk_mask())
+    assert native.cached_tables <= len(text) + 1
+    for value in (text, "admi", "an admin", "a maker and a designer", "makermaker"):
+        taken = GrammarMatcher(compiler.compile_json_schema(schema))
+        assert (taken.accept_string(json.dumps(value)) and taken.is_accepting()) == judge(json.dumps(value))

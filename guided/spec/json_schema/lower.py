@@ -11,7 +11,7 @@ What must differ (the names of additional members, the items of `uniqueItems`) i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -23,6 +23,7 @@ from guided.grammar.ir import (
     Entry,
     Grammar,
     Node,
+    Not,
     Ref,
     Seq,
     Text,
@@ -172,8 +173,10 @@ class Lowering:
         self.reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
-        for shape in expansion.shapes:
+        shapes, together = strings_of_same_patterns(expansion.shapes)
+        for shape in shapes:
             parts += self.shape_(shape, where, level)
+        parts += [self._strings(group, where) for group in together]
         return parts[0] if len(parts) == 1 else either(list({id(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
@@ -223,10 +226,25 @@ class Lowering:
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
-        patterns = tuple({id(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
+        patterns = self._written(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(id, patterns)), length)
         return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
+
+    def _strings(self, shapes: Sequence[Shape], where: str) -> Node:
+        """Strings that alternatives ask for which combine the same patterns: one rule, read by one automaton."""
+        length = self.capped(Window(), self.options.max_string, "max_string", where)
+        for shape in shapes:
+            refuse_content(shape, length)
+        written = [self._written(shape) for shape in shapes]
+        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
+        key = ("strings", tuple(tuple(map(id, patterns)) for patterns in written), length)
+        make = partial(quoted, sized(content, length.low, length.high), self.encoding)
+        return self.rule(key, f"string of #{where}", where, make)
+
+    def _written(self, shape: Shape) -> tuple[Node, ...]:
+        """What is written of a string's patterns, each once."""
+        return tuple({id(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
 
     def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window under an option's cap on what the schema leaves open."""
@@ -292,6 +310,35 @@ def _placed(where: str, make: Callable[[], Node]) -> Node:
     except UnsupportedError as error:
         error.pointer = error.pointer or where
         raise
+
+
+def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
+    """Shapes without the strings that differ only in which of the same patterns they match; and these, as groups.
+
+    One automaton for a group has no more states than its members' together: each of them is read along all patterns.
+    """
+    groups: dict[frozenset[int], list[Shape]] = {}
+    bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
+    for shape, base in zip(shapes, bases, strict=True):
+        if base:
+            groups.setdefault(base, []).append(shape)
+    together = [group for group in groups.values() if len(group) > 1]
+    out: list[Shape] = []
+    for shape, base in zip(shapes, bases, strict=True):
+        if base and len(groups[base]) > 1:
+            shape = shape._replace(types=tuple(name for name in shape.types if name != "string"))
+        if shape.types:
+            out.append(shape)
+    return out, together
+
+
+def _base_patterns(shape: Shape) -> frozenset[int] | None:
+    """The patterns that a shape's strings match or do not match; None where something else is asked of them, too."""
+    if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
+        return None
+    if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
+        return None
+    return frozenset(id(pattern.item if isinstance(pattern, Not) else pattern) for pattern in shape.patterns)
 
 
 def _is_small(shape: Shape) -> bool:
