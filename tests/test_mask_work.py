@@ -139,3 +139,18 @@ def test_alternatives_of_the_same_patterns_are_read_by_one_automaton() -> None:
     for value in (text, "admi", "an admin", "a maker and a designer", "makermaker"):
         taken = GrammarMatcher(compiler.compile_json_schema(schema))
         assert (taken.accept_string(json.dumps(value)) and taken.is_accepting()) == judge(json.dumps(value))
+
+
+def test_names_of_members_have_one_table_whatever_was_written() -> None:
+    """Which members were written is a register: inside of a name no token asks for it."""
+    names = [f"member {letter}" for letter in "abcdefghijklmnop"]
+    properties = {name: {"type": "boolean"} for name in names}
+    schema = {"properties": properties, "required": names, "additionalProperties": False}
+    compiler = byte_compiler()
+    native = native_vocabulary(compiler.vocabulary)
+    native.clear_cache()
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema | {"type": "object"}, property_order="any"))
+    for byte in json.dumps(dict.fromkeys(names, True)).encode():
+        assert mask_of(matcher) == tuple(matcher._walk_mask())
+        assert matcher.accept_token(byte)
+    assert matcher.is_accepting() and native.cached_tables < 500

@@ -8,6 +8,7 @@
 namespace guided {
 
 namespace {
+constexpr int32_t kAnyRegister = -1;
 constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets a bitmask of its own
 
 }  // namespace
@@ -85,11 +86,14 @@ TokenTable& MaskBuilder::table(const Thread& t) {
   const auto [follow, follow_number] = follow_of(t);
   const uint64_t local = pair_key(key_thread.pos, key_thread.reg);
   if (static_cast<size_t>(follow_number) >= local_.size()) local_.resize(static_cast<size_t>(follow_number) + 1);
-  if (const int32_t* known = local_[static_cast<size_t>(follow_number)].find(local))
-    return *kept_[static_cast<size_t>(*known)];
+  PairMap& tables = local_[static_cast<size_t>(follow_number)];
+  if (const int32_t* known = tables.find(local)) return *kept_[static_cast<size_t>(*known)];
 
   const Grammar& g = arena_.grammar();
   const Rule& rule = g.rules[g.positions[t.pos].rule];
+  const uint64_t any_register = pair_key(key_thread.pos, kAnyRegister);
+  if (rule.kind == RuleKind::Set)
+    if (const int32_t* known = tables.find(any_register)) return *kept_[static_cast<size_t>(*known)];
   Digest key = rule.digest;
   key.add(static_cast<uint64_t>(t.pos - rule.base));
   if (rule.kind == RuleKind::Set) {
@@ -110,7 +114,8 @@ TokenTable& MaskBuilder::table(const Thread& t) {
     vocabulary_.cache.insert(key, table);
   }
   if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
-  local_[static_cast<size_t>(follow_number)].set(local, static_cast<int32_t>(kept_.size()));
+  const bool any = rule.kind == RuleKind::Set && table->within_bytes;
+  tables.set(any ? any_register : local, static_cast<int32_t>(kept_.size()));
   kept_.push_back(std::move(table));
   return *kept_.back();
 }

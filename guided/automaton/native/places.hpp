@@ -8,6 +8,7 @@
 // vocabulary (kind_sets.hpp). It looks at each ASCII byte and at the lead bytes of the others once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <unordered_map>
@@ -47,6 +48,10 @@ class Places {
   int32_t position_of(int32_t place) const;
   // Of a position: the least that the frame must still count.
   int32_t rest(int32_t place) const { return grammar_.positions[met_[place].place - kPosition].rest; }
+  // Whether nothing but positions was met.
+  bool only_positions() const {
+    return std::ranges::all_of(met_, [](const Numbered& n) { return n.place >= kPosition; });
+  }
   // Whether a whole token may end there.
   bool at_boundary(int32_t place) const;
   // The kinds all of whose characters lead from one place to the other.

@@ -82,7 +82,8 @@ void TableBuilder::finish_remainders() {
   table_->build_remainders(task_.vocabulary.tokens);
 }
 
-std::shared_ptr<TokenTable> TableBuilder::finish() {
+std::shared_ptr<TokenTable> TableBuilder::finish(bool within_bytes) {
+  table_->within_bytes = within_bytes;
   if (!table_->overflow) {
     finish_sets();
     finish_remainders();

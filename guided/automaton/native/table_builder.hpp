@@ -88,7 +88,8 @@ class TableBuilder {
   bool overflow() const { return table_->overflow; }
   // Forgets all that a plain table took.
   void restart();
-  std::shared_ptr<TokenTable> finish();
+  // `within_bytes`: of the table.
+  std::shared_ptr<TokenTable> finish(bool within_bytes);
 
  private:
   static constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its memory

@@ -9,6 +9,8 @@
 // are labelled the same way. Those that could also stay matter near a bound alone, and their remainders are kept apart:
 // after white space any word may be the next of a list of words, or what follows the list.
 //
+// Members: a walk that stays in the bytes of a name asks for no register; its table does for all sets of members.
+//
 // Cost: to look up, O(1); of a relative table, O(labels * words of a row); near a bound once the trie of all that leave.
 #pragma once
 
@@ -44,6 +46,7 @@ struct TokenTable {
   TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
   std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
   int32_t furthest = 0;   // largest count in any label or remainder
+  bool within_bytes = false;       // the walk met no call, effect or end: no register was looked at
   bool touches_entries = false;    // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
   std::vector<int32_t> unsure;     // tokens that touch two
   TokenTrie remainders;
