@@ -154,3 +154,19 @@ def test_names_of_members_have_one_table_whatever_was_written() -> None:
         assert mask_of(matcher) == tuple(matcher._walk_mask())
         assert matcher.accept_token(byte)
     assert matcher.is_accepting() and native.cached_tables < 500
+
+
+def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end() -> None:
+    """Inside of a name tokens touch no entry: whether all can go on is told by the position that they lead to."""
+    names = [f"{one}{two}member" for one in "abcdefghijklmnop" for two in "qrst"]
+    parts = {name[:size].encode() for name in names for size in range(2, len(name) + 1)}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(parts)
+    compiler = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)]))
+    few = {"type": "array", "uniqueItems": True, "items": {"enum": ["a", "b"]}}
+    schema = {"type": "object", "properties": dict.fromkeys(names, few), "required": names[:20]}
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema, property_order="any"))
+    assert matcher.accept_string('{"')
+    before = matcher.configurations
+    mask = mask_of(matcher)
+    assert matcher.configurations - before < 300
+    assert mask == tuple(matcher._walk_mask())

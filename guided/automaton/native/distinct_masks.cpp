@@ -121,8 +121,9 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   Thread noting = thread;
   noting.mem = arena_.memories().noting(thread.mem);
   if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
+  const TokenSet& staying = tokens.relative ? within_bounds(tokens, thread) : tokens.all;
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
-                          .build(noting, tokens.relative ? within_bounds(tokens, thread) : tokens.all,
+                          .build(noting, staying, tokens.within_bytes,
                                  [&](auto&& look, std::vector<int32_t>& unsure) {
                                    const TokenTable* needed = needed_remainders(thread, tokens);
                                    if (!needed) return;

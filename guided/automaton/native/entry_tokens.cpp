@@ -37,6 +37,12 @@ bool EntryTokensBuilder::is_quiet(const Thread& thread) {
   return true;
 }
 
+// Whether a thread goes on whatever was written after a text along which it meets nothing but bytes.
+bool EntryTokensBuilder::goes_on_within(Thread thread, const std::string& text) {
+  for (char c : text) thread.pos = arena_.grammar().step(thread.pos, static_cast<uint8_t>(c));
+  return arena_.goes_on_surely(thread);
+}
+
 const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSet& staying, size_t count) {
   auto [it, fresh] = alike_.try_emplace({&staying, thread.pos, thread.reg});
   AlikeTokens& out = it->second;

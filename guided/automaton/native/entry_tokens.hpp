@@ -69,15 +69,17 @@ class EntryTokensBuilder {
  public:
   EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, KnownAlike& alike)
       : arena_(arena), vocabulary_(vocabulary), alike_(alike) {}
-  // `thread`: with a memory that takes notes; `remainders`: calls its first argument with each token that leaves the
-  // frame and the state after it, and adds those to its second that touch entries before they leave it.
+  // `thread`: with a memory that takes notes; `within_bytes`: of its table; `remainders`: calls its first argument with
+  // each token that leaves the frame and the state after it, and adds those to its second that touch entries before they
+  // leave it.
   template <class Remainders>
-  EntryTokens build(const Thread& thread, const TokenSet& staying, Remainders&& remainders);
+  EntryTokens build(const Thread& thread, const TokenSet& staying, bool within_bytes, Remainders&& remainders);
 
  private:
   static constexpr size_t kMostWalked = 6000, kMostUnsure = 300, kFewStaying = 64;
   bool ends_with_quote(const Thread& thread);
   bool is_quiet(const Thread& thread);
+  bool goes_on_within(Thread thread, const std::string& text);
   // Of the tokens that stay, so many; 0: those with a quotation mark, the thread being inside of a string.
   const AlikeTokens& alike(const Thread& thread, const TokenSet& staying, size_t count);
   bool look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out);
@@ -103,7 +105,8 @@ void EntryTokens::each_ending(const std::vector<std::string>& texts, Visit&& vis
 }
 
 template <class Remainders>
-EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& staying, Remainders&& remainders) {
+EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& staying, bool within_bytes,
+                                      Remainders&& remainders) {
   EntryTokens out;
   out.staying = &staying;
   from_ = arena_.lone(thread);
@@ -121,7 +124,9 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
     for (uint32_t w : staying.dense) count += static_cast<size_t>(__builtin_popcount(w));
     out.many = count > kMostWalked;
     if (count <= kFewStaying)
-      staying.each(look_at);
+      staying.each([&](int32_t token) {
+        if (!within_bytes || !goes_on_within(thread, vocabulary_.tokens[token])) look_at(token);
+      });
     else if (!out.many)
       look_at_staying(count);
   }
