@@ -117,30 +117,43 @@ class TableWalk {
     const int32_t length = loop == 0 ? 0 : 1;
     if ((kinds & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
     // Some characters of these kinds lead elsewhere: one child of the root after the other.
+    const bool taken = take_all_of(loop);
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
-      const uint8_t byte = trie_.nodes()[c].byte;
+      const TokenTrie::Node& child = trie_.nodes()[c];
+      const uint8_t byte = child.byte;
       const int32_t after = places_.next(0, byte);
-      if (after == Places::kNowhere) continue;
       const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
-      if (leads && (kinds & kind_of(byte)) && take_loop({c, 0, 0, length, 0}, loop)) continue;
-      queue_.push_back({c, after, 1, begins_character(byte), kind_of(byte)});
+      const bool loops = (kinds & kind_of(byte)) != 0;
+      if (after != Places::kNowhere && leads && loops && take_loop({c, 0, 0, length, 0}, loop, taken)) continue;
+      if (taken && loops) table_.drop(child.payload_lo, child.subtree_hi);
+      if (after != Places::kNowhere) queue_.push_back({c, after, 1, begins_character(byte), kind_of(byte)});
     }
     return true;
   }
 
-  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, and goes on where
-  // others begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
-  bool take_loop(const Item at, int32_t place_of_loop) {
+  // Takes all tokens that consist of the kinds of characters which loop in a place, if they may be dropped again.
+  bool take_all_of(int32_t place_of_loop) {
+    const MetPlaces::Met met = places_.meet(place_of_loop);
+    if (task_.relative() || met.chain || met.touched > 0 || met.set < 0) return false;
+    const auto* loop = places_.loop(0, met, true);
+    if (!loop || loop->set->tokens.empty()) return false;
+    table_.take_all(met.set, loop->set->tokens, {});
+    return true;
+  }
+
+  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, unless they are taken,
+  // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
     const TokenTrie::Node& node = trie_.nodes()[at.node];
     const MetPlaces::Met met = places_.meet(place_of_loop);
     if (met.touched > 1 || !places_.holds(met, node, at.length)) return false;
     const auto* loop = places_.loop(at.place, met, node.subtree_hi - node.payload_lo > kManyTokens);
     if (!loop) return false;
     if (met.touched > 0) table_.note_some_entries();
-    if (at.node == 0 && !met.chain)
+    if (!taken && at.node == 0 && !met.chain)
       table_.take_all(met.set, loop->set->tokens, loop->set->ids);
-    else
+    else if (!taken)
       loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take_linked(met, i, at.length); });
     for (const uint8_t byte : loop->edges) go_on_at(byte, at, met, *loop->set);
     return true;
