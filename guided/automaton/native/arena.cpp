@@ -13,6 +13,7 @@ namespace guided {
 namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int kMergeDepth = 256;
+constexpr int kManyEffects = 4;  // of one position, whose closure is kept
 constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
 }  // namespace
 
@@ -165,6 +166,21 @@ void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
 }
 
 int32_t Arena::close(std::vector<Thread>& kernel) {
+  // Many bytes lead to one position from which many members may begin: white space before a name.
+  if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
+  const Thread alone = kernel[0];
+  const Position& p = grammar_->positions[alone.pos];
+  if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
+  if (const int32_t* known = closures_.find(alone)) return *known;
+  const int32_t id = closure_of(kernel);
+  if (!closures_.find(alone)) {  // to find out whether entries can end takes steps
+    charge(48);
+    closures_.add(alone, id);
+  }
+  return id;
+}
+
+int32_t Arena::closure_of(std::vector<Thread>& kernel) {
   const Grammar& g = *grammar_;
   work_.assign(kernel.begin(), kernel.end());
   closed_.clear();

@@ -165,6 +165,7 @@ class Arena {
   const Ahead& near_of(int32_t position);
   bool has_plenty(int32_t position);
   bool goes_on_nearly(const Thread& thread, int most);
+  int32_t closure_of(std::vector<Thread>& kernel);
   bool returns_to(const Thread& thread, const std::function<bool(const Thread&)>& goes_on);
   bool has_no_entry(const EffectEdge& put);
   bool begins_entry(int32_t position) const;
@@ -198,6 +199,7 @@ class Arena {
   std::vector<std::atomic<int32_t>*> slabs_;
   size_t slab_left_ = 0;
   PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
+  ThreadMap<int32_t> closures_;  // of single threads from which many effects lead
   Memories memories_;
   EndlessStrings endless_;
   ValueCounts counts_;
