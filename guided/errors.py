@@ -21,12 +21,21 @@ __all__ = [
     "ToolError",
     "UnsupportedError",
     "VocabularyError",
+    "brief",
     "warn_of",
 ]
 
 
 class GuidedError(Exception):
     """Base of all errors raised by guided."""
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value that a caller gave, for the text of an error: so many characters, whatever its own `repr` does."""
+    try:
+        return repr(value)[:most]
+    except Exception:  # it nests too deeply, has too many digits, or is of a class whose repr fails
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 def _caret(text: str, span: tuple[int, int]) -> str:

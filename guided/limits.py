@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from guided.errors import brief
+
 __all__ = ["Limits"]
 
 _LARGEST = 2**62
@@ -36,7 +38,7 @@ class Limits:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-                raise ValueError(f"Limits({name}={value!r}): an integer from 0 to 2**62 is needed")
+                raise ValueError(f"Limits({name}={brief(value)}): an integer from 0 to 2**62 is needed")
         seconds = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-            raise ValueError(f"Limits(seconds={seconds!r}): a number of at least 0 is needed")
+            raise ValueError(f"Limits(seconds={brief(seconds)}): a number of at least 0 is needed")

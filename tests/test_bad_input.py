@@ -409,3 +409,43 @@ def test_errors_leave_no_trace():
 def test_a_count_past_every_output_is_a_limit():
     found = refused(rule(Repeat(Text("a"), 2**40, None)), LimitExceeded)
     assert (found.limit, found.given, found.allowed) == ("states", 2**40, 2**30 - 1)
+
+
+class Unspeakable:
+    def __repr__(self) -> NoReturn:
+        raise OSError("no words")
+
+
+def nested(depth: int) -> dict[str, Any]:
+    outer: dict[str, Any] = {}
+    for _ in range(depth):
+        outer = {"properties": outer}
+    return outer
+
+
+ARGUMENT: dict[str, Any] = {
+    "compile_type": COMPILER.compile_type,
+    "choice": lambda value: guided.choice(value),
+    "optional": guided.optional,
+    "python_type": lambda value: COMPILER.compile(guided.python_type(value)),
+    "repeat": guided.repeat,
+    "rules": guided.rules,
+    "sequence": guided.sequence,
+    "special": guided.special,
+    "Limits": guided.Limits,
+    "JsonSchemaOptions": guided.JsonSchemaOptions,
+    "property_order": lambda value: COMPILER.compile_json_schema(True, property_order=value),
+}
+
+
+UNSPEAKABLE: dict[str, Any] = {"deep": nested(100_000), "no repr": Unspeakable(), "long integer": 10**5000}
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [(name, what) for name in ARGUMENT for what in UNSPEAKABLE if (name, what) != ("special", "long integer")],
+)
+def test_values_that_cannot_be_shown_have_an_error_like_others(name, what):
+    """They nest too deeply for `repr`, have too many digits, or a `repr` that fails: each is told of by its type."""
+    with pytest.raises((GuidedError, TypeError, ValueError), match=r"that cannot be shown|is no"):
+        ARGUMENT[name](UNSPEAKABLE[what])

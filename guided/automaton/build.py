@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
-from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.grammar.ir import (
     UTF8,
     AllOf,
@@ -311,7 +311,7 @@ def _sorted_ranges(ranges: Ranges) -> Ranges:
     """Ranges as the core takes them: those made by `charset` are so already, others are put in order."""
     for pair in ranges:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(f"{pair!r:.60} is not a pair of code points")
+            raise ValueError(f"{brief(pair)} is not a pair of code points")
         low, high = pair
         if not 0 <= low <= high <= 0x10FFFF:
             raise ValueError(f"{low} to {high} is no range within 0 to {0x10FFFF}")
@@ -323,14 +323,14 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
     kind = type(node)
     if kind not in _NODES or not is_dataclass(node):
         hint = (
-            f"write Text({node!r:.60})"
+            f"write Text({brief(node)})"
             if isinstance(node, str)
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
-        what = f"{node!r:.60}" if _is_plain(node) else f"an object of {kind.__name__}"
+        what = f"{brief(node)}" if _is_plain(node) else f"an object of {kind.__name__}"
         return SpecError(f"rule {rule!r}: {what} is no node of guided.grammar", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
-    shown = [f"{name}={value!r:.60}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
+    shown = [f"{name}={brief(value)}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
     meaning = (kind.__doc__ or "").partition("\n")[0]
     return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(shown)}){reason}", hint=meaning)

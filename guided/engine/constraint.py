@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from guided.errors import GuidedError, SpecError
+from guided.errors import GuidedError, SpecError, brief
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
 from guided.spec import generation
 from guided.spec.combinators import Expr
@@ -40,7 +40,7 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint, **opti
     """
     named_options(options | {"classes": "full"})
     if (classes := options.get("classes", "full")) not in ("full", "plain"):
-        raise ValueError(f"classes is {classes!r:.60}, it must be 'full' or 'plain'")
+        raise ValueError(f"classes is {brief(classes)}, it must be 'full' or 'plain'")
     _check_options(constraint, options)
     regex, json_schema = {**generation.REGEX, **options}, generation.with_defaults(options)
     match constraint:

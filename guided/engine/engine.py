@@ -35,7 +35,7 @@ from guided.engine.scheduler import Outcome, Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
-from guided.errors import GuidedError
+from guided.errors import GuidedError, brief
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
@@ -310,9 +310,9 @@ class Engine:
     ) -> list[Output]:
         """Samples of one request, or why there are none."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n is {n!r}, at least one output is needed")
+            raise ValueError(f"n is {brief(n)}, at least one output is needed")
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-            raise ValueError(f"max_tokens is {max_tokens!r}, at least one token is needed")
+            raise ValueError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
         written = {name: numbers.pop(name) for name in JsonSchemaOptions.__dataclass_fields__ if name in numbers}
         if written.get("classes", "") is None:
             del written["classes"]  # as generation writes
@@ -328,9 +328,9 @@ class Engine:
         grammar = compile_constraint(self.compiler, placed, **written)
         ids = self.encode_prompt(prompt)
         if not 0 <= drafts <= _MOST_DRAFTS:
-            raise ValueError(f"drafts is {drafts!r}, it must be 0 to {_MOST_DRAFTS}")
+            raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
         if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
-            raise ValueError(f"budget_ramp is {budget_ramp!r}, it must be 0 to 100")
+            raise ValueError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
         if reasoning_end is not None and grammar is None:
             raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)

@@ -15,7 +15,7 @@ from guided.engine.hub import find_model
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, check_kv_dtype
-from guided.errors import UnsupportedError
+from guided.errors import UnsupportedError, brief
 from guided.models.llama import Llama
 from guided.models.lora import with_adapter
 from guided.models.lora_config import read_lora_config
@@ -51,7 +51,7 @@ def load(
     place, number = _device(device), _dtype(dtype)
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"{option} is {count!r}, it must be an integer of at least 1")
+            raise ValueError(f"{option} is {brief(count)}, it must be an integer of at least 1")
     check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
         for option, given in (("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto")):
@@ -93,5 +93,5 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
         return dtype
     known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
     if dtype not in known:
-        raise ValueError(f"dtype is {dtype!r}; known are 'auto', 'float32' and 'bfloat16'")
+        raise ValueError(f"dtype is {brief(dtype)}; known are 'auto', 'float32' and 'bfloat16'")
     return known[dtype]

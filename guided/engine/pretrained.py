@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from guided.engine.chat import ChatMl
-from guided.errors import GuidedError, VocabularyError
+from guided.errors import GuidedError, VocabularyError, brief
 from guided.models.dequantise import GROUPED
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
@@ -111,14 +111,14 @@ def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, 
         name = name.get("content") if isinstance(name, dict) else name
         found = [id for id, special in vocabulary.special_tokens.items() if special == name]
         if add and not found:
-            raise VocabularyError(f"add_bos_token is set, but {name!r:.100} is no special token")
+            raise VocabularyError(f"add_bos_token is set, but {brief(name, 100)} is no special token")
         return found if add else []
     try:
         step = tokenizer.get("post_processor") or {}
         steps = step["processors"] if step.get("type") == "Sequence" else [step]
         names = [name for step in steps if step.get("type") == "TemplateProcessing" for name in _leading(step)]
     except (KeyError, TypeError, AttributeError) as error:
-        raise VocabularyError(f"the post_processor of tokenizer.json cannot be read: {error!r:.200}") from None
+        raise VocabularyError(f"the post_processor of tokenizer.json cannot be read: {brief(error, 200)}") from None
     ids = {name: id for id, name in vocabulary.special_tokens.items()}
     return [ids[name] for name in names if name in ids]
 

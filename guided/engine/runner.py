@@ -17,6 +17,7 @@ from torch import Tensor
 from guided.attention.flash import FlashAttention
 from guided.attention.pieces import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
+from guided.errors import brief
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
 from guided.kv.paged import PagedCache
@@ -70,7 +71,7 @@ def default_blocks(model: Model) -> tuple[int, int]:
 def check_kv_dtype(kv_dtype: str) -> None:
     """Raise ValueError unless it is a `KVDtype`."""
     if kv_dtype not in (known := get_args(KVDtype)):
-        raise ValueError(f"kv_dtype is {kv_dtype!r}; known are {' and '.join(map(repr, known))}")
+        raise ValueError(f"kv_dtype is {brief(kv_dtype)}; known are {' and '.join(map(repr, known))}")
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
-from guided.errors import GuidedError, SpecError
+from guided.errors import GuidedError, SpecError, brief
 from guided.limits import Limits
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
@@ -71,7 +71,7 @@ class Stops:
     def __post_init__(self) -> None:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
-                raise ValueError(f"{name} is {items!r}, it must be a sequence of strings that are not empty")
+                raise ValueError(f"{name} is {brief(items)}, it must be a sequence of strings that are not empty")
         if len(self.patterns) > _PATTERNS:
             raise ValueError(f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed")
         if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
@@ -86,7 +86,7 @@ class Stops:
         """ValueError: a stop token is none of the vocabulary of this size."""
         for id in self.token_ids:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                raise ValueError(f"stop_token_ids holds {id!r}, which is no token id below {size}")
+                raise ValueError(f"stop_token_ids holds {brief(id)}, which is no token id below {size}")
 
 
 class Watch:
@@ -144,7 +144,9 @@ class _Pattern:
                     states.setdefault(matcher.state, (begin, matcher))
             self.candidates = list(states.values())
             if len(self.candidates) > _CANDIDATES:
-                raise GuidedError(f"the stop pattern {self.grammar.source!r} follows more than {_CANDIDATES} places")
+                raise GuidedError(
+                    f"the stop pattern {brief(self.grammar.source)} follows more than {_CANDIDATES} places"
+                )
             if found is None:
                 ended = (begin for begin, matcher in self.candidates if matcher.is_accepting())
                 found = next((Found(at + 1, begin, str(self.grammar.source)) for begin in ended), None)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.automaton import _core
+from guided.errors import brief
 
 __all__ = ["allocate_token_bitmask", "allowed_tokens", "fill_batch", "is_allowed", "row_of"]
 
@@ -21,7 +22,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
         int32 (batch_size, ceil(vocab_size / 32)), C-contiguous.
     """
     if not (isinstance(batch_size, int | np.integer) and isinstance(vocab_size, int | np.integer)):
-        raise TypeError(f"batch_size and vocab_size are integers, got {batch_size!r} and {vocab_size!r}")
+        raise TypeError(f"batch_size and vocab_size are integers, got {brief(batch_size)} and {brief(vocab_size)}")
     if batch_size < 1 or vocab_size < 1:
         raise ValueError(f"batch_size and vocab_size must be positive, got {batch_size} and {vocab_size}")
     return np.full((batch_size, (vocab_size + 31) // 32), -1, dtype=np.int32)
@@ -69,7 +70,7 @@ def fill_batch(
     """
     for name, value in (("max_tokens", max_tokens), ("threads", threads)):
         if value is not None and not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} must be an integer or None, not {value!r:.60}")
+            raise TypeError(f"{name} must be an integer or None, not {brief(value)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     matchers = list(matchers)

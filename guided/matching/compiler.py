@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
 from guided.grammar import Grammar
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
@@ -117,7 +117,7 @@ class GrammarCompiler:
         self.vocabulary = vocabulary
         self.limits = limits if limits is not None else Limits()
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
-            raise ValueError(f"cache_bytes must be an integer of at least 0, not {cache_bytes!r:.60}")
+            raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
         self.cache_bytes = cache_bytes
         self._native = native_vocabulary(vocabulary)
         self._special_ids: dict[str, list[int]] = {}
@@ -191,7 +191,7 @@ class GrammarCompiler:
             hint = "decode it" if isinstance(pattern, bytes) else "write it as text, such as r'[a-z]+'"
             raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint=hint)
         if not isinstance(search, bool):
-            raise TypeError(f"search must be True or False, not {search!r:.60}")
+            raise TypeError(f"search must be True or False, not {brief(search)}")
 
         def compiled(classes: Classes) -> CompiledGrammar:
             return self._cached(

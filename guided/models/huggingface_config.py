@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.models.config_reader import ConfigReader, positive
 from guided.models.gpt import GPTConfig
 from guided.models.llama import LlamaConfig
@@ -79,9 +79,9 @@ def _kind(reader: ConfigReader) -> str:
     supported = f"supported: {', '.join(_TYPES)}"
     named = [kind for name, kind in _TYPES.items() if names == [name]]
     if names != [] and not named:
-        raise reader.refuse("architectures", f"the architecture {names!r:.200} is not supported", supported)
+        raise reader.refuse("architectures", f"the architecture {brief(names, 200)} is not supported", supported)
     if kind not in (named or _TYPES.values()) and not (named and kind is None):
-        raise reader.refuse("model_type", f"a model of type {kind!r:.100} is not supported", supported)
+        raise reader.refuse("model_type", f"a model of type {brief(kind, 100)} is not supported", supported)
     return named[0] if named else str(kind)
 
 
@@ -129,7 +129,7 @@ def _check_windows(reader: ConfigReader) -> None:
     """Windows of attention must be off; while they are, `sliding_window` is only a number."""
     layers = reader.get("layer_types", [])
     if not isinstance(layers, list) or any(name != "full_attention" for name in layers):
-        raise reader.refuse("layer_types", f"layers of the types {layers!r:.200} are not all full_attention")
+        raise reader.refuse("layer_types", f"layers of the types {brief(layers, 200)} are not all full_attention")
     if reader.flag("use_sliding_window", False):
         raise reader.refuse("use_sliding_window", _WHY["sliding_window"])
     reader.get("sliding_window")
@@ -161,7 +161,7 @@ def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tup
     where, key = reader.where, "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
     given = reader.get(key, {})
     if not isinstance(given, dict):
-        raise VocabularyError(f"{where}: {key} is {given!r:.100}, an object is needed")
+        raise VocabularyError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
     parameters = dict(given)
     base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
@@ -171,7 +171,7 @@ def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tup
         del parameters["partial_rotary_factor"]
     if not isinstance(kind, str) or kind not in _ROPE_KEYS:
         hint = f"supported: {', '.join(_ROPE_KEYS)}"
-        raise reader.refuse(key, f"rotary positions of type {kind!r:.100} are not supported", hint)
+        raise reader.refuse(key, f"rotary positions of type {brief(kind, 100)} are not supported", hint)
     for name in parameters:
         if name not in _ROPE_KEYS[kind]:
             raise reader.refuse(key, f"{name} is not supported for rotary positions of type {kind}")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from guided.errors import brief
+
 __all__ = ["SamplingParams"]
 
 _SEEDS = 1 << 64
@@ -76,22 +78,24 @@ class SamplingParams:
 
     def _check_numbers(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature is {self.temperature!r}, it must be a finite number of at least 0")
+            raise ValueError(f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0")
         if self.top_k is not None and not _is_integer(self.top_k):
-            raise ValueError(f"top_k is {self.top_k!r}, it must be an integer or None")
+            raise ValueError(f"top_k is {brief(self.top_k)}, it must be an integer or None")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p!r}, it must lie in (0, 1]")
+            raise ValueError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]")
         if self.min_p is not None and not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p is {self.min_p!r}, it must lie in [0, 1]")
+            raise ValueError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
-            raise ValueError(f"seed is {self.seed!r}, it must be an integer in [0, 2**64)")
+            raise ValueError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)")
         if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
-            raise ValueError(f"repetition_penalty is {self.repetition_penalty!r}, it must be a finite number above 0")
+            raise ValueError(
+                f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0"
+            )
         for name in ("presence_penalty", "frequency_penalty"):
             if not -2 <= (value := getattr(self, name)) <= 2:
-                raise ValueError(f"{name} is {value!r}, it must lie in [-2, 2]")
+                raise ValueError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
         if not _is_integer(self.min_tokens) or self.min_tokens < 0:
-            raise ValueError(f"min_tokens is {self.min_tokens!r}, it must be an integer of at least 0")
+            raise ValueError(f"min_tokens is {brief(self.min_tokens)}, it must be an integer of at least 0")
 
     def _check_ids(self) -> None:
         """Copies of what was given, so that nobody changes it meanwhile."""
@@ -110,10 +114,10 @@ class SamplingParams:
         ):
             for id in ids:
                 if not _is_integer(id) or id < 0:
-                    raise ValueError(f"{name} holds {id!r}, which is no token id")
+                    raise ValueError(f"{name} holds {brief(id)}, which is no token id")
         for id, bias in self.logit_bias.items():
             if not -100 <= bias <= 100:
-                raise ValueError(f"logit_bias of token {id} is {bias!r}, it must lie in [-100, 100]")
+                raise ValueError(f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]")
 
 
 def _is_integer(value: object) -> bool:

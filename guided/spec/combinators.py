@@ -19,7 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from guided.errors import Finding, LimitExceeded, SpecError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.grammar.ir import (
     Alt,
     And,
@@ -140,7 +140,7 @@ def text(text: str) -> Expr:
 def special(token: str | int) -> Expr:
     """One control token, by its name in the vocabulary or by its id. Its name as text does not match."""
     if isinstance(token, bool) or not isinstance(token, str | int):
-        raise SpecError(f"a control token is a name or an id, not {token!r:.60}", hint='write special("<|call|>")')
+        raise SpecError(f"a control token is a name or an id, not {brief(token)}", hint='write special("<|call|>")')
     return _Node(Special(token))
 
 
@@ -162,7 +162,7 @@ def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
     """The part `min` to `max` times, one after the other; None: any number of times."""
     for name, bound in (("min", min), ("max", max)):
         if (name, bound) != ("max", None) and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
-            raise SpecError(f"repeat: {name} is {bound!r:.60}, not an integer of at least 0")
+            raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
     if max is not None and max < min:
         raise SpecError(f"repeat: max is {max}, less than min, {min}", hint="the bounds are repeat(part, min, max)")
     return _Repeat(_part(part), min, max)
@@ -258,7 +258,7 @@ def _part(value: Part) -> Expr:
     if isinstance(grammar, Grammar):
         return _Read(lambda *_: grammar)
     raise SpecError(
-        f"{value!r:.60} is no part of a specification",
+        f"{brief(value)} is no part of a specification",
         hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "
         "guided.python_type, guided.pattern, guided.special and the other combinators make",
     )

@@ -10,7 +10,7 @@ import types
 import typing
 from typing import Any
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError, UnsupportedError, brief
 from guided.spec.python_texts import TEXTS
 
 __all__ = [
@@ -134,7 +134,7 @@ def hints_of(tp: Any) -> dict[str, Any]:
 
 def name_of(tp: Any) -> str:
     """What an error calls a type."""
-    return getattr(tp, "__name__", None) or str(tp)
+    return getattr(tp, "__name__", None) or (tp if isinstance(tp, str) else brief(tp, 200))
 
 
 def hint_for(tp: Any) -> str:

@@ -18,7 +18,7 @@ import types
 import typing
 from typing import Any
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError, UnsupportedError, brief
 from guided.spec.python_members import (
     DICTS,
     LISTS,
@@ -158,7 +158,7 @@ class _Types:
             if isinstance(item, str):
                 schema["description"] = item
             elif type(item).__module__ != "annotated_types":
-                raise UnsupportedError(f"Annotated[{name_of(tp)}, {item!r}] is not understood",
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not understood",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
             elif kind in _BOUNDS and _is_number(schema):
                 attribute, keyword = _BOUNDS[kind]
@@ -169,7 +169,7 @@ class _Types:
             elif kind in ("Interval", "Len"):
                 todo = [*item, *todo]
             else:
-                raise UnsupportedError(f"Annotated[{name_of(tp)}, {item!r}] is not enforced")
+                raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not enforced")
         return schema
 
     # --- classes
@@ -245,7 +245,7 @@ def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
     for value in plain:
         if value is not None and not isinstance(value, str | int | float):
             raise UnsupportedError(
-                f"{name_of(tp)}: the value {value!r} is not a JSON scalar",
+                f"{name_of(tp)}: the value {brief(value)} is not a JSON scalar",
                 hint="use strings, numbers, True, False and None",
             )
     return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError, UnsupportedError, brief
 from guided.spec.python_members import (
     DICTS,
     LISTS,
@@ -74,7 +74,7 @@ class _Place:
         return SpecError(message, pointer=pointer)
 
     def wrong(self, value: Any, wanted: str) -> SpecError:
-        return self.error(f"{value!r:.60} is not {wanted}")
+        return self.error(f"{brief(value)} is not {wanted}")
 
 
 _Reader = Callable[[Any, _Place], Any]
@@ -216,7 +216,7 @@ class _Readers:
             if not isinstance(value, dict):
                 raise place.wrong(value, f"an object, as {name} is")
             if unknown := [key for key in value if key not in readers]:
-                raise place.error(f"{name} has no member {unknown[0]!r:.60}")
+                raise place.error(f"{name} has no member {brief(unknown[0])}")
             if missing := [key for key in required if key not in value]:
                 raise place.error(f"{name}: the member {missing[0]!r} is missing")
             return {key: readers[key](item, place.at(key)) for key, item in value.items()}
@@ -286,7 +286,7 @@ def _text(tp: Any) -> _Reader:
         try:
             return parse(value)
         except ValueError as error:
-            raise place.error(f"{value!r:.60} is not a {name_of(tp)}: {error}") from None
+            raise place.error(f"{brief(value)} is not a {name_of(tp)}: {error}") from None
 
     return read
 
@@ -402,7 +402,7 @@ def _bounded(read: _Reader, schema: dict[str, Any]) -> _Reader:
     def checked(value: Any, place: _Place) -> Any:
         for keyword, bound, kinds, holds in checks:
             if isinstance(value, kinds) and not isinstance(value, bool) and not holds(value, bound):
-                raise place.error(f"{value!r:.60} is against {keyword} {bound!r}")
+                raise place.error(f"{brief(value)} is against {keyword} {bound!r}")
         return read(value, place)
 
     return checked if checks else read

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from guided.errors import brief
 from guided.spec.combinators import Expr, Part, choice, regex, repeat, sequence, special
 
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
@@ -66,11 +67,13 @@ class Tool:
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < threading.TIMEOUT_MAX:
-            raise ValueError(f"seconds is {self.seconds!r}: a time above 0, or None for a call that always ends soon")
+            raise ValueError(
+                f"seconds is {brief(self.seconds)}: a time above 0, or None for a call that always ends soon"
+            )
         if not math.inf > self.longest >= 1:
-            raise ValueError(f"longest is {self.longest!r}: at least one character is needed")
+            raise ValueError(f"longest is {brief(self.longest)}: at least one character is needed")
         if self.room < 0:
-            raise ValueError(f"room is {self.room!r}: a number of tokens is needed")
+            raise ValueError(f"room is {brief(self.room)}: a number of tokens is needed")
         begin, end, result_begin, result_end = map(special, self.tokens)
         segment = sequence(begin, self.arguments, end, result_begin, _ANY_TEXT, result_end)
         object.__setattr__(self, "segment", segment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from guided.errors import GuidedError, VocabularyError
+from guided.errors import GuidedError, VocabularyError, brief
 from guided.tools.tool import Tool
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -41,7 +41,7 @@ class Toolbox:
         names = set[str]()
         for tool in tools:
             if not isinstance(tool, Tool):
-                raise GuidedError(f"{tool!r:.60} is no tool: write guided.Tool(name, arguments, call)")
+                raise GuidedError(f"{brief(tool)} is no tool: write guided.Tool(name, arguments, call)")
             if tool.name in names:
                 raise GuidedError(f"two tools have the name {tool.name!r}")
             names.add(tool.name)

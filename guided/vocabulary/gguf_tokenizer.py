@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import ByteLevelEncoder, Encoder, from_byte_alphabet, pair_ranks
 from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.pieces import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, PieceEncoder, PieceModel, byte_piece
@@ -76,7 +76,7 @@ def _source(metadata: Mapping[str, Any]) -> Source:
         pieces = PieceModel(names, scores, kinds, "bpe", dummy_prefix=prefix, collapse=collapse)
         tokens, encoder = pieces.tokens(), lambda: PieceEncoder(pieces)
     else:
-        raise VocabularyError(f"the tokenizer model {model!r:.60} is not read; 'gpt2' and 'llama' are")
+        raise VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
     special = {number: names[number] for number, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
     return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
 
@@ -97,7 +97,7 @@ def _ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -
         if number is None:
             continue
         if type(number) is not int or not 0 <= number < count:
-            raise VocabularyError(f"tokenizer.ggml.{key} is {number!r:.40}, which is not a token")
+            raise VocabularyError(f"tokenizer.ggml.{key} is {brief(number, 40)}, which is not a token")
         ends.add(number)
     return ends
 
@@ -106,7 +106,7 @@ def _size(metadata: Mapping[str, Any], count: int) -> int:
     """The number of logits: the declared vocabulary size where that is larger than the list of tokens."""
     declared = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
     if type(declared) is not int or declared > MAX_SIZE:
-        raise VocabularyError(f"the declared vocabulary size is {declared!r:.40}")
+        raise VocabularyError(f"the declared vocabulary size is {brief(declared, 40)}")
     return max(declared, count)
 
 
@@ -144,7 +144,9 @@ def _byte_level_encoder(
     if not isinstance(merges, list):
         return no_encoder("the file holds no merge rules (tokenizer.ggml.merges)")
     if ours is None:
-        return no_encoder(f"the pre-tokenizer {pre!r:.60} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}")
+        return no_encoder(
+            f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}"
+        )
 
     def build() -> Encoder:
         return ByteLevelEncoder(

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import added_pattern, byte_alphabet, join, pair_ranks, spelled, split_added
 from guided.vocabulary.pieces import UNKNOWN_PENALTY, viterbi
 from guided.vocabulary.pretokenize import PATTERNS, Splitter
@@ -72,7 +72,7 @@ class PipelineEncoder:
                 continue
             for flag in ("single_word", "lstrip", "rstrip"):
                 if entry.get(flag):
-                    raise _refused(f"the added token {entry['content']!r:.60} has {flag}")
+                    raise _refused(f"the added token {brief(entry['content'])} has {flag}")
             (normal if entry.get("normalized") else raw)[entry["content"]] = entry["id"]
         self._raw_added, self._raw_pattern = raw, added_pattern(raw)
         self._added = {self._normalized(content, CONTINUED): number for content, number in normal.items()}
@@ -219,7 +219,7 @@ def _metaspace(step: dict[str, Any]) -> PreTokenizer:
     mark, cuts = step["replacement"], step.get("split", True)
     scheme = step.get("prepend_scheme") or ("always" if step.get("add_prefix_space", True) else "never")
     if scheme not in ("always", "first", "never") or not isinstance(mark, str) or len(mark) != 1:
-        raise _refused(f"the Metaspace scheme {scheme!r:.40}")
+        raise _refused(f"the Metaspace scheme {brief(scheme, 40)}")
 
     places = {"always": (FIRST, LATER), "first": (FIRST,), "never": ()}[scheme]
 

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import Encoder
 
 __all__ = ["END_NAMES", "MAX_SIZE", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder", "read_json"]
@@ -88,7 +88,7 @@ def check_ids(ids: Collection[int], what: str) -> list[int]:
     try:
         out = [index(number) for number in ids]
     except TypeError:
-        raise VocabularyError(f"{what} are a collection of integers, not {ids!r:.80}") from None
+        raise VocabularyError(f"{what} are a collection of integers, not {brief(ids, 80)}") from None
     for number in out:
         if not 0 <= number < MAX_SIZE:
             raise VocabularyError(f"{what}: {number} is not an id (0 to {MAX_SIZE - 1})")

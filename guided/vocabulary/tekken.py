@@ -13,7 +13,7 @@ from binascii import a2b_base64
 from os import PathLike
 from typing import Any, Final
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import ByteLevelEncoder
 from guided.vocabulary.pretokenize import Splitter
 from guided.vocabulary.source import MAX_SIZE, Source, read_json
@@ -64,7 +64,7 @@ def _source(data: dict[str, Any]) -> Source:
         raise ValueError("two tokens have one rank, or the same bytes, or a rank is missing")
     names = _names(data, config, count)
     if not isinstance(pattern, str):
-        raise ValueError(f"the pattern {pattern!r:.60}")
+        raise ValueError(f"the pattern {brief(pattern)}")
     ends = {number for number, name in names.items() if name == "</s>"}
 
     def encoder() -> ByteLevelEncoder:
@@ -85,6 +85,6 @@ def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int
     for entry in listed:
         number, name = entry["rank"], entry["token_str"]
         if number not in names or not isinstance(name, str):
-            raise ValueError(f"the special token {name!r:.60} has the rank {number!r:.20}, of {count}")
+            raise ValueError(f"the special token {brief(name)} has the rank {brief(number, 20)}, of {count}")
         names[number] = name
     return names

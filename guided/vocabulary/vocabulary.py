@@ -16,7 +16,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from guided.errors import VocabularyError
+from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import Encoder, added_pattern, split_added
 from guided.vocabulary.plain import Characters, FewestTokens
 from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, check_ids
@@ -93,7 +93,7 @@ class Vocabulary:
         try:
             inside = 0 <= index(id) < self.size
         except TypeError:
-            raise TypeError(f"a token id is an integer, not {id!r:.60}") from None
+            raise TypeError(f"a token id is an integer, not {brief(id)}") from None
         if not inside:
             raise VocabularyError(f"{id} is not a token id of this vocabulary (0 to {self.size - 1})")
         return self.tokens[id] if id < len(self.tokens) else None
@@ -243,7 +243,7 @@ def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tup
     wrong = set(map(type, out)) - {bytes, type(None)}
     if wrong:
         number = next(k for k, token in enumerate(out) if type(token) in wrong)
-        raise VocabularyError(f"token {number} is {out[number]!r:.60}: tokens are bytes (or None), not text")
+        raise VocabularyError(f"token {number} is {brief(out[number])}: tokens are bytes (or None), not text")
     for number in without_text:
         if number < len(out):
             out[number] = None
@@ -255,7 +255,7 @@ def _checked_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
         raise VocabularyError(f"special_tokens is a mapping from ids to names, not a {type(special_tokens).__name__}")
     for number, name in special_tokens.items():
         if isinstance(number, str) or not isinstance(name, str):
-            raise VocabularyError(f"special_tokens maps ids to names, so not {number!r:.60} to {name!r:.60}")
+            raise VocabularyError(f"special_tokens maps ids to names, so not {brief(number)} to {brief(name)}")
     return dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
 
 
@@ -263,4 +263,4 @@ def _checked_size(size: int) -> int:
     try:
         return index(size)
     except TypeError:
-        raise VocabularyError(f"size is an integer, not {size!r:.60}") from None
+        raise VocabularyError(f"size is an integer, not {brief(size)}") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from guided.errors import SpecError
+from guided.errors import SpecError, brief
 
 __all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaOptions", "checked_registry", "named_options"]
 
@@ -74,26 +74,28 @@ class JsonSchemaOptions:
     def __post_init__(self) -> None:
         for name, known in _NAMED.items():
             if getattr(self, name) not in known:
-                raise SpecError(f"option {name}={getattr(self, name)!r} is unknown", hint=f"one of {', '.join(known)}")
+                raise SpecError(
+                    f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
+                )
         if self.draft is not None and self.draft not in DRAFTS:
-            raise SpecError(f"option draft={self.draft!r} is unknown", hint=f"one of {', '.join(DRAFTS)}")
+            raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
         for name, least in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
             cap = getattr(self, name)
             if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < least):
-                raise SpecError(f"option {name}={cap!r} is not an integer of at least {least}")
+                raise SpecError(f"option {name}={brief(cap)} is not an integer of at least {least}")
         for name, what in (
             ("surrounding_whitespace", bool),
             ("strict", bool),
             ("additional_properties", bool | None),
         ):
             if not isinstance(getattr(self, name), what):
-                raise SpecError(f"option {name}={getattr(self, name)!r} is not True or False")
+                raise SpecError(f"option {name}={brief(getattr(self, name))} is not True or False")
         if not isinstance(self.whitespace, str):
-            raise SpecError(f"option whitespace={self.whitespace!r} is not a string")
+            raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
-            raise SpecError(f"option indent={self.indent!r} is not an integer or a string of whitespace")
+            raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
         if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
-            raise SpecError(f"option indent={self.indent!r} is not JSON whitespace")
+            raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
         if self.separators is not None:
             object.__setattr__(self, "separators", _separators(self.separators))
         if (self.separators is not None or self.indent is not None) and self.whitespace != "json":
@@ -105,10 +107,10 @@ class JsonSchemaOptions:
 
 def _separators(pair: object) -> tuple[str, str]:
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        raise SpecError(f"option separators={pair!r} is not a pair of strings", hint="such as (', ', ': ')")
+        raise SpecError(f"option separators={brief(pair)} is not a pair of strings", hint="such as (', ', ': ')")
     for text, mark in zip(pair, ",:", strict=True):
         if not re.fullmatch(rf"[ \t\n\r]*{mark}[ \t\n\r]*", text):
-            raise SpecError(f"separator {text!r} is not {mark!r} with JSON whitespace around it")
+            raise SpecError(f"separator {brief(text)} is not {brief(mark)} with JSON whitespace around it")
     return (pair[0], pair[1])
 
 
@@ -124,7 +126,7 @@ def named_options(options: Mapping[str, Any]) -> JsonSchemaOptions:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else f" (the options are {', '.join(known)})"
-            raise TypeError(f"there is no option {name!r}{meant}")
+            raise TypeError(f"there is no option {brief(name)}{meant}")
     return JsonSchemaOptions(**options)
 
 
@@ -137,5 +139,5 @@ def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
         raise SpecError(f"registry is a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
     for uri in registry:
         if not isinstance(uri, str):
-            raise SpecError(f"registry: the URI {uri!r:.60} is not a string", hint=hint)
+            raise SpecError(f"registry: the URI {brief(uri)} is not a string", hint=hint)
     return dict(registry)
