@@ -134,7 +134,7 @@ def hints_of(tp: Any) -> dict[str, Any]:
 
 def name_of(tp: Any) -> str:
     """What an error calls a type."""
-    return getattr(tp, "__name__", None) or (tp if isinstance(tp, str) else brief(tp, 200))
+    return getattr(tp, "__name__", None) or (tp[:200] if isinstance(tp, str) else brief(tp, 200))
 
 
 def hint_for(tp: Any) -> str:

@@ -145,7 +145,8 @@ class Arena {
   bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
   bool can_begin_entry(const Thread& thread, int calls = 0);
   int32_t values_ahead(const Thread& thread);
-  bool has_more(int32_t count, const Thread& thread);
+  bool has_more(int32_t count, int32_t memory);
+  bool has_more_than_taken(int32_t count, const Thread& thread);
   int64_t taken_ahead(const Thread& thread);  // taken_ahead.cpp
   bool reads_bytes_alone(int32_t position) const;
   bool escapes_lead(int32_t from, uint8_t character, int32_t to) const;

@@ -30,9 +30,11 @@ bool Arena::leads_to_an_end(const Thread& t) {
   if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
   if (!memories_.alive(t.mem)) return true;
   if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
-  if (has_more(values_ahead(t), t)) return true;
+  const int32_t count = values_ahead(t);
+  if (has_more(count, t.mem)) return true;
   const std::optional<bool> known = string_ends_new(t);
-  return known ? *known : viable(t);
+  if (known) return *known;
+  return has_more_than_taken(count, t) || viable(t);
 }
 
 // Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where some is
@@ -45,9 +47,14 @@ std::optional<bool> Arena::string_ends_new(const Thread& t) {
   return ahead->inside && any == true ? std::nullopt : any;
 }
 
-// Whether some of at least `count` values that entries under way may end with is new.
-bool Arena::has_more(int32_t count, const Thread& t) {
+// Whether some of at least `count` values that entries under way may end with is new: a look-up.
+bool Arena::has_more(int32_t count, int32_t memory) {
   if (count == ValueCounts::kMany) return true;
+  return count > 0 && memories_.in_scalar(memory) && count > memories_.ahead(memory);
+}
+
+// The same, where those that were there are read along the automaton first: they may lie aside.
+bool Arena::has_more_than_taken(int32_t count, const Thread& t) {
   return count > 0 && memories_.in_scalar(t.mem) && count > taken_ahead(t);
 }
 
@@ -159,11 +166,12 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
     const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
     if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
-    if (has_more(counts_.at(to), entry)) return true;
+    const int32_t count = counts_.at(to);
+    if (has_more(count, entry.mem)) return true;
     const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
     std::optional<bool> known;
     if (string && !string->opened) known = any_new_string(to, *string);
-    if (known ? *known : viable_inside(entry)) return true;
+    if (known ? *known : has_more_than_taken(count, entry) || viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];
