@@ -137,3 +137,27 @@ def test_words_of_which_any_may_be_the_last(words: int) -> None:
     for text in ["", "a", "_@ "[: 3 if words < 20 else 2]]:
         assert matcher.accept_string(text)
         assert set(mask_of(matcher)) == set(matcher._walk_mask())
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_masks_under_a_budget_are_what_leads_to_an_end_in_time(pattern: str) -> None:
+    """Tokens are taken by the state that they lead to; each of a sample is asked for its own way to the end."""
+    rng = random.Random(pattern)
+    matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))
+    assert matcher.accept_string('"')
+    for _ in range(4):
+        plain = mask_of(matcher)
+        sample = rng.sample(plain, min(len(plain), 150))
+        needed = {}
+        for token in sample:
+            after = matcher.fork()
+            assert after.accept_token(token)
+            needed[token] = after.min_tokens_to_finish()
+        least = matcher.min_tokens_to_finish()
+        for left in (least, least + 1, least + 3, least + 9):
+            fits = set(mask_of(matcher, left))
+            assert {token for token in sample if needed[token] < left} == fits & set(sample), left
+        tokens = [t for t in sample if compiler().vocabulary.tokens[t] not in (None, b'"')]
+        if not tokens:
+            break
+        assert matcher.accept_token(rng.choice(tokens))

@@ -8,24 +8,6 @@ namespace {
 constexpr int64_t kFar = ShortestText::kFar;
 }  // namespace
 
-// The tokens that a state allows, by the state that they lead to.
-TokenGroups BudgetMasks::group(int32_t state) {
-  std::unordered_map<int32_t, std::vector<int32_t>> by_state;
-  int32_t last = -1;
-  std::vector<int32_t>* into = nullptr;
-  masks_.each_token(state, [&](int32_t token, int32_t next) {
-    if (next != last) into = &by_state[next];
-    last = next;
-    into->push_back(token);
-  });
-  TokenGroups out;
-  for (auto& [next, tokens] : by_state) {
-    const int32_t one = tokens[0];
-    out.push_back({one, make_token_set(std::move(tokens), masks_.vocabulary().words)});
-  }
-  return out;
-}
-
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& blind, TokenTable& table) {
   // Near a bound tokens with the same count may have been let through by different guards: no table knows them.
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[blind.pos].rule];

@@ -16,23 +16,23 @@
 namespace guided {
 
 // Breadth first, as nodes are numbered, so memory is read in order; most neighbours are met in one state, whose row is
-// looked up once. visit(node, state) is called for every node that is reached and where tokens end.
-template <class Visit>
-void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+// looked up once. `state` is that at `node`; enter(node, state) is called for every node that is reached, and says
+// whether those below it are.
+template <class Enter>
+void walk_trie_from(Arena& arena, const TokenTrie& trie, int32_t node, int32_t state, Enter&& enter) {
   struct Item {
     int32_t node, state;
   };
   thread_local std::vector<Item> spare;  // walks may nest; the inner one finds no spare
   std::vector<Item> queue = std::move(spare);
-  queue.assign(1, {0, state});
+  queue.assign(1, {node, state});
   int32_t row_of = -1;
   const std::atomic<int32_t>* row = nullptr;
   const Config* config = nullptr;
   for (size_t head = 0; head < queue.size(); ++head) {
     const Item item = queue[head];
-    const TokenTrie::Node& node = trie.nodes()[item.node];
-    if (node.payload_hi > node.payload_lo) visit(node, item.state);
-    if (node.children == 0) continue;
+    const TokenTrie::Node& at = trie.nodes()[item.node];
+    if (!enter(at, item.state) || at.children == 0) continue;
     if (item.state != row_of || !row) {
       row_of = item.state;
       config = &arena.config(item.state);
@@ -49,6 +49,15 @@ void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit
     });
   }
   if (queue.capacity() <= (1u << 20)) spare = std::move(queue);
+}
+
+// The whole trie: visit(node, state) is called for every node that is reached and where tokens end.
+template <class Visit>
+void walk_trie(Arena& arena, const TokenTrie& trie, int32_t state, Visit&& visit) {
+  walk_trie_from(arena, trie, 0, state, [&](const TokenTrie::Node& node, int32_t at) {
+    if (node.payload_hi > node.payload_lo) visit(node, at);
+    return true;
+  });
 }
 
 // Whether a whole token may end in this state (see Position::boundary).
