@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
 STEP := sh scripts/step.sh $(VENV)/setup.log
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/*)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/*)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 export CXX

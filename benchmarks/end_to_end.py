@@ -62,7 +62,7 @@ def find_weights(given: str | None = None) -> Path:
     Raises:
         FileNotFoundError: it is nowhere.
     """
-    from guided.engine.hub import MODELS, cache_directory
+    from guided.files.hub import MODELS, cache_directory
 
     name = Path(MODELS["smollm2-135m-instruct"].member).name
     places = [Path(given)] if given else [cache_directory() / name]

@@ -46,7 +46,7 @@ def _prompts(model: Path) -> list[list[int]]:
     """The tasks as the model's chat has them."""
     from guided import Vocabulary
     from guided.engine.chat import ChatMl
-    from guided.vocabulary.gguf import GgufFile
+    from guided.files.gguf import GgufFile
 
     vocabulary = Vocabulary.from_gguf(model)
     with GgufFile(model) as file:

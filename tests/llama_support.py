@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guided.models.dequantise import Grouped
+from guided.files.dequantise import Grouped
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
 from guided.models.parallel import WHOLE, Parallel

@@ -221,7 +221,7 @@ def test_limits_and_extras_that_hints_name_are_there() -> None:
 
 
 def test_the_core_refuses_nothing_without_a_hint() -> None:
-    sources = (ROOT / "guided" / "automaton" / "native").glob("*.cpp")
+    sources = (ROOT / "guided" / "automaton" / "native").rglob("*.cpp")
     reasons = [
         text for path in sources for text in re.findall(r'Unsupported\([^;]*?"([^"]+)"', path.read_text("utf-8"))
     ]

@@ -33,7 +33,7 @@ from guided.grammar import (
     Text,
 )
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema.spelling import JSON_STRING, quoted
+from guided.spec.json_schema.text.spelling import JSON_STRING, quoted
 from guided.vocabulary import Vocabulary
 from tests.core_support import SANITIZED, mask_of
 

@@ -30,7 +30,7 @@ from guided.grammar import (
     Text,
 )
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.spec.json_schema.spelling import JSON_STRING
+from guided.spec.json_schema.text.spelling import JSON_STRING
 from guided.vocabulary import Vocabulary
 from tests.oracles import HEX, TOY, language
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from guided.engine import hub
-from guided.engine.hub import MODELS, ModelFile, cache_directory, find_model
 from guided.errors import GuidedError
+from guided.files import hub
+from guided.files.hub import MODELS, ModelFile, cache_directory, find_model
 
 CONTENT = b"weights" * 1000
 MEMBER = "guided_test_model/model.gguf"

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from guided.engine.engine import Engine
-from guided.engine.hub import MODELS, cache_directory
 from guided.engine.runner import cache_shape
+from guided.files.gguf import GgufFile
+from guided.files.hub import MODELS, cache_directory
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.kv.radix import RadixCache
-from guided.vocabulary.gguf import GgufFile
 from tests.engine_support import Reader
 
 pytestmark = pytest.mark.model

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from guided.engine.engine import Engine
-from guided.engine.hub import MODELS, cache_directory
+from guided.files.hub import MODELS, cache_directory
 from guided.models.gpt import GPT, GPTConfig
 from tests.engine_support import Reader
 

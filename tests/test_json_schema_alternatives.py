@@ -13,12 +13,12 @@ from guided.errors import UnsupportedError
 from guided.grammar.ir import AllOf, AnyOf, NoneOf, Written
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.json_schema.algebra.conditions import holds_of_nothing, impossible, verdict
+from guided.spec.json_schema.algebra.equal_schemas import EqualSchemas
+from guided.spec.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.conditions import holds_of_nothing, impossible, verdict
-from guided.spec.json_schema.equal_schemas import EqualSchemas
-from guided.spec.json_schema.name_classes import MOST_CLASSES, name_classes
+from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import JsonSchemaOptions
-from guided.spec.json_schema.resolve import Library
 from guided.spec.regex import parse_regex
 from guided.spec.regex.overlap import Overlap
 from guided.vocabulary import Vocabulary

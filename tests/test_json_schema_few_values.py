@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from guided.errors import SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions
-from guided.spec.json_schema.expand import Expander
-from guided.spec.json_schema.few_values import MOST_VALUES
-from guided.spec.json_schema.reader import Reader
-from guided.spec.json_schema.resolve import Library
-from guided.spec.json_schema.values import canonical, read_json
+from guided.spec.json_schema.algebra.expand import Expander
+from guided.spec.json_schema.algebra.few_values import MOST_VALUES
+from guided.spec.json_schema.algebra.reader import Reader
+from guided.spec.json_schema.documents.resolve import Library
+from guided.spec.json_schema.documents.values import canonical, read_json
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import POOL, QUIET, schemas
 

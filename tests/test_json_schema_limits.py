@@ -11,7 +11,7 @@ from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedErro
 from guided.grammar import Node
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
-from guided.spec.json_schema.lower import Lowering
+from guided.spec.json_schema.text.lower import Lowering
 from tests.json_schema_support import schemas
 
 OPTIONS = [

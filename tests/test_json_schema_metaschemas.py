@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
-from guided.spec.json_schema import check_json_schema, dialects, json_schema_to_grammar
-from guided.spec.json_schema.keywords import KEYWORDS
+from guided.spec.json_schema import check_json_schema, json_schema_to_grammar
+from guided.spec.json_schema.documents import dialects
+from guided.spec.json_schema.documents.keywords import KEYWORDS
 from tests.json_schema_support import allows, byte_compiler, verdicts
 
 Y2019 = "https://json-schema.org/draft/2019-09/"

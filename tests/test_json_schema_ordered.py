@@ -11,7 +11,7 @@ from guided.grammar.ir import Alt, And, Grammar, Not, Seq, Text
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.ordered import Chain, Field
+from guided.spec.json_schema.text.ordered import Chain, Field
 from guided.vocabulary import Vocabulary
 from tests.work_support import lines_run
 

@@ -11,9 +11,9 @@ import pytest
 import guided
 from guided import GuidedWarning, JsonSchemaOptions, UnsupportedError, check_json_schema
 from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.keywords import DESCRIBING, KEYWORDS
+from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS
+from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import DRAFTS
-from guided.spec.json_schema.resolve import Library
 from guided.spec.json_schema.unenforced import findings
 from tests.json_schema_support import byte_compiler
 from tests.test_cli import run, run_json

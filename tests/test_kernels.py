@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
+from guided.files.dequantise import Grouped, read_grouped
+from guided.files.gguf import GGML_TYPES
 from guided.kernels import gelu, lay_mask, rms_norm, rotate, swiglu
 from guided.kv.cache import Place
-from guided.models.dequantise import Grouped, read_grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.rotary import rotary_tables
-from guided.vocabulary.gguf import GGML_TYPES
 from tests.json_schema_support import QUIET
 
 DTYPES = {torch.float32: {"rtol": 1e-5, "atol": 2e-6}, torch.bfloat16: {"rtol": 1e-2, "atol": 1e-2}}

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.errors import UnsupportedError, VocabularyError
-from guided.models.dequantise import dequantise
-from guided.vocabulary.gguf import GGML_TYPES
+from guided.files.dequantise import dequantise
+from guided.files.gguf import GGML_TYPES
 
 F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, BF16 = 0, 1, 2, 3, 6, 7, 8, 30
 REFUSED = {9, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 34, 35, 39}

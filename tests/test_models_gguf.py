@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.files.gguf import GgufFile
 from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
-from guided.vocabulary.gguf import GgufFile
 from tests.engine_support import Reader
 from tests.test_models_llama import naive_logits
 

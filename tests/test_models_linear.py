@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.models.dequantise import Grouped
+from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import Matrix, linear
 

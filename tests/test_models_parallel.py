@@ -14,7 +14,7 @@ from torch import Tensor
 
 from guided.engine.ranks.group import Standing, connect
 from guided.errors import UnsupportedError
-from guided.models.dequantise import Grouped
+from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.parallel import ALONE, Parallel

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
 from guided.engine.runner import cache_shape
+from guided.files.dequantise import Grouped
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
 from guided.kv.radix import RadixCache
 from guided.levels import CompiledFSM, Reader, generate_guided, greedy
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching import GrammarMatcher, allocate_token_bitmask
-from guided.models.dequantise import Grouped
 from guided.models.gpt import GPT
 from guided.models.int4 import Int4Matrix
 from tests.engine_support import Reader as Rows

@@ -80,6 +80,20 @@ def test_layers_are_kept():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+NATIVE = ROOT / "guided" / "automaton" / "native"
+NATIVE_LAYERS = ("base", "fsa", "values", "compile", "vocabulary", "run", "budget", "matching", "python")
+
+
+def test_includes_of_the_core_go_one_way():
+    """A file of the core includes what stands in its own folder or in one before it."""
+    files = [path for path in NATIVE.rglob("*") if path.suffix in (".cpp", ".hpp")]
+    assert {path.parent.name for path in files} == set(NATIVE_LAYERS)
+    for path in files:
+        for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
+            assert (NATIVE / name).is_file(), (path, name)
+            assert NATIVE_LAYERS.index(name.split("/")[0]) <= NATIVE_LAYERS.index(path.parent.name), (path, name)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_and_functions_stay_small(path):
     text = path.read_text(encoding="utf-8")

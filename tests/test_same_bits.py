@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from guided.attention.slots import SlotAttention
 from guided.attention.step import PlaceAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
+from guided.files.dequantise import Grouped
 from guided.kernels import gelu, multiply, rms_norm, swiglu
 from guided.kv.cache import KVCache, Place
 from guided.kv.dense import DenseCache
 from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised
-from guided.models.dequantise import Grouped
 from guided.models.gpt import GPT, GPTConfig
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear

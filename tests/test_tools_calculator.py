@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.engine.hub import MODELS
 from guided.errors import ToolError
+from guided.files.hub import MODELS
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.combinators import sequence
 from guided.tools import CALCULATOR

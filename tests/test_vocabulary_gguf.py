@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import VocabularyError
+from guided.files.gguf import GGML_TYPES, GgufFile
 from guided.vocabulary import Vocabulary
 from guided.vocabulary.bpe import byte_alphabet
-from guided.vocabulary.gguf import GGML_TYPES, GgufFile
 from tests.vocabulary_support import fuzz, gguf_file, gguf_string, gguf_value
 
 plain_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from guided.errors import VocabularyError
+from guided.files.gguf import GgufFile
 from guided.vocabulary import Vocabulary
-from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.pretokenize import PATTERNS
 from tests.vocabulary_support import asset
 

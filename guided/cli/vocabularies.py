@@ -75,7 +75,7 @@ def _read(path: Path, ends: list[int] | None) -> Vocabulary:
 def _model(name: str) -> Path:
     """The file of a model by name, fetched where it is not there yet."""
     try:
-        from guided.engine.hub import find_model, model_names
+        from guided.files.hub import find_model, model_names
     except ModuleNotFoundError as error:
         hint = "pip install 'guided[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None

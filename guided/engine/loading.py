@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 
-from guided.engine.hub import find_model
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, check_kv_dtype
 from guided.errors import UnsupportedError, brief
+from guided.files.hub import find_model
 from guided.models.llama import Llama
 from guided.models.lora import with_adapter
 from guided.models.lora_config import read_lora_config

@@ -15,13 +15,13 @@ import torch
 
 from guided.engine.chat import ChatMl
 from guided.errors import GuidedError, VocabularyError, brief
-from guided.models.dequantise import GROUPED
+from guided.files.dequantise import GROUPED
+from guided.files.gguf import GgufFile
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
 from guided.models.int4 import Int4Matrix
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
-from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.source import read_json
 from guided.vocabulary.vocabulary import Vocabulary
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from guided.errors import UnsupportedError, VocabularyError
-from guided.models.dequantise import Grouped, dequantise, read_grouped
+from guided.files.dequantise import Grouped, dequantise, read_grouped
+from guided.files.gguf import GgufFile
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.llama_weights import GGUF_NAMES, build_llama
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.rotary import linear_factors
 from guided.models.weights import Weights, check_heads
-from guided.vocabulary.gguf import GgufFile
 
 __all__ = ["llama_config", "load_gguf"]
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.files.safetensors import SafetensorFiles
 from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
 from guided.models.huggingface_config import read_config
 from guided.models.llama import LlamaConfig
@@ -22,7 +23,6 @@ from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
 from guided.models.model import Model
 from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
 from guided.models.parallel import WHOLE, Parallel
-from guided.models.safetensor_files import SafetensorFiles
 from guided.models.weights import Weights
 from guided.vocabulary.source import read_json
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from guided.files.dequantise import Grouped
 from guided.kernels import multiply4
-from guided.models.dequantise import Grouped
 
 __all__ = ["ROWS", "Int4Matrix"]
 

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from guided.errors import UnsupportedError, VocabularyError
+from guided.files.safetensors import SafetensorFiles
 from guided.models.linear import AdaptedMatrix, Matrix
 from guided.models.llama import Layer, Llama
 from guided.models.llama_weights import HUGGINGFACE_NAMES as NAMES
 from guided.models.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
 from guided.models.model import Model
-from guided.models.safetensor_files import SafetensorFiles
 from guided.models.weights import Weights
 
 __all__ = ["with_adapter"]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import UnsupportedError, VocabularyError
-from guided.models.dequantise import Grouped
+from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import Matrix
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from guided.errors import VocabularyError, brief
+from guided.files.gguf import GgufFile
 from guided.vocabulary.bpe import ByteLevelEncoder, Encoder, from_byte_alphabet, pair_ranks
-from guided.vocabulary.gguf import GgufFile
 from guided.vocabulary.pieces import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, PieceEncoder, PieceModel, byte_piece
 from guided.vocabulary.pretokenize import PATTERNS, Splitter
 from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, ends_by_name, no_encoder

@@ -11,6 +11,6 @@ from __future__ import annotations
 from guided.spec.json_schema.check import Entry, Report, check_json_schema
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
-from guided.spec.json_schema.spelling import JSON_STRING
+from guided.spec.json_schema.text.spelling import JSON_STRING
 
 __all__ = ["JSON_STRING", "Entry", "JsonSchemaOptions", "Report", "check_json_schema", "json_schema_to_grammar"]

@@ -14,12 +14,12 @@ from typing import Literal
 
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
+from guided.spec.json_schema.algebra.reader import Problem, Reader
 from guided.spec.json_schema.compile import NO_LIMITS_GIVEN, json_schema_to_grammar
-from guided.spec.json_schema.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
-from guided.spec.json_schema.numbers import REACH
+from guided.spec.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
+from guided.spec.json_schema.documents.resolve import Library, Schema, subschemas
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.spec.json_schema.reader import Problem, Reader
-from guided.spec.json_schema.resolve import Library, Schema, subschemas
+from guided.spec.json_schema.text.numbers import REACH
 from guided.spec.json_schema.unenforced import findings
 from guided.spec.regex import refused_with_u
 

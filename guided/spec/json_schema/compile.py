@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
 from guided.grammar.ir import Grammar
 from guided.limits import Limits
-from guided.spec.json_schema.expand import Expander
-from guided.spec.json_schema.lower import Lowering
+from guided.spec.json_schema.algebra.expand import Expander
+from guided.spec.json_schema.algebra.reader import Reader
+from guided.spec.json_schema.documents.resolve import Library
+from guided.spec.json_schema.documents.values import locate
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.spec.json_schema.reader import Reader
-from guided.spec.json_schema.resolve import Library
+from guided.spec.json_schema.text.lower import Lowering
 from guided.spec.json_schema.unenforced import findings
-from guided.spec.json_schema.values import locate
 
 __all__ = ["NO_LIMITS_GIVEN", "json_schema_to_grammar"]
 

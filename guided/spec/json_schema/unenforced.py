@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from guided.errors import Finding
+from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
+from guided.spec.json_schema.documents.values import escape
 from guided.spec.json_schema.formats import format_shape, why_not
-from guided.spec.json_schema.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
-from guided.spec.json_schema.values import escape
 
 if TYPE_CHECKING:
-    from guided.spec.json_schema.resolve import Library, Schema
+    from guided.spec.json_schema.documents.resolve import Library, Schema
 
 __all__ = ["findings"]
 

@@ -34,7 +34,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 
 from guided.grammar.ir import Node
-from guided.spec.json_schema.shape import ANYTHING, Shape, Window
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window
 from guided.spec.regex import parse_regex
 
 from . import dates, idn, internet, regex, texts, uris

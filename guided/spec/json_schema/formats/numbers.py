@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from guided.spec.json_schema.number_set import EVERY_NUMBER, Bound, NumberSet
-from guided.spec.json_schema.values import Decimal10
+from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
+from guided.spec.json_schema.documents.values import Decimal10
 
 __all__ = ["NUMBER_FORMATS"]
 

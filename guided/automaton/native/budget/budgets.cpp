@@ -1,0 +1,181 @@
+#include "budget/budgets.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = ShortestText::kFar;
+}  // namespace
+
+std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& blind, TokenTable& table) {
+  // Near a bound tokens with the same count may have been let through by different guards: no table knows them.
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[blind.pos].rule];
+  const bool near =
+      table.relative && (blind.reg < rule.min || (rule.max >= 0 && blind.reg + table.furthest > rule.max));
+  if (near || table.overflow) {
+    auto own = std::make_shared<const TokenGroups>(group(arena_.lone(blind)));
+    for (const TokenGroup& g : *own) arena_.charge(g.tokens.bytes());
+    return own;
+  }
+  std::lock_guard<std::mutex> lock(table.groups_lock);
+  if (!table.groups) {
+    TokenGroups found = group(arena_.lone(masks_.table_thread(blind)));
+    table.groups = std::make_shared<const TokenGroups>(apart(std::move(found), table, masks_.vocabulary().words));
+  }
+  return table.groups;
+}
+
+// Tokens that could also leave the frame and go on outside lead to more than the state they are grouped by: each stands
+// for itself.
+TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int32_t words) {
+  std::vector<int32_t> both = table.both;
+  for (const Remainder& r : table.staying_entries) both.push_back(r.token);
+  if (both.empty()) return groups;
+  const TokenSet leaving = make_token_set(std::move(both), words);
+  TokenGroups out;
+  for (const TokenGroup& g : groups) {
+    std::vector<int32_t> others;
+    g.tokens.each([&](int32_t token) {
+      if (leaving.has(token))
+        out.push_back({token, make_token_set(std::vector<int32_t>{token}, words)});
+      else
+        others.push_back(token);
+    });
+    if (others.empty()) continue;
+    const int32_t one = others[0];
+    out.push_back({one, make_token_set(std::move(others), words)});
+  }
+  return out;
+}
+
+const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
+  Thread blind = thread;
+  blind.mem = arena_.memories().blind(thread.mem);
+  auto [it, fresh] = outlooks_.try_emplace(blind);
+  Outlook& out = it->second;
+  if (!fresh) return out;
+  const int32_t from = arena_.lone(blind);
+  std::vector<int32_t> states;
+  auto distance = [&](int32_t state) {
+    if (state == kDead) return kFar;
+    // Between two entries what was written is known: only a token that begins the next one is blind to it.
+    state = arena_.seeing(state);
+    states.push_back(state);
+    return completions_.distance(state);
+  };
+  out.groups = groups(blind, table);
+  for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(from, g.one)), &g.tokens});
+  if (!table.overflow) {
+    out.unsure = table.unsure;
+    auto leaves = [&](int32_t token, int32_t state) {
+      out.leaving.push_back({distance(state), token});
+      if (begins(blind, state)) out.beginning.push_back(token);
+    };
+    masks_.each_remainder(blind, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
+  }
+  if (blind.mem > kLastUntold) {
+    std::sort(states.begin(), states.end());
+    states.erase(std::unique(states.begin(), states.end()), states.end());
+    for (int32_t state : states) completions_.written_later(state, out.later);
+    std::sort(out.later.begin(), out.later.end());
+    out.later.erase(std::unique(out.later.begin(), out.later.end()), out.later.end());
+    for (const auto& [needed, tokens] : out.staying)
+      if (needed >= kFar) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
+    for (const auto& [needed, token] : out.leaving)
+      if (needed >= kFar) out.unsure.push_back(token);
+  }
+  arena_.charge(128 + 16 * (out.staying.size() + out.leaving.size()) + 4 * out.unsure.size());
+  return out;
+}
+
+// Whether a token that leads a thread to this state begins an entry, or ends one.
+bool BudgetMasks::begins(const Thread& blind, int32_t state) {
+  Memories& memories = arena_.memories();
+  const Config& c = arena_.config(state);
+  return std::any_of(c.begin(), c.end(), [&](const Thread& t) {
+    return memories.reading(t.mem) || memories.between(t.mem) != memories.between(blind.mem);
+  });
+}
+
+void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table,
+                          std::vector<int32_t>& out) {
+  out.insert(out.end(), outlook.unsure.begin(), outlook.unsure.end());
+  if (thread.mem <= kLastUntold) return;
+  Thread watching = thread;
+  watching.mem = arena_.memories().with(thread.mem, outlook.later);
+  auto look = [&](int32_t token, int32_t next) {
+    if (next == kDead || masks_.is_watched(next, watching.mem)) out.push_back(token);
+  };
+  if (arena_.memories().reading(thread.mem) || table.touches_entries || table.overflow)
+    return masks_.each_watched(watching, look);
+  const int32_t from = arena_.lone(watching);  // nothing is begun within the frame
+  for (int32_t token : outlook.beginning) look(token, step(from, token));
+}
+
+int32_t BudgetMasks::step(int32_t state, int32_t token) {
+  return arena_.step_text(state, masks_.vocabulary().tokens[token]);
+}
+
+int64_t BudgetMasks::after(int32_t state, int32_t token) {
+  state = step(state, token);
+  return state != kDead && at_boundary(arena_, state) ? completions_.distance(state) : INT64_MAX;
+}
+
+int64_t BudgetMasks::reach(int32_t state) {
+  Config& c = arena_.config(state);
+  int64_t most = c.reach.load(std::memory_order_relaxed);
+  if (most >= 0) return most;
+  const Grammar& g = arena_.grammar();
+  most = 0;
+  for (int32_t i = 0; i < c.count; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k)
+      most = std::max(most, completions_.distance(arena_.step_token(state, g.tokens[k].token)));
+    if (p.bytes.count() == 0) continue;
+    TokenTable& table = masks_.table(t);
+    const Outlook& o = outlook(t, table);
+    for (const auto& [needed, tokens] : o.staying) most = std::max(most, needed < kFar ? needed : 0);
+    for (const auto& [needed, token] : o.leaving) most = std::max(most, needed < kFar ? needed : 0);
+    std::vector<int32_t> looked_at;
+    look_at(t, o, table, looked_at);
+    for (int32_t token : looked_at)
+      if (const int64_t needed = after(state, token); needed < INT64_MAX) most = std::max(most, needed);
+  }
+  c.reach.store(most, std::memory_order_release);
+  return most;
+}
+
+void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
+  const auto words = static_cast<size_t>(masks_.vocabulary().words);
+  std::vector<uint32_t> allowed(words, 0), some;
+  std::vector<int32_t> looked_at;
+  const Config& c = arena_.config(state);
+  for (int32_t i = 0; i < c.count; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit || arena_.grammar().positions[t.pos].bytes.count() == 0) continue;
+    TokenTable& table = masks_.table(t);
+    const Outlook& o = outlook(t, table);
+    some.assign(words, 0);
+    for (const auto& [needed, tokens] : o.staying)
+      if (needed <= most) tokens->add_to(some.data());
+    for (const auto& [needed, token] : o.leaving)
+      if (needed <= most) set_bit(some.data(), token);
+    const size_t first = looked_at.size();
+    look_at(t, o, table, looked_at);
+    for (size_t k = first; k < looked_at.size(); ++k) clear_bit(some.data(), looked_at[k]);
+    for (size_t w = 0; w < words; ++w) allowed[w] |= some[w];
+  }
+  // Bounds need the first tokens of the text that they come from; where distances are exact there is no such text.
+  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
+  std::sort(looked_at.begin(), looked_at.end());
+  looked_at.erase(std::unique(looked_at.begin(), looked_at.end()), looked_at.end());
+  for (int32_t token : looked_at)
+    if (after(state, token) <= most) set_bit(allowed.data(), token);
+  masks_.recipe(state).write(row, masks_.vocabulary().words);
+  for (size_t w = 0; w < words; ++w) row[w] &= allowed[w];
+}
+
+}  // namespace guided

@@ -1,0 +1,88 @@
+// Shortest completions, in tokens.
+//
+// For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or,
+// while an entry is read that may come to a value that was there, along the way to another (fresh_entry.hpp). It is cut
+// into pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes
+// next is entered. A configuration of several threads stands for the texts of each. So the texts of a state form a
+// tree, and its distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token
+// that crosses from a piece into a configuration goes on along each of its texts. A sound upper bound of the least
+// number of tokens.
+//
+// No certificate needs to be carried: after the first token of a best spelling the state holds a thread that is on the
+// same path, under a return configuration whose texts hold all that followed on it (merging only unites
+// configurations). So a state with bound b always allows a token that leads to a state with bound at most b - 1.
+//
+// Where the vocabulary is small and the language regular with few states, the least number itself is known
+// (token_distance.hpp), and where some byte is no token by itself, too (token_graph.hpp); the budgeted mask is then the
+// largest one.
+// Cost: O(length of the piece * longest match) once per thread, kept. Nothing of this is touched by the plain mask.
+#pragma once
+
+#include <unordered_set>
+
+#include "run/fresh_entry.hpp"
+#include "budget/token_distance.hpp"
+
+namespace guided {
+
+struct Completion {
+  std::vector<int32_t> symbols;  // of a lone thread: bytes, or 256 + token; the piece up to the next link
+  std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
+  int32_t next = -1;             // the configuration that comes then; -1: none
+  std::vector<int32_t> either;   // of several threads: the configurations of each alone
+  bool impossible = false;       // there is no text
+  int64_t total = 0;
+  size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
+};
+
+class CompletionFinder {
+ public:
+  explicit CompletionFinder(MaskBuilder& masks)
+      : masks_(masks),
+        arena_(masks.arena()),
+        grammar_(masks.arena().grammar()),
+        fresh_(arena_),
+        tree_(fresh_.tree()),
+        exact_(masks) {}
+  ~CompletionFinder();
+  CompletionFinder(const CompletionFinder&) = delete;
+  FreshEntry& fresh() { return fresh_; }
+  // Tokens to an accepting state, the end token not counted. With the arena's lock held.
+  int64_t distance(int32_t state);
+  // The tokens with which the texts of a state may begin; one of them leads to a state with a smaller distance.
+  void first_tokens(int32_t state, std::vector<int32_t>& out);
+  // The values that these texts write in scopes in which there is one that is not known.
+  void written_later(int32_t state, std::vector<Memories::Written>& out);
+  // The completion's symbols, at most `limit` of them.
+  std::vector<int32_t> spelled(int32_t state, size_t limit);
+  const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
+  // Whether an end is known; false also where none has come after many times what would do if nothing had to differ.
+  bool ends(int32_t state);
+
+ private:
+  struct NoEnd {};  // thrown where a completion has more pieces than allowed
+  bool ends_straight(int32_t state, int64_t most_pieces);
+  int64_t estimate(Thread thread);
+  Thread nearest(const Config& config);
+  void follow(Thread at, Completion& out);
+  void end_entry(const Thread& at, Completion& out);
+  int32_t with_memory(int32_t config, int32_t memory);
+  const Completion& known(int32_t config) const;
+  int64_t across(int32_t node, int32_t config);
+  bool ends_token(int32_t node) const;
+  int64_t cost_after(const Completion& c, size_t i) const;
+  void spell(Completion& c);
+
+  MaskBuilder& masks_;
+  Arena& arena_;
+  const Grammar& grammar_;
+  FreshEntry fresh_;
+  ShortestText& tree_;
+  std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
+  std::unordered_set<uint64_t> entered_;
+  // For written_later(); nearly always none.
+  std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;
+  TokenDistances exact_;
+};
+
+}  // namespace guided

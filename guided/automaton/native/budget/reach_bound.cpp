@@ -1,0 +1,227 @@
+// A bound on what any one token can lead to, for states that remember (memory.hpp): while more of the budget is left,
+// the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
+//
+// In: a state. Out: no token that it allows leads to a larger distance; kFar where this is not known.
+//
+// How: each thread is taken with a memory that has no values (Memories::noting), so that what its tokens lead to is
+// found once for a position, a caller and a nesting of scopes, whatever was written: the bytes of the text to the end.
+// With values, an entry under way may have to end otherwise. Where it is in characters or digits that can be repeated,
+// two of them at least, one of 2^n ways to write n more is new if fewer than 2^n values were there, the rest of the
+// text stays as it is, and no way that is found (fresh_entry.hpp) has more bytes. The same holds a few bytes before,
+// and before an entry that must come next. Other tokens are looked at one by one if they are few; so are those after
+// which the text writes more entries.
+//
+// Cost: a look-up for each thread, and the few tokens.
+#include "budget/budgets.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = ShortestText::kFar;
+constexpr size_t kMostLookedAt = 64;
+constexpr size_t kMostThreads = 64;      // on the way to where something repeats
+constexpr int64_t kMostBytes = 1 << 14;  // of a text
+}  // namespace
+
+int64_t BudgetMasks::text_bytes(int32_t config) {
+  auto [it, fresh] = text_bytes_.try_emplace(config, kFar);
+  if (!fresh) return it->second;
+  const Memories& memories = arena_.memories();
+  int64_t sum = 0;
+  int32_t entries = -1;
+  for (int32_t at = config; at >= 0;) {
+    const Completion& c = completions_.completion(at);
+    if (c.total >= kFar) return kFar;
+    for (const Thread& t : arena_.config(at)) {
+      if (t.pos == kExit) continue;
+      const int32_t met = memories.entries(t.mem);
+      if (entries >= 0 && met > entries) return kFar;
+      entries = std::max(entries, met);
+    }
+    sum += static_cast<int64_t>(c.symbols.size());
+    if (sum > kMostBytes) return kFar;
+    at = c.next;
+    for (int32_t one : c.either)
+      if (completions_.completion(one).total == c.total) at = one;
+  }
+  arena_.charge(48);
+  return text_bytes_[config] = sum;
+}
+
+// Where a thread comes to, some bytes on and before any entry ends, at which characters or digits repeat.
+std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
+  const Grammar& g = arena_.grammar();
+  std::vector<std::pair<Thread, int64_t>> open{{thread, 0}};
+  std::unordered_set<Thread, ThreadHash> met{thread};
+  auto lead = [&](const Thread& to, int64_t bytes) {
+    if (open.size() < kMostThreads && met.insert(to).second) open.push_back({to, bytes});
+  };
+  for (size_t i = 0; i < open.size(); ++i) {
+    const auto [t, bytes] = open[i];
+    if (arena_.repeats(t.pos)) return open[i];
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+      const CallEdge& call = g.calls[k];
+      const int32_t ret = call.tail ? t.ret : arena_.intern({{call.after, t.reg, t.ret}}, false);
+      lead({g.rules[call.rule].start, arena_.initial_register(call.rule), ret, t.mem}, bytes);
+    }
+    std::vector<int32_t> led;
+    for (int b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      const int32_t to = p.bytes.has(byte) ? g.step(t.pos, byte) : -1;
+      if (to < 0 || std::find(led.begin(), led.end(), to) != led.end()) continue;
+      led.push_back(to);
+      lead({to, t.reg, t.ret, arena_.memories().read(t.mem, byte)}, bytes + 1);
+    }
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      const EffectEdge& e = g.effects[k];
+      Thread after = t;
+      if (e.effect.op == Effect::Keep || !arena_.apply(g.rules[p.rule], e.effect, after)) continue;
+      after.pos = e.to;
+      lead(after, bytes);
+    }
+    if (!p.accept || !arena_.may_end(g.rules[p.rule], t.reg)) continue;
+    for (const Thread& caller : arena_.config(t.ret))
+      if (caller.pos != kExit) lead({caller.pos, caller.reg, caller.ret, t.mem}, bytes);
+  }
+  return std::nullopt;
+}
+
+// The begin of the entry that the tree's text writes next, and the bytes before it.
+std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
+  const Grammar& g = arena_.grammar();
+  int64_t bytes = 0;
+  for (size_t step = 0; step < kMostThreads; ++step) {
+    const ShortestText::Choice c = completions_.fresh().tree().choose(at);
+    if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return std::nullopt;
+    if (c.kind == ShortestText::Choice::End) {
+      const Config& ret = arena_.config(at.ret);
+      if (ret.count != 1 || ret.threads[0].pos == kExit) return std::nullopt;
+      const int32_t mem = at.mem;
+      at = ret.threads[0];
+      at.mem = mem;
+    } else if (c.kind == ShortestText::Choice::Byte) {
+      const auto byte = static_cast<uint8_t>(c.index);
+      at = {g.step(at.pos, byte), at.reg, at.ret, arena_.memories().read(at.mem, byte)};
+      ++bytes;
+    } else if (c.kind == ShortestText::Choice::Call) {
+      const CallEdge& call = g.calls[c.index];
+      const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+      at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+    } else {
+      const EffectEdge& e = g.effects[c.index];
+      const bool scope = e.effect.op == Effect::Open || e.effect.op == Effect::Close;
+      if (scope || !arena_.apply(g.rules[g.positions[at.pos].rule], e.effect, at)) return std::nullopt;
+      at.pos = e.to;
+      if (e.effect.op == Effect::Begin) return std::pair{at, bytes};
+    }
+  }
+  return std::nullopt;
+}
+
+// The bytes of a text in which something repeats, on the way to its end; kFar: none is known.
+int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
+  auto through = [&](const Thread& from) {
+    const auto repeat = nearest_repeat(from);
+    return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kFar;
+  };
+  const int64_t here = arena_.memories().in_entry(thread.mem) ? through(thread) : kFar;
+  if (here < kFar || arena_.memories().between(thread.mem) < 0) return std::min(here, kFar);
+  const auto next = next_entry(thread);
+  return next ? std::min(kFar, next->second + through(next->first)) : kFar;
+}
+
+// Whether tokens that lead to a state are to be looked at: 0: no; 1: where entries that were under way may end with
+// values that were there; 2: always.
+int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
+  if (state == kDead) return 2;
+  Memories& memories = arena_.memories();
+  const std::vector<Thread> threads(arena_.config(state).begin(), arena_.config(state).end());
+  int out = 0;
+  for (const Thread& t : threads) {
+    if (t.pos == kExit) continue;
+    int64_t needed = text_bytes(arena_.intern({t}, false));
+    const bool hangs = memories.in_entry(t.mem) && !arena_.repeats(t.pos);
+    if (hangs || needed >= kFar) {
+      const int64_t repeating = repeating_bytes(t);
+      if (repeating >= kFar) out = std::max(out, needed < kFar && memories.none_begun(t.mem) ? 1 : 2);
+      if (repeating < kFar) needed = needed < kFar ? std::max(needed, repeating) : repeating;
+    }
+    if (needed >= kFar) return 2;
+    bytes = std::max(bytes, needed);
+  }
+  return out;
+}
+
+const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& table) {
+  Thread noting = thread;
+  noting.mem = arena_.memories().noting(thread.mem);
+  auto [it, fresh] = bounds_.try_emplace(noting);
+  Bound& out = it->second;
+  if (!fresh) return out;
+  const int32_t from = arena_.lone(noting);
+  auto add = [&](int32_t state, auto&& each) {
+    const int doubtful = doubt(state, out.bytes);
+    if (doubtful > 0 && out.known) each([&](int32_t token) {
+      (doubtful == 1 ? out.if_alive : out.always).push_back(token);
+      out.known = out.always.size() <= kMostLookedAt;
+    });
+  };
+  out.known = !table.overflow;
+  if (out.known) {
+    const std::shared_ptr<const TokenGroups> all = groups(noting, table);
+    for (const TokenGroup& g : *all) add(step(from, g.one), [&](auto&& use) { g.tokens.each(use); });
+    masks_.each_remainder(noting, table, [&](int32_t token, int32_t state) {
+      add(state, [&](auto&& use) { use(token); });
+    });
+  }
+  out.many_if_alive = out.if_alive.size() > kMostLookedAt;
+  if (out.many_if_alive) out.if_alive = {};
+  arena_.charge(sizeof(Bound) + 64 + 4 * (out.if_alive.size() + out.always.size()));
+  return out;
+}
+
+bool BudgetMasks::is_bounded(int32_t state) const {
+  return arena_.config(state).remembers && arena_.grammar().token_distance.empty() &&
+         masks_.vocabulary().byte_complete;
+}
+
+// A text that was found for a state may be longer than what was found one token on: the bound is about the latter.
+int64_t BudgetMasks::distance(int32_t state) {
+  int64_t least = completions_.distance(state);
+  if (least <= 1 || !is_bounded(state)) return least;
+  std::vector<int32_t> first;
+  completions_.first_tokens(state, first);
+  for (int32_t token : first)
+    if (const int64_t needed = after(state, token); needed < least - 1) least = needed + 1;
+  return least;
+}
+
+int64_t BudgetMasks::reach_bound(int32_t state) {
+  if (!is_bounded(state)) return kFar;
+  const Config& c = arena_.config(state);
+  Memories& memories = arena_.memories();
+  int64_t most = 0;
+  std::vector<int32_t> looked_at;
+  for (int32_t i = 0; i < c.count; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit) continue;
+    const Position& p = arena_.grammar().positions[t.pos];
+    if (p.token_lo < p.token_hi || t.mem <= kLastUntold) return kFar;
+    if (p.bytes.count() == 0) continue;
+    const Bound& b = bound(t, masks_.table(t));
+    if (!b.known) return kFar;
+    int64_t extra = 1;
+    for (int64_t values = memories.written(t.mem) + masks_.vocabulary().longest; values > 0; values /= 2) ++extra;
+    most = std::max(most, b.bytes + extra);
+    looked_at.insert(looked_at.end(), b.always.begin(), b.always.end());
+    if (!memories.alive(t.mem)) continue;
+    if (b.many_if_alive) return kFar;
+    looked_at.insert(looked_at.end(), b.if_alive.begin(), b.if_alive.end());
+  }
+  for (int32_t token : looked_at)
+    if (const int64_t needed = after(state, token); needed < INT64_MAX) most = std::max(most, needed);
+  return most;
+}
+
+}  // namespace guided

@@ -1,0 +1,488 @@
+#include "budget/rest_bound.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+namespace guided {
+
+namespace {
+constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
+constexpr int64_t kNotYet = -1, kUnderWay = -2;
+constexpr int kDeepest = 1000;         // positions that wait for each other
+constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
+constexpr int64_t kNewEnds = 10;       // bytes of which two can be chosen at each: more ends than values there may be
+constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
+int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
+bool known(int64_t cost) { return cost < kFar; }
+int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
+}  // namespace
+
+// ---- entries
+// What lies in a frame from where an entry begins to where it ends.
+const RestBound::Entry& RestBound::entry_at(int32_t begin) {
+  auto [it, fresh] = entries_.try_emplace(begin);
+  Entry& out = it->second;
+  if (!fresh) return out;
+  std::unordered_set<int32_t> met{begin};
+  out.inside.push_back(begin);
+  auto add = [&](int32_t to) {
+    if (met.insert(to).second) out.inside.push_back(to);
+  };
+  for (size_t i = 0; i < out.inside.size(); ++i) {
+    const Position& p = grammar_.positions[out.inside[i]];
+    grammar_.each_next(p, add);
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) add(grammar_.calls[k].after);
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      const EffectEdge& e = grammar_.effects[k];
+      if (e.effect.op != Effect::Keep)
+        add(e.to);
+      else
+        out.behind.push_back(e.to);
+    }
+  }
+  return out;
+}
+
+// Whether from a position two different characters or digits lead back to it, by a further iteration or without: so
+// texts of one length are many values. The bytes of each; 0: there are none.
+int RestBound::loop_bytes(int32_t position) const {
+  auto leads_back = [&](int32_t from) {
+    const Position& p = grammar_.positions[from];
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (grammar_.effects[k].to == position) return true;
+    return from == position;
+  };
+  int loops = 0;
+  const ByteSet& bytes = grammar_.positions[position].bytes;
+  for (int b = 0x21; b < 256 && loops < 2; ++b)
+    loops += b != '"' && bytes.has(static_cast<uint8_t>(b)) &&
+             leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
+  if (loops > 1) return 1;
+  if (!bytes.has('\\')) return 0;
+  const int32_t escaped = grammar_.step(position, '\\');
+  for (char c : std::string_view("\"\\bfnrt"))  // each stands for another character
+    loops += grammar_.positions[escaped].bytes.has(static_cast<uint8_t>(c)) &&
+             leads_back(grammar_.step(escaped, static_cast<uint8_t>(c)));
+  return loops > 1 ? 2 : 0;
+}
+
+// The positions in which entries are under way, of few strings or others, those of rules that they call included. False
+// where there is more to know than bytes: entries in entries, control tokens.
+bool RestBound::find_inside(bool few, std::vector<int32_t>& inside) {
+  std::vector<int64_t> frames(grammar_.rules.size(), 0);  // around the positions of a rule, its own included
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin && arena_.few_strings().begins_few(e.to) == few)
+      for (int32_t at : entry_at(e.to).inside) inside.push_back(at);
+  std::sort(inside.begin(), inside.end());
+  inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+  for (size_t i = 0; i < inside.size(); ++i) {
+    const Position& p = grammar_.positions[inside[i]];
+    if (p.token_lo < p.token_hi) return false;
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (grammar_.effects[k].effect.op != Effect::Keep && grammar_.effects[k].effect.op != Effect::Inc) return false;
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+      const Rule& rule = grammar_.rules[grammar_.calls[k].rule];
+      int64_t& around = frames[grammar_.calls[k].rule];
+      if (around > 0) continue;
+      around = std::max<int64_t>(1, frames[p.rule]) + 1;
+      frames_of_entry_ = std::max(frames_of_entry_, around);
+      if (rule.kind == RuleKind::Set) return false;
+      if (rule.max >= 0) bounded_.push_back(grammar_.calls[k].rule);
+      for (int32_t at = rule.base; at < rule.base + rule.size; ++at) inside.push_back(at);
+    }
+  }
+  return true;
+}
+
+// Calls visit(position, bytes) for what comes next in an entry, in the frame or in one that is called.
+template <class Visit>
+void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
+  const Position& p = grammar_.positions[position];
+  grammar_.each_next(p, [&](int32_t to) { visit(to, 1); });
+  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+    if (grammar_.effects[k].effect.op == Effect::Inc) visit(grammar_.effects[k].to, 0);
+  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+    const CallEdge& call = grammar_.calls[k];
+    visit(grammar_.rules[call.rule].start, 0);
+    visit(call.after, bytes_of(tree_.rule_cost(call.rule)));
+  }
+}
+
+// The bytes of an entry that has to end in a new way; false where that is not known. From each position inside a loop
+// is near, round which a few times there is a new value, or there are no loops at all: then no text is longer than the
+// longest one.
+bool RestBound::find_entries() {
+  most_written_ = INT32_MAX;
+  std::vector<int32_t> inside, few;
+  if (!find_inside(false, inside) || !find_inside(true, few)) return false;
+  std::unordered_map<int32_t, int64_t> near, longest;
+  int64_t end = 0, farthest = 0;
+  const bool endless = arena_.endless().all_entries();
+  const int64_t new_ends = endless ? kNewEndsOfStrings : kNewEnds;
+  for (int32_t at : inside) {
+    const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
+    end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
+    if (const int bytes = loop_bytes(at); bytes > 0) near[at] = (bytes - 1) * new_ends;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = inside.size(); i-- > 0;) {
+      int64_t best = near.contains(inside[i]) ? near[inside[i]] : kFar;
+      const int64_t before = best;
+      each_next_inside(inside[i], [&](int32_t to, int64_t bytes) {
+        if (auto it = near.find(to); it != near.end()) best = std::min(best, it->second + bytes);
+      });
+      if (best == before) continue;
+      near[inside[i]] = best;
+      changed = true;
+    }
+  }
+  for (int32_t at : inside) {
+    auto it = near.find(at);
+    farthest = std::max(farthest, it != near.end() ? it->second + end + new_ends : longest_from(at, longest, 0));
+  }
+  // Of few strings a new one is looked up, others are searched for.
+  if (!inside.empty() && known(farthest))
+    most_written_ = static_cast<int32_t>(
+        std::min(endless ? INT32_MAX : kStatesOfWay / (farthest + 1), int64_t{1} << (new_ends - 1)));
+  for (int32_t at : few) farthest = std::max(farthest, longest_from(at, longest, 0));
+  if (!known(farthest)) return false;
+  entry_ = times(farthest, frames_of_entry_);
+  room_ = farthest + vocabulary_.longest;
+  return has_room();
+}
+
+// A count that is bounded has to leave room for a new value, wherever a token ends.
+bool RestBound::has_room() const {
+  for (int32_t r : bounded_) {
+    const Rule& rule = grammar_.rules[r];
+    if (rule.max < room_) return false;
+    for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+      if (grammar_.positions[pos].call_lo < grammar_.positions[pos].call_hi) return false;
+  }
+  return true;
+}
+
+// The longest text of an entry from a position on, in its frame; kFar where there is none.
+int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
+  auto [it, fresh] = longest.try_emplace(position, kFar);
+  if (!fresh || depth > kDeepest) return it->second;  // under way: a loop
+  int64_t out = 0;
+  const Position& p = grammar_.positions[position];
+  for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+    if (grammar_.effects[k].effect.op == Effect::Inc) return kFar;
+  grammar_.each_next(p, [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest, depth + 1))); });
+  for (int32_t k = p.call_lo; k < p.call_hi; ++k) {
+    const CallEdge& call = grammar_.calls[k];
+    const int64_t whole = longest_from(grammar_.rules[call.rule].start, longest, depth + 1);
+    out = std::max(out, plus(whole, longest_from(call.after, longest, depth + 1)));
+  }
+  return longest[position] = out;
+}
+
+// ---- frames
+RestBound::Steps RestBound::steps(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  Steps out;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect::Op op = grammar_.effects[i].effect.op;
+      if (op == Effect::Put) out.puts.push_back(i);
+      if (op == Effect::Inc) out.incs.push_back(i);
+      if (op == Effect::More) out.mores.push_back(i);
+    }
+  }
+  return out;
+}
+
+// Whether the tree's text meets nothing of the register but: an iteration or member to begin, of members all to choose
+// from, and the end of a member, where the frame ends or another one follows.
+bool RestBound::has_known_shape(int32_t r, const Steps& steps) const {
+  const Rule& rule = grammar_.rules[r];
+  if (rule.kind == RuleKind::Plain) return steps.puts.empty() && steps.incs.empty() && steps.mores.empty();
+  auto members = [&](const Position& p) {
+    std::vector<int64_t> out;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+      if (grammar_.effects[i].effect.op == Effect::Put) out.push_back(grammar_.effects[i].effect.a);
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  const auto all = members(grammar_.positions[rule.start]);
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    bool begins = false, more = false;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect& e = grammar_.effects[i].effect;
+      begins |= e.op == Effect::Put || e.op == Effect::Inc;
+      more |= e.op == Effect::More;
+    }
+    const bool reads = p.bytes.count() > 0 || p.call_lo < p.call_hi || p.token_lo < p.token_hi;
+    if (rule.kind == RuleKind::Counter && begins && !p.accept && reads) return false;
+    if (rule.kind == RuleKind::Set && (more != p.accept || (begins && (p.accept || members(p) != all)))) return false;
+  }
+  return true;
+}
+
+// How many iterations the tree's text has at most once there are enough of them. Where any number may follow it ends at
+// once. Else it goes on along the tree until a guard stands in the way; then fewer iterations fit than there would
+// have been, each of which has a byte.
+int64_t RestBound::more_iterations(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  bool any = true;
+  int64_t longest = 0;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
+    const Position& p = grammar_.positions[pos];
+    bool begins = false;
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      const Effect& e = grammar_.effects[i].effect;
+      begins |= e.op == Effect::Inc;
+      any &= e.op != Effect::Inc || (e.a == 0 && e.b < 0);
+    }
+    any &= begins == (p.accept || pos == rule.start);
+    if (known(tree_.cost(pos))) longest = std::max(longest, bytes_of(tree_.cost(pos)));
+  }
+  return any ? 1 : 2 * longest + 2;
+}
+
+// The text from a position along the tree, to the end of the frame or to its next iteration or member.
+int64_t RestBound::rest(int32_t pos, int depth) {
+  if (rest_[pos] == kNotYet && depth > kDeepest) return kFar;
+  const size_t first = path_.size();
+  int32_t at = pos;
+  for (; rest_[at] == kNotYet && reads(at); at = tree_.by_byte(at)) {
+    path_.push_back(at);
+    rest_[at] = kUnderWay;
+  }
+  if (rest_[at] == kNotYet) {
+    rest_[at] = kUnderWay;
+    const int64_t found = along_tree(at, depth + 1);
+    rest_[at] = found;
+  }
+  int64_t found = rest_[at] == kUnderWay ? kFar : rest_[at];
+  while (path_.size() > first) {
+    const int32_t before = path_.back();
+    path_.pop_back();
+    rest_[before] = found = spells_ ? spelled(before) : plus(1, found);
+  }
+  return found;
+}
+
+// Whether the tree goes on by a byte, whatever the register holds.
+bool RestBound::reads(int32_t pos) const {
+  if (tree_.by_byte(pos) < 0) return false;
+  const Position& p = grammar_.positions[pos];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (!grammar_.effects[i].effect.of_memory()) return false;
+  return true;
+}
+
+// As ShortestText::choose() where no effect of the register is open.
+int64_t RestBound::along_tree(int32_t pos, int depth) {
+  const Position& p = grammar_.positions[pos];
+  if (p.accept || !known(tree_.cost(pos))) return 0;  // where there is no way on nothing stands
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (!grammar_.effects[i].effect.of_memory()) return 0;
+  const int64_t cost = tree_.cost(pos);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = grammar_.effects[i];
+    if (tree_.cost(e.to) != cost) continue;
+    if (e.effect.op != Effect::Begin) return rest(e.to, depth);
+    // An entry may have to end another way than the tree's, and go on from there.
+    int64_t most = 0;
+    for (int32_t to : entry_at(e.to).behind) most = std::max(most, rest(to, depth));
+    return plus(most, plus(entry_, bytes_of(cost)));
+  }
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i)
+    if (plus(tree_.call_cost(i), tree_.cost(grammar_.calls[i].after)) == cost)
+      return plus(whole(grammar_.calls[i].rule, depth), rest(grammar_.calls[i].after, depth));
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+    if (plus(ShortestText::kTokenCost, tree_.cost(grammar_.tokens[i].to)) == cost)
+      return plus(1, rest(grammar_.tokens[i].to, depth));
+  return kFar;
+}
+
+// The bytes of the tree from a position on, in as few tokens as spell them. What comes after it is known.
+int64_t RestBound::spelled(int32_t pos) const {
+  const TokenTrie& trie = vocabulary_.trie;
+  int64_t least = kFar;
+  int32_t node = 0;
+  for (int32_t at = pos; reads(at);) {
+    const int32_t to = tree_.by_byte(at);
+    const ByteSet& bytes = grammar_.positions[at].bytes;
+    int b = -1;
+    bytes.each([&](uint8_t byte) {
+      if (b < 0 && grammar_.step(at, byte) == to) b = byte;
+    });
+    node = trie.child(node, static_cast<uint8_t>(b));
+    if (node < 0) break;
+    at = to;
+    const TokenTrie::Node& n = trie.nodes()[node];
+    if (n.payload_hi > n.payload_lo && rest_[at] >= 0) least = std::min(least, plus(1, rest_[at]));
+  }
+  return least;
+}
+
+// The longest rest behind some effects.
+int64_t RestBound::most(const std::vector<int32_t>& effects, int depth) {
+  int64_t out = 0;
+  for (int32_t i : effects) out = std::max(out, rest(grammar_.effects[i].to, depth));
+  return out;
+}
+
+// A rule's shortest text.
+int64_t RestBound::whole(int32_t r, int depth) {
+  if (whole_[r] == kUnderWay) return kFar;
+  if (whole_[r] != kNotYet) return whole_[r];
+  whole_[r] = kUnderWay;
+  const Rule& rule = grammar_.rules[r];
+  steps_[r] = steps(r);
+  int64_t out = kFar;
+  if (rule.size > 0 && has_known_shape(r, steps_[r])) {
+    if (rule.kind == RuleKind::Plain) out = rest(rule.start, depth);
+    if (rule.kind == RuleKind::Counter) {
+      more_[r] = more_iterations(r);
+      out = times(most(steps_[r].incs, depth), more_[r] == 1 ? std::max<int64_t>(1, rule.min) : rule.min + more_[r]);
+    }
+    if (rule.kind == RuleKind::Set) out = whole_set(r, depth);
+  }
+  return whole_[r] = out;
+}
+
+// What is required, and the cheapest of the others up to the least number; with a condition each member that may be
+// chosen for it.
+int64_t RestBound::whole_set(int32_t r, int depth) {
+  const Rule& rule = grammar_.rules[r];
+  const int64_t between = most(steps_[r].mores, depth);
+  int64_t sum = 0, written = 0, dearest = 0;
+  std::vector<int32_t> others;
+  auto member = [&](int32_t i) { return static_cast<size_t>(grammar_.effects[i].effect.a); };
+  std::vector<int64_t> needed(rule.required.size(), 0);
+  for (int32_t i : steps_[r].puts) {
+    const int32_t to = grammar_.effects[i].to;
+    if (rule.search ? tree_.cost(to) <= tree_.rule_cost(r) : rule.required[member(i)])
+      needed[member(i)] = std::max(needed[member(i)], plus(rest(to, depth), between));
+    else if (!rule.search)
+      others.push_back(i);
+  }
+  for (size_t m = 0; m < needed.size(); ++m) {
+    sum = plus(sum, needed[m]);
+    dearest = std::max(dearest, needed[m]);
+    written += rule.required[m] != 0;
+  }
+  if (rule.search) return plus(sum, times(dearest, rule.min));
+  std::stable_sort(others.begin(), others.end(), [&](int32_t a, int32_t b) {
+    return tree_.cost(grammar_.effects[a].to) < tree_.cost(grammar_.effects[b].to);
+  });
+  for (int32_t i : others) {
+    if (written >= rule.min) break;
+    dearest = std::max(dearest, plus(rest(grammar_.effects[i].to, depth), between));
+    if (rule.repeatable[member(i)]) break;
+    ++written;
+  }
+  return plus(sum, times(dearest, rule.min));
+}
+
+// What the register of a frame may still ask for, whatever it has seen; of a counter one iteration.
+int64_t RestBound::owed(int32_t r) {
+  const Rule& rule = grammar_.rules[r];
+  const Steps& s = steps_[r];
+  if (rule.kind == RuleKind::Plain) return 0;
+  if (!known(whole_[r])) return kFar;
+  if (rule.kind == RuleKind::Counter) return most(s.incs, 0);
+  const int64_t between = most(s.mores, 0);
+  std::vector<int64_t> cost(rule.required.size(), 0);
+  int64_t sum = 0, dearest = 0;
+  for (int32_t i : s.puts) {
+    int64_t& of_member = cost[static_cast<size_t>(grammar_.effects[i].effect.a)];
+    of_member = std::max(of_member, plus(rest(grammar_.effects[i].to, 0), between));
+    dearest = std::max(dearest, of_member);
+  }
+  for (size_t m = 0; m < cost.size(); ++m)
+    if (rule.search || rule.required[m]) sum = plus(sum, cost[m]);
+  return plus(sum, times(dearest, rule.min));
+}
+
+void RestBound::prepare() {
+  prepared_ = true;
+  for (size_t r = 0; r < grammar_.rules.size(); ++r) tree_.prepare(static_cast<int32_t>(r));
+  if (!vocabulary_.byte_complete || !find_entries()) return;
+  const size_t rules = grammar_.rules.size();
+  rest_.assign(grammar_.positions.size(), kNotYet);
+  whole_.assign(rules, kNotYet);
+  owed_.assign(rules, 0);
+  more_.assign(rules, 0);
+  steps_.resize(rules);
+  for (size_t pos = rest_.size(); pos-- > 0;) rest(static_cast<int32_t>(pos), 0);
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin) entry_at(e.to);
+  // In an entry that is under way the same may happen as where one begins.
+  for (const auto& [begin, entry] : entries_) {
+    int64_t longest = 0, most = 0;
+    for (int32_t at : entry.inside) longest = std::max(longest, known(tree_.cost(at)) ? bytes_of(tree_.cost(at)) : 0);
+    for (int32_t to : entry.behind) most = std::max(most, rest_[to]);
+    for (int32_t at : entry.inside) rest_[at] = std::max(rest_[at], plus(most, plus(entry_, longest)));
+  }
+  for (size_t r = 0; r < rules; ++r) whole(static_cast<int32_t>(r), 0);
+  for (size_t r = 0; r < rules; ++r) owed_[r] = owed(static_cast<int32_t>(r));
+  bound_rules();
+  known_ = true;
+}
+
+// ---- states
+int64_t RestBound::of_frame(const Thread& t) const {
+  const int32_t r = grammar_.positions[t.pos].rule;
+  const Rule& rule = grammar_.rules[r];
+  if (rule.kind != RuleKind::Counter) return plus(rest_[t.pos], owed_[r]);
+  return plus(rest_[t.pos], times(owed_[r], std::max<int64_t>(0, rule.min - t.reg) + more_[r]));
+}
+
+RestBound::Rest RestBound::of_caller(int32_t config) {
+  std::vector<int32_t> open{config};
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    if (callers_.contains(at)) {
+      open.pop_back();
+      continue;
+    }
+    const size_t before = open.size();
+    for (const Thread& t : arena_.config(at))
+      if (t.pos != kExit && !callers_.contains(t.ret)) open.push_back(t.ret);
+    if (open.size() > before) continue;
+    Rest out;
+    for (const Thread& t : arena_.config(at)) {
+      if (t.pos == kExit) continue;
+      const Rest outside = callers_.at(t.ret);
+      out.now = std::max(out.now, plus(of_frame(t), outside.now));
+      const int64_t here = plus(anywhere_[grammar_.positions[t.pos].rule], outside.now);
+      out.after = std::max({out.after, here, outside.after});
+    }
+    callers_.emplace(at, out);
+    arena_.charge(48);
+    open.pop_back();
+  }
+  return callers_.at(config);
+}
+
+int64_t RestBound::after_token(int32_t state) {
+  if (!prepared_) prepare();
+  if (!known_) return kFar;
+  Config& c = arena_.config(state);
+  int64_t most = 0;
+  for (const Thread& t : c) {
+    if (t.pos == kExit) continue;
+    if (arena_.memories().most_written(t.mem) > most_written_) most = kFar;
+    const int32_t r = grammar_.positions[t.pos].rule;
+    if (std::ranges::find(bounded_, r) != bounded_.end() && t.reg + room_ > grammar_.rules[r].max) most = kFar;
+    const Rest outside = of_caller(t.ret);
+    most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
+  }
+  const int64_t known_before = c.rest.load(std::memory_order_relaxed);
+  if (known_before < 0 || most < known_before) c.rest.store(most, std::memory_order_release);
+  return most;
+}
+
+}  // namespace guided

@@ -1,0 +1,69 @@
+#include "budget/token_distance.hpp"
+
+#include <algorithm>
+#include <deque>
+
+namespace guided {
+
+namespace {
+constexpr int64_t kNever = INT64_MAX / 8;
+constexpr size_t kMaxSteps = 1 << 21;
+}  // namespace
+
+std::optional<int64_t> TokenDistances::find(int32_t state) {
+  if (auto it = known_.find(state); it != known_.end()) return it->second;
+  const Grammar& grammar = arena_.grammar();
+  std::vector<int32_t> order{state};
+  std::unordered_map<int32_t, int32_t> index{{state, 0}};
+  std::vector<std::vector<int32_t>> before(1);
+  std::vector<std::pair<int64_t, int32_t>> sources;
+  size_t steps = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (steps > kMaxSteps) return known_[state] = std::nullopt;
+    const auto threads = static_cast<size_t>(arena_.config(order[i]).count);
+    if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
+    auto link = [&](int32_t after) {
+      steps += threads;
+      auto known = known_.find(after);
+      if (known != known_.end() && known->second) {
+        sources.push_back({*known->second + 1, static_cast<int32_t>(i)});
+        return;
+      }
+      auto [at, fresh] = index.try_emplace(after, static_cast<int32_t>(order.size()));
+      if (fresh) {
+        order.push_back(after);
+        before.emplace_back();
+      }
+      before[at->second].push_back(static_cast<int32_t>(i));
+    };
+    int32_t from = order[i];
+    masks_.each_token(from, [&](int32_t, int32_t after) { link(after); });
+    const Config& c = arena_.config(from);
+    for (int32_t k = 0; k < c.count; ++k)
+      if (c.threads[k].pos != kExit) {
+        const Position& p = grammar.positions[c.threads[k].pos];
+        for (int32_t e = p.token_lo; e < p.token_hi; ++e) link(arena_.step_token(from, grammar.tokens[e].token));
+      }
+  }
+  std::vector<int64_t> distance(order.size(), kNever);
+  std::sort(sources.begin(), sources.end());
+  std::deque<std::pair<int64_t, int32_t>> queue;  // unit steps from sources at several levels
+  size_t next = 0;
+  while (next < sources.size() || !queue.empty()) {
+    std::pair<int64_t, int32_t> top;
+    if (queue.empty() || (next < sources.size() && sources[next].first <= queue.front().first))
+      top = sources[next++];
+    else {
+      top = queue.front();
+      queue.pop_front();
+    }
+    if (distance[top.second] <= top.first) continue;
+    distance[top.second] = top.first;
+    for (int32_t p : before[top.second])
+      if (distance[p] > top.first + 1) queue.push_back({top.first + 1, p});
+  }
+  for (size_t i = 0; i < order.size(); ++i) known_[order[i]] = distance[i];
+  return distance[0];
+}
+
+}  // namespace guided

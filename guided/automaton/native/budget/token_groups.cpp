@@ -1,0 +1,189 @@
+// The tokens that a state allows, by the state that they lead to.
+//
+// In: a state. Out: its groups. How: where characters lead back to the state itself, as inside of a string, the tokens
+// that consist of them are one set of the vocabulary (kind_sets.hpp), and only what follows such characters is walked. So
+// it is one character later, as after the quote that opens a string.
+// Cost: a copy of that set and the tokens of other characters; elsewhere the nodes of the trie that the state reaches.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "budget/budgets.hpp"
+
+namespace guided {
+
+namespace {
+
+constexpr int kManyKinds = 16;   // fewer kinds of characters: walking them costs less than their set
+constexpr int kManyTokens = 64;  // below a node: fewer are walked
+
+// The bytes that may begin a character past ASCII, with those that may come second, and how many come after these.
+struct Sequence {
+  int lead_lo, lead_hi, second_lo, second_hi, more;
+};
+constexpr Sequence kSequences[] = {
+    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
+    {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
+
+// Whether each of some bytes, and all that complete a character after it, leads to `goal`.
+bool completes(Arena& arena, int32_t from, int lo, int hi, int more, int32_t goal) {
+  int32_t last = kDead;
+  for (int b = lo; b <= hi; ++b) {
+    const int32_t to = arena.step(from, static_cast<uint8_t>(b));
+    if (to == kDead || (more == 0 && to != goal)) return false;
+    if (more > 0 && to != last && !completes(arena, to, 0x80, 0xBF, more - 1, goal)) return false;
+    last = to;
+  }
+  return true;
+}
+
+// The kinds of characters that lead a state back to itself.
+Kinds loops(Arena& arena, int32_t state) {
+  Kinds out = 0, others = 0;
+  for (int b = 0; b < 0x80; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    (arena.step(state, byte) == state ? out : others) |= kind_of_ascii(byte);
+  }
+  out &= ~others;
+  if (std::popcount(out) < kManyKinds) return 0;
+  const bool all = std::ranges::all_of(kSequences, [&](const Sequence& s) {
+    int32_t last = kDead;
+    for (int b = s.lead_lo; b <= s.lead_hi; ++b) {
+      const int32_t to = arena.step(state, static_cast<uint8_t>(b));
+      if (to == kDead) return false;
+      if (to != last && !completes(arena, to, s.second_lo, s.second_hi, s.more, state)) return false;
+      last = to;
+    }
+    return true;
+  });
+  return all ? out | kWholeCharacters : out;
+}
+
+class Grouping {
+ public:
+  Grouping(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()), trie_(masks.vocabulary().trie) {}
+
+  TokenGroups run(int32_t state) {
+    if (!take_loop(0, state, ~Kinds{0})) take_by_first_character(state);
+    TokenGroups out;
+    if (whole_.set && at_boundary(arena_, whole_.state))
+      if (TokenGroup group = with_others(); group.one >= 0) out.push_back(std::move(group));
+    for (auto& [next, tokens] : by_state_) {
+      const int32_t one = tokens[0];
+      out.push_back({one, make_token_set(std::move(tokens), masks_.vocabulary().words)});
+    }
+    return out;
+  }
+
+ private:
+  struct Loop {
+    Kinds kinds = 0;
+    std::shared_ptr<const KindSet> set;  // null: there are few of them
+  };
+
+  const Loop& loop_of(int32_t state) {
+    const auto [it, fresh] = loops_.try_emplace(state);
+    if (fresh && (it->second.kinds = loops(arena_, state)) != 0)
+      it->second.set = masks_.vocabulary().of_kinds(it->second.kinds, true);
+    return it->second;
+  }
+
+  void take(int32_t token, int32_t next) {
+    if (next != last_) into_ = &by_state_[next];
+    last_ = next;
+    into_->push_back(token);
+  }
+  void take_all(const TokenTrie::Node& node, int32_t state) {
+    if (node.payload_hi == node.payload_lo || !at_boundary(arena_, state)) return;
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) take(trie_.payloads()[i], state);
+  }
+
+  // The tokens at and below a node that is reached in a state, where that is a loop for what was read before, which is
+  // of `read` (any, at the root).
+  bool take_loop(int32_t at, int32_t state, Kinds read) {
+    const Loop loop = loop_of(state);
+    if (!loop.set || (loop.kinds & read) == 0) return false;
+    const TokenTrie::Node& node = trie_.nodes()[at];
+    if (at == 0)
+      whole_ = {state, loop.set};
+    else if (at_boundary(arena_, state))
+      loop.set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take(trie_.payloads()[i], state); });
+    for (int b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      const int32_t next = loop.set->edges[byte].empty() ? kDead : arena_.step(state, byte);
+      if (next == kDead) continue;
+      // Of a character that loops only the tokens that end inside of it: what follows it is in the set, or at an edge.
+      const bool inside_only = b >= 0x80 && (loop.kinds & kWholeCharacters);
+      loop.set->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
+        if (edge.node > at) take_below(edge.node, next, inside_only, *loop.set);  // else it lies above
+      });
+    }
+    return true;
+  }
+
+  void take_below(int32_t from, int32_t state, bool inside_only, const KindSet& taken) {
+    walk_trie_from(arena_, trie_, from, state, [&](const TokenTrie::Node& node, int32_t after) {
+      if (inside_only && !node.inside) return false;
+      if (node.payload_hi > node.payload_lo && at_boundary(arena_, after))
+        for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
+          if (!(taken.places[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], after);
+      return true;
+    });
+  }
+
+  // Many characters lead to the same few states, which are loops.
+  void take_by_first_character(int32_t state) {
+    struct First {
+      int32_t node, state;
+    };
+    std::vector<First> firsts;
+    walk_trie_from(arena_, trie_, 0, state, [&](const TokenTrie::Node& node, int32_t at) {
+      const auto number = static_cast<int32_t>(&node - trie_.nodes().data());
+      if (number == 0 || node.inside) {
+        take_all(node, at);
+        return true;
+      }
+      firsts.push_back({number, at});
+      return false;
+    });
+    for (const First& first : firsts) {
+      const TokenTrie::Node& node = trie_.nodes()[first.node];
+      const Kinds kind = node.byte < 0x80 ? kind_of_ascii(node.byte) : kWholeCharacters;
+      if (node.subtree_hi - node.payload_lo > kManyTokens && take_loop(first.node, first.state, kind)) continue;
+      walk_trie_from(arena_, trie_, first.node, first.state, [&](const TokenTrie::Node& below, int32_t at) {
+        take_all(below, at);
+        return true;
+      });
+    }
+  }
+
+  // The set of the loop that the walk begins in, with what leads back to it through other characters; -1: it is empty.
+  TokenGroup with_others() {
+    TokenSet all{whole_.set->tokens, whole_.set->ids};
+    for (int32_t token : by_state_[whole_.state])
+      all.dense.empty() ? all.sparse.push_back(token) : set_bit(all.dense.data(), token);
+    by_state_.erase(whole_.state);
+    std::sort(all.sparse.begin(), all.sparse.end());
+    int32_t one = -1;
+    all.each([&](int32_t token) { one = token; });
+    return {one, std::move(all)};
+  }
+
+  MaskBuilder& masks_;
+  Arena& arena_;
+  const TokenTrie& trie_;
+  std::unordered_map<int32_t, Loop> loops_;
+  std::unordered_map<int32_t, std::vector<int32_t>> by_state_;
+  int32_t last_ = kDead;
+  std::vector<int32_t>* into_ = nullptr;
+  struct {
+    int32_t state = kDead;
+    std::shared_ptr<const KindSet> set;
+  } whole_;
+};
+
+}  // namespace
+
+TokenGroups BudgetMasks::group(int32_t state) { return Grouping(masks_).run(state); }
+
+}  // namespace guided

@@ -1,0 +1,364 @@
+#include "compile/encoding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/int_lists.hpp"
+#include "compile/live_alphabet.hpp"
+#include "compile/rules.hpp"
+
+namespace guided {
+
+namespace {
+
+struct Piece {  // offsets relative to the digits read so far
+  int64_t lo, hi;
+  int32_t to;
+};
+
+std::vector<Piece> clip(const std::vector<Piece>& pieces, int64_t from, int64_t to) {
+  std::vector<Piece> out;
+  auto it = std::lower_bound(pieces.begin(), pieces.end(), from, [](const Piece& p, int64_t x) { return p.hi < x; });
+  for (; it != pieces.end() && it->lo <= to; ++it) {
+    Piece p{std::max(it->lo, from) - from, std::min(it->hi, to) - from, it->to};
+    if (!out.empty() && out.back().to == p.to && out.back().hi + 1 == p.lo)
+      out.back().hi = p.hi;  // equal remainders must look equal
+    else
+      out.push_back(p);
+  }
+  return out;
+}
+
+class Encoder {
+ public:
+  Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
+      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings) {}
+
+  ByteAutomaton run() {
+    const int32_t start = 0;
+    intern({&start, 1}, {});
+    for (int32_t s = 0; s < out_.size(); ++s) {
+      expand(s);
+      meter_.states(out_.size() + inside_);
+    }
+    return {trim(std::move(out_)), std::move(spellings_)};
+  }
+
+ private:
+  struct Residual {
+    const Form* form;
+    int digit;
+    std::vector<Piece> pieces;
+  };
+  // A byte from..to leads to a border state (residual < 0) or to a residual.
+  struct Step {
+    int lo, hi;
+    int32_t border, residual;
+  };
+
+  int32_t residual_of(const Form* form, int digit, std::vector<Piece> pieces) {
+    std::vector<int32_t>& key = key_;
+    key.clear();
+    auto address = reinterpret_cast<uintptr_t>(form);
+    key.push_back(static_cast<int32_t>(address));
+    key.push_back(static_cast<int32_t>(address >> 32));
+    key.push_back(digit);
+    for (const Piece& p : pieces) {
+      key.push_back(static_cast<int32_t>(p.lo));
+      key.push_back(static_cast<int32_t>(p.hi));
+      key.push_back(p.to);
+    }
+    const auto [number, fresh] = residual_ids_.intern(key);
+    meter_.work(static_cast<int64_t>(key.size()) + kLookup);
+    if (fresh) {
+      residuals_.push_back({form, digit, std::move(pieces)});
+      steps_.emplace_back();
+      stepped_.push_back(0);
+    }
+    return number;
+  }
+
+  // The byte moves of one residual.
+  const std::vector<Step>& steps_of(int32_t id) {
+    if (stepped_[id]) return steps_[id];
+    std::vector<Step> steps;
+    const Form* form = residuals_[id].form;
+    int digit = residuals_[id].digit;
+    const std::vector<Piece> pieces = std::move(residuals_[id].pieces);  // not needed again
+    bool last = digit + 1 == static_cast<int>(form->digits.size());
+    int64_t rest = form->rest[digit];
+    auto push = [&](int b, int32_t border, int32_t residual) {
+      if (!options_.live.has(static_cast<uint8_t>(b))) return;
+      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border &&
+          steps.back().residual == residual)
+        steps.back().hi = b;
+      else
+        steps.push_back({b, b, border, residual});
+    };
+    for (const DigitSpan& span : form->digits[digit]) {
+      // Only the bytes whose values meet the pieces.
+      int low = span.low, high = span.high;
+      if (span.step > 0) {
+        int64_t first = pieces.front().lo - rest - span.value, final = pieces.back().hi - span.value;
+        if (final < 0) continue;
+        if (first > 0) low += static_cast<int>(std::min<int64_t>((first + span.step - 1) / span.step, 256));
+        high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
+      }
+      meter_.work(kLookup + std::max(0, high - low + 1));
+      if (last) {
+        size_t at = 0;
+        for (int b = low; b <= high; ++b) {
+          int64_t value = span.value + (b - span.low) * span.step;
+          while (at < pieces.size() && pieces[at].hi < value) ++at;
+          if (at < pieces.size() && pieces[at].lo <= value) push(b, pieces[at].to, -1);
+        }
+        continue;
+      }
+      for (int b = low; b <= high; ++b) {
+        int64_t value = span.value + (b - span.low) * span.step;
+        std::vector<Piece> part = clip(pieces, value, value + rest);
+        if (!part.empty()) push(b, -1, residual_of(form, digit + 1, std::move(part)));
+      }
+    }
+    steps_[id] = std::move(steps);
+    stepped_[id] = 1;
+    return steps_[id];
+  }
+
+  // The residuals that stand for the characters a border state takes.
+  const std::vector<int32_t>& first_residuals(int32_t s) {
+    auto it = first_.find(s);
+    if (it != first_.end()) return it->second;
+    std::vector<int32_t> out;
+    for (size_t e = 0; e < options_.encodings.size(); ++e) {
+      Symbol base = static_cast<Symbol>(e) << kEncodingShift;
+      std::vector<Piece> all;
+      for (const Edge& edge : dfa_.edges[s])
+        if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
+          all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
+      if (all.empty()) continue;
+      for (const Form& form : options_.encodings[e]->forms) {
+        std::vector<Piece> pieces;
+        size_t i = 0;
+        for (const Range& r : form.ranges) {
+          while (i < all.size() && all[i].hi < r.lo) ++i;
+          for (size_t j = i; j < all.size() && all[j].lo <= r.hi; ++j)
+            pieces.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
+        }
+        if (!pieces.empty()) out.push_back(residual_of(&form, 0, std::move(pieces)));
+      }
+    }
+    return first_[s] = std::move(out);
+  }
+
+  // The state that stands for sorted borders and residuals.
+  int32_t intern(std::span<const int32_t> borders, std::span<const int32_t> residuals) {
+    key_.assign(borders.begin(), borders.end());
+    key_.push_back(-1);
+    key_.insert(key_.end(), residuals.begin(), residuals.end());
+    const auto [number, fresh] = sets_.intern(key_);
+    meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
+    if (fresh)
+      out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
+    return number;
+  }
+
+  void expand(int32_t s) {
+    const std::span<const int32_t> set = sets_[s];
+    const auto middle = std::ranges::find(set, -1);
+    const std::vector<int32_t> borders(set.begin(), middle), residuals(middle + 1, set.end());
+    std::vector<Edge>& list = list_;
+    list.clear();
+    const bool easy = residuals.empty() && borders.size() == 1;
+    if (!(easy && (copy_plain(borders[0]) || (use_spellings_ && spell(borders[0]))))) {
+      std::vector<Step>& steps = pool_;
+      steps.clear();
+      for (int32_t b : borders)
+        for (int32_t r : first_residuals(b)) {
+          const auto& more = steps_of(r);
+          steps.insert(steps.end(), more.begin(), more.end());
+        }
+      for (int32_t r : residuals) {
+        const auto& more = steps_of(r);
+        steps.insert(steps.end(), more.begin(), more.end());
+      }
+      add_steps(steps, list);
+    }
+    add_others(borders, list);
+    join_edges(list);
+    out_.edges.set(s, list);
+  }
+
+  // A border whose characters are all of one encoding, and spelled by the byte of the same value and in no other way:
+  // then characters that differ begin with different bytes.
+  bool copy_plain(int32_t border) {
+    const Edge* first = nullptr;
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      const Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
+      if (!first) first = &e;
+      if (first->lo >> kEncodingShift != encoding || e.hi - base >= 128) return false;
+      for (Symbol c = e.lo - base; c <= e.hi - base; ++c)
+        if (!options_.alphabet.plain(encoding, static_cast<uint8_t>(c))) return false;
+    }
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      const Symbol base = e.lo >> kEncodingShift << kEncodingShift;
+      const int32_t to = intern({&e.to, 1}, {});
+      list_.push_back({e.lo - base, e.hi - base, to});
+    }
+    return true;
+  }
+
+  // A border from which only one character leads on: its spelling is known from elsewhere, and copied.
+  bool spell(int32_t border) {
+    const Edge* only = nullptr;
+    for (const Edge& e : dfa_.edges[border]) {
+      if (!is_text(e.lo)) continue;
+      if (only || e.lo != e.hi) return false;
+      only = &e;
+    }
+    if (!only) return false;
+    const auto [number, fresh] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
+    if (fresh) {
+      std::shared_ptr<const Spelling> spelling = spelling_of(only->lo);
+      if (spelling)
+        spellings_.push_back(std::move(spelling));
+      else
+        number->second = -1;
+    }
+    if (number->second < 0) return false;
+    inside_ += spellings_[number->second]->inside();
+    const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
+    list_.push_back({symbol, symbol, intern({&only->to, 1}, {})});
+    return true;
+  }
+
+  // Null where one spelling begins another one: the end of the first is then inside of the second.
+  std::shared_ptr<const Spelling> spelling_of(Symbol character) {
+    Digest key = options_.digests[character >> kEncodingShift];
+    key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
+    std::shared_ptr<const Spelling> known = options_.caches ? options_.caches->spellings.find(key) : nullptr;
+    if (known) return known;
+    Dfa one;
+    const Edge edge{character, character, one.add(false) + 1};
+    one.add(true);
+    one.edges.set(0, {&edge, 1});
+    Dfa bytes = minimise(Encoder(one, options_, meter_, false).run().dfa, meter_);
+    const auto end = std::ranges::find(bytes.accept, 1) - bytes.accept.begin();
+    if (std::ranges::count(bytes.accept, 1) != 1 || !bytes.edges[static_cast<int32_t>(end)].empty()) return nullptr;
+    auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
+    end_last(spelling->dfa);
+    if (options_.caches) options_.caches->spellings.insert(key, spelling);
+    return spelling;
+  }
+
+  // Renumbers the states so that the end, which is one and has no edges, is the last.
+  static void end_last(Dfa& dfa) {
+    const int32_t last = dfa.size() - 1;
+    const auto end = static_cast<int32_t>(std::ranges::find(dfa.accept, 1) - dfa.accept.begin());
+    Dfa out;
+    std::vector<Edge> list;
+    for (int32_t s = 0; s <= last; ++s) {
+      list.clear();
+      const int32_t from = s == end ? last : s == last ? end : s;
+      for (const Edge& e : dfa.edges[from])
+        list.push_back({e.lo, e.hi, e.to == end ? last : e.to == last ? end : e.to});
+      out.edges.set(out.add(s == last), list);
+    }
+    dfa = std::move(out);
+  }
+
+  void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
+    auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
+    if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
+    bool disjoint = true;
+    for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
+    if (disjoint) {
+      for (const Step& x : steps) list.push_back(edge_to(x.lo, x.hi, &x, &x + 1));
+      return;
+    }
+    std::vector<int> cuts;
+    for (const Step& x : steps) {
+      cuts.push_back(x.lo);
+      cuts.push_back(x.hi + 1);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::vector<Step> here;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      here.clear();
+      for (const Step& x : steps)
+        if (x.lo <= cuts[i] && cuts[i] <= x.hi) here.push_back(x);
+      if (!here.empty()) list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, here.data(), here.data() + here.size()));
+    }
+  }
+
+  // Calls, tokens and effects lead to borders. They stand behind the bytes.
+  void add_others(const std::vector<int32_t>& borders, std::vector<Edge>& list) {
+    if (borders.size() == 1) {
+      for (const Edge& e : dfa_.edges[borders[0]])
+        if (!is_text(e.lo))
+          for (uint64_t x = e.lo; x <= e.hi; ++x) {
+            const int32_t to = intern({&e.to, 1}, {});
+            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), to});
+          }
+      return;
+    }
+    std::map<Symbol, std::vector<int32_t>> other;
+    for (int32_t b : borders)
+      for (const Edge& e : dfa_.edges[b])
+        if (!is_text(e.lo))
+          for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
+    for (auto& [symbol, targets] : other) {
+      std::sort(targets.begin(), targets.end());
+      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+      list.push_back({symbol, symbol, intern(targets, {})});
+    }
+  }
+
+  Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
+    std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
+    borders.clear();
+    residuals.clear();
+    for (; from != to; ++from) {
+      if (from->residual >= 0)
+        residuals.push_back(from->residual);
+      else
+        borders.push_back(from->border);
+    }
+    for (std::vector<int32_t>* list : {&borders, &residuals}) {
+      if (list->size() < 2) continue;
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(borders, residuals)};
+  }
+
+  const Dfa& dfa_;
+  const EncodeOptions& options_;
+  Meter& meter_;
+  bool use_spellings_;
+  Dfa out_;
+  IntLists sets_, residual_ids_;  // a state is the number of a set
+  std::vector<Residual> residuals_;
+  std::vector<std::vector<Step>> steps_;
+  std::vector<uint8_t> stepped_;
+  std::unordered_map<int32_t, std::vector<int32_t>> first_;
+  std::unordered_map<Symbol, int32_t> spelling_numbers_;
+  std::vector<std::shared_ptr<const Spelling>> spellings_;
+  int64_t inside_ = 0;  // states that are laid out for spellings later
+  std::vector<int32_t> key_, borders_, residual_set_;
+  std::vector<Step> pool_;
+  std::vector<Edge> list_;
+};
+
+}  // namespace
+
+ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter) {
+  if (dfa.empty()) return {};
+  return Encoder(dfa, options, meter).run();
+}
+
+}  // namespace guided

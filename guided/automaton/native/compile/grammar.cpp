@@ -1,0 +1,183 @@
+#include "compile/grammar.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/graph.hpp"
+
+namespace guided {
+
+namespace {
+
+// What one rule is, the rules that it calls named by digests.
+Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool with_bounds) {
+  Digest d;
+  d.add(static_cast<uint64_t>(rule.kind));
+  if (with_bounds) {
+    d.add(static_cast<uint64_t>(rule.min));
+    d.add(static_cast<uint64_t>(rule.max));
+  }
+  if (rule.condition) d.add(rule.condition->digest());
+  for (size_t i = 0; i < rule.required.size(); ++i) d.add(rule.required[i] * 4u + rule.repeatable[i]);
+  if (rule.prepared) d.add(rule.prepared->shape);
+  for (int32_t r : rule.callees) d.add(callee[r]);
+  return d;
+}
+
+// Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
+// the number of colours is stable; the final digest holds the whole coloured component, so that equal digests mean
+// equal quotient automata. Own bounds are left out where the rule is relative.
+std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter) {
+  size_t n = rules.size();
+  std::vector<std::vector<int32_t>> graph(n);
+  for (size_t r = 0; r < n; ++r) graph[r] = rules[r].callees;
+  std::vector<int32_t> comp = components(graph);
+  std::vector<std::vector<int32_t>> members(n);
+  for (size_t r = 0; r < n; ++r) members[comp[r]].push_back(static_cast<int32_t>(r));
+  std::vector<Digest> full(n), own(n);
+  for (const auto& list : members) {  // callees first
+    if (list.empty()) break;
+    const bool cyclic = list.size() > 1 || std::ranges::find(graph[list[0]], list[0]) != graph[list[0]].end();
+    if (cyclic) {
+      for (int32_t r : list) full[r] = Digest{1, 1};
+      size_t colours = 0;
+      for (size_t round = 0; round <= list.size(); ++round) {
+        std::vector<Digest> fresh;
+        for (int32_t r : list) {
+          meter.work(1 + static_cast<int64_t>(rules[r].callees.size()));
+          fresh.push_back(content(rules[r], full, true));
+        }
+        for (size_t i = 0; i < list.size(); ++i) full[list[i]] = fresh[i];
+        std::set<Digest> distinct(fresh.begin(), fresh.end());
+        if (distinct.size() == colours) break;
+        colours = distinct.size();
+      }
+      std::set<std::pair<Digest, Digest>> quotient;
+      for (int32_t r : list) quotient.insert({full[r], content(rules[r], full, true)});
+      Digest whole;
+      for (const auto& [colour, text] : quotient) {
+        whole.add(colour);
+        whole.add(text);
+      }
+      for (int32_t r : list) full[r].add(whole);
+    } else {
+      full[list[0]] = content(rules[list[0]], full, true);
+    }
+  }
+  for (size_t r = 0; r < n; ++r) own[r] = rules[r].relative() ? content(rules[r], full, false) : full[r];
+  return own;
+}
+
+// Copies the blocks of the rules into one grammar, one after the other.
+class Linker {
+ public:
+  Linker(Grammar& g, const std::vector<LoweredRule>& rules) : g_(g) {
+    size_t positions = 0, next = 0, spans = 0, calls = 0, effects = 0, tokens = 0;
+    for (const LoweredRule& rule : rules) {
+      if (!rule.prepared) continue;
+      const RuleBlock& block = rule.prepared->block;
+      positions += block.positions.size();
+      next += block.next.size();
+      spans += block.spans.size();
+      calls += block.calls.size();
+      effects += block.effects.size();
+      tokens += block.tokens.size();
+    }
+    g.positions.reserve(positions);
+    g.next.reserve(next);
+    g.spans.reserve(spans);
+    g.calls.reserve(calls);
+    g.effects.reserve(effects);
+    g.tokens.reserve(tokens);
+  }
+
+  void add(const LoweredRule& from, Rule& rule) {
+    rule.base = rule.start = static_cast<int32_t>(g_.positions.size());
+    if (!from.prepared) return;
+    const RuleBlock& block = from.prepared->block;
+    rule.size = static_cast<int32_t>(block.positions.size());
+    rule.byte_class = block.byte_class;
+    rule.classes = block.classes;
+    const auto row = static_cast<int32_t>(g_.next.size()), byte = static_cast<int32_t>(g_.spans.size()),
+               call = static_cast<int32_t>(g_.calls.size()), effect = static_cast<int32_t>(g_.effects.size()),
+               token = static_cast<int32_t>(g_.tokens.size()), base = rule.base;
+    for (const Position& at : block.positions) {
+      Position& p = g_.positions.emplace_back(at);
+      p.rule = static_cast<int32_t>(&rule - g_.rules.data());
+      if (p.row >= 0) p.row += row;
+      p.byte_lo += byte;
+      p.byte_hi += byte;
+      p.call_lo += call;
+      p.call_hi += call;
+      p.effect_lo += effect;
+      p.effect_hi += effect;
+      p.token_lo += token;
+      p.token_hi += token;
+    }
+    for (int32_t to : block.next) g_.next.push_back(to < 0 ? to : to + base);
+    for (const ByteSpan& s : block.spans) g_.spans.push_back({s.lo, s.hi, s.to + base});
+    for (const CallEdge& c : block.calls) g_.calls.push_back({from.callees[c.rule], c.after + base, c.tail});
+    for (const RuleBlock::Step& s : block.effects) g_.effects.push_back({from.effects[s.effect], s.to + base});
+    for (const TokenEdge& t : block.tokens) g_.tokens.push_back({t.token, t.to + base});
+  }
+
+ private:
+  Grammar& g_;
+};
+
+// What a rule is, its automaton and digest aside.
+void describe(const LoweredRule& from, Rule& rule) {
+  rule.kind = from.kind;
+  rule.min = from.min;
+  rule.max = from.max;
+  rule.origin = from.origin;
+  rule.relative = from.relative();
+  for (const Effect& e : from.effects) {
+    rule.scopes += e.op == Effect::Open;
+    rule.keeps |= e.op == Effect::Keep;
+    if (e.op == Effect::Inc) rule.reach = std::max({rule.reach, e.a, e.b});
+  }
+  rule.required = from.required;
+  rule.repeatable = from.repeatable;
+  if (from.condition)
+    rule.search = std::make_shared<ConditionSearch>(*from.condition, from.repeatable, from.min, from.max);
+  rule.required_bits.assign((rule.required.size() + 63) / 64, 0);
+  rule.once_bits = rule.required_bits;
+  for (size_t i = 0; i < rule.required.size(); ++i) {
+    if (rule.repeatable[i] == kAbsent) continue;
+    if (rule.required[i]) rule.required_bits[i / 64] |= uint64_t{1} << (i % 64);
+    if (!rule.repeatable[i]) rule.once_bits[i / 64] |= uint64_t{1} << (i % 64);
+    rule.unbounded |= rule.repeatable[i] != 0;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
+  if (lowered.rules[lowered.start].automaton().empty() && !lowered.nullable)
+    throw EmptyLanguage("the specification allows no output at all");
+  auto out = std::make_unique<Grammar>();
+  Grammar& g = *out;
+  g.start = lowered.start;
+  g.nullable = lowered.nullable;
+  g.recursive = lowered.recursive;
+  g.names = names;
+  g.known = std::move(lowered.known);
+  const std::vector<Digest> own = digests(lowered.rules, meter);
+  int64_t positions = 0;
+  for (const LoweredRule& rule : lowered.rules)
+    if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
+  meter.states(positions);
+  g.rules.resize(lowered.rules.size());
+  Linker linker(g, lowered.rules);
+  for (size_t r = 0; r < g.rules.size(); ++r) {
+    describe(lowered.rules[r], g.rules[r]);
+    g.rules[r].digest = own[r];
+    linker.add(lowered.rules[r], g.rules[r]);
+  }
+  g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();
+  return out;
+}
+
+}  // namespace guided

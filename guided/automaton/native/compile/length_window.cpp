@@ -1,0 +1,145 @@
+#include "compile/length_window.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace guided {
+
+namespace {
+
+constexpr int64_t kInfinite = -1;
+
+struct Interval {
+  int64_t a = 0, b = 0;  // b may be kInfinite
+};
+
+std::vector<int64_t> shortest_rests(const Dfa& dfa) {
+  const Predecessors before(dfa);
+  std::vector<int64_t> a(dfa.size(), -1);
+  std::vector<int32_t> queue;
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    if (dfa.accept[s]) {
+      a[s] = 0;
+      queue.push_back(s);
+    }
+  for (size_t i = 0; i < queue.size(); ++i)
+    for (int32_t p : before[queue[i]])
+      if (a[p] < 0) {
+        a[p] = a[queue[i]] + 1;
+        queue.push_back(p);
+      }
+  return a;
+}
+
+// Longest rests: infinite for states that reach a cycle (every state of a trimmed automaton reaches an end).
+std::vector<int64_t> longest_rests(const Dfa& dfa) {
+  int32_t n = dfa.size();
+  std::vector<int32_t> left(n, 0);
+  const Predecessors before(dfa);
+  for (int32_t s = 0; s < n; ++s)
+    for (int32_t p : before[s]) ++left[p];
+  std::vector<int64_t> b(n, kInfinite);
+  std::vector<int32_t> queue;
+  for (int32_t s = 0; s < n; ++s)
+    if (left[s] == 0) {
+      b[s] = 0;
+      queue.push_back(s);
+    }
+  for (size_t i = 0; i < queue.size(); ++i) {
+    int32_t s = queue[i];
+    for (int32_t p : before[s])
+      if (--left[p] == 0) {
+        int64_t most = 0;
+        for (const Edge& e : dfa.edges[p]) most = std::max(most, b[e.to] + 1);
+        b[p] = most;
+        queue.push_back(p);
+      }
+  }
+  return b;
+}
+
+bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
+  std::vector<Interval> parts;
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    parts.clear();
+    if (dfa.accept[s]) parts.push_back({0, 0});
+    for (const Edge& e : dfa.edges[s])
+      parts.push_back({rests[e.to].a + 1, rests[e.to].b == kInfinite ? kInfinite : rests[e.to].b + 1});
+    std::sort(parts.begin(), parts.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
+    int64_t end = parts[0].b;
+    for (size_t i = 1; i < parts.size() && end != kInfinite; ++i) {
+      if (parts[i].a > end + 1) return false;
+      end = parts[i].b == kInfinite ? kInfinite : std::max(end, parts[i].b);
+    }
+    if (parts[0].a != rests[s].a || end != rests[s].b) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
+  if (dfa.empty()) return {};
+  const std::vector<int64_t> rest = shortest_rests(dfa);
+  int64_t top = max >= 0 ? max : min;  // without an upper bound the count stops at min
+  std::map<std::pair<int32_t, int64_t>, int32_t> ids;
+  std::vector<std::pair<int32_t, int64_t>> list;
+  Dfa out;
+  auto intern = [&](int32_t s, int64_t c) {
+    auto [it, fresh] = ids.try_emplace({s, c}, out.size());
+    if (fresh) {
+      out.add(dfa.accept[s] && c >= min);
+      list.push_back({s, c});
+    }
+    return it->second;
+  };
+  intern(0, 0);
+  for (int32_t i = 0; i < out.size(); ++i) {
+    auto [s, c] = list[i];
+    if (c == top && max >= 0) continue;
+    int64_t next = std::min(c + 1, top);
+    std::vector<Edge> edges;
+    for (const Edge& e : dfa.edges[s])
+      if (max < 0 || next + rest[e.to] <= max) edges.push_back({e.lo, e.hi, intern(e.to, next)});
+    meter.work(kLookup * static_cast<int64_t>(edges.size()) + 1);
+    meter.states(out.size());
+    out.edges.set(i, edges);
+  }
+  return trim(std::move(out));
+}
+
+Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
+  std::vector<int64_t> a = shortest_rests(dfa), b = longest_rests(dfa);
+  std::vector<Interval> rests(dfa.size());
+  for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
+  if (a[0] >= min && (max < 0 || (b[0] != kInfinite && b[0] <= max))) return {Window::Everything, {}, {}};
+  // Under an upper bound alone the shortest rest decides, under a lower bound alone the longest.
+  const bool above = max >= 0, below = a[0] < min;
+  if (above && below && !solves_equation(dfa, rests))
+    return {Window::Written, minimise(unrolled_window(dfa, min, max, meter), meter), {}};
+  if ((max >= 0 && a[0] > max) || (b[0] != kInfinite && b[0] < min)) return {Window::Written, {}, {}};
+
+  Window out{Window::Counted, {}, {}};
+  std::map<std::pair<int64_t, int64_t>, int32_t> effect_of;
+  for (int32_t s = 0; s < dfa.size(); ++s) out.dfa.add(dfa.accept[s]);
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    std::map<int32_t, std::vector<Edge>> by_effect;
+    for (const Edge& e : dfa.edges[s]) {
+      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kInfinite};
+      auto [it, fresh] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
+      if (fresh) out.effects.push_back({Effect::Inc, key.first, key.second});
+      by_effect[it->second].push_back(e);
+    }
+    std::vector<Edge> guarded;
+    for (auto& [effect, edges] : by_effect) {
+      int32_t inside = out.dfa.add(false);
+      out.dfa.edges.set(inside, edges);
+      Symbol symbol = kEffect + static_cast<Symbol>(effect);
+      guarded.push_back({symbol, symbol, inside});
+    }
+    out.dfa.edges.set(s, guarded);
+  }
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,128 @@
+#include "compile/live_alphabet.hpp"
+
+#include <algorithm>
+
+#include "compile/rules.hpp"
+
+namespace guided {
+
+namespace {
+
+struct Stretch {  // of sums of digits
+  int64_t lo, hi;
+};
+
+// Sorted, with neighbours joined.
+std::vector<Stretch> joined(std::vector<Stretch> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Stretch& x, const Stretch& y) { return x.lo < y.lo; });
+  std::vector<Stretch> out;
+  for (const Stretch& r : ranges) {
+    if (!out.empty() && r.lo <= out.back().hi + 1)
+      out.back().hi = std::max(out.back().hi, r.hi);
+    else
+      out.push_back(r);
+  }
+  return out;
+}
+
+// The sums that live digits spell, from the last digit forwards.
+std::vector<Stretch> live_sums(const Form& form, const ByteSet& live, Meter& meter) {
+  std::vector<Stretch> sums{{0, 0}};
+  for (size_t digit = form.digits.size(); digit-- > 0;) {
+    std::vector<Stretch> values, more;
+    for (const DigitSpan& s : form.digits[digit])
+      for (int b = s.low; b <= s.high; ++b)
+        if (live.has(static_cast<uint8_t>(b))) {
+          const int64_t value = s.value + (b - s.low) * s.step;
+          if (value <= static_cast<int64_t>(kMaxCodePoint)) values.push_back({value, value});
+        }
+    values = joined(std::move(values));
+    for (const Stretch& v : values) {  // a run of values, a run of sums: a run
+      for (const Stretch& s : sums)
+        if (v.lo + s.lo <= static_cast<int64_t>(kMaxCodePoint)) more.push_back({v.lo + s.lo, v.hi + s.hi});
+      meter.work(static_cast<int64_t>(sums.size()));
+      meter.states(static_cast<int64_t>(more.size()) / 8);
+    }
+    sums = joined(std::move(more));
+  }
+  return sums;
+}
+
+std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live, Meter& meter) {
+  std::vector<Stretch> all;
+  for (const Form& form : encoding.forms)
+    for (const Stretch& s : live_sums(form, live, meter))
+      for (const Range& r : form.ranges) {
+        int64_t lo = std::max<int64_t>(s.lo, r.lo), hi = std::min<int64_t>(s.hi, r.hi);
+        if (lo <= hi) all.push_back({lo, hi});
+      }
+  std::vector<Range> out;
+  for (const Stretch& r : joined(std::move(all))) out.push_back({static_cast<Symbol>(r.lo), static_cast<Symbol>(r.hi)});
+  return out;
+}
+
+// One form that has one digit, of the byte itself.
+bool is_plain(const Encoding& encoding, int64_t c) {
+  const Form* only = nullptr;
+  for (const Form& form : encoding.forms)
+    for (const Range& r : form.ranges)
+      if (r.lo <= c && c <= r.hi) {
+        if (only) return false;
+        only = &form;
+      }
+  if (!only || only->digits.size() != 1) return false;
+  int ways = 0;
+  bool itself = false;
+  for (const DigitSpan& s : only->digits[0])
+    for (int b = s.low; b <= s.high; ++b)
+      if (s.value + (b - s.low) * s.step == c) {
+        ++ways;
+        itself |= b == c;
+      }
+  return ways == 1 && itself;
+}
+
+LiveCharacters characters(const Encoding& encoding, const ByteSet& live, Meter& meter) {
+  LiveCharacters out{live_characters(encoding, live, meter), {}};
+  for (int c = 0; c < 128; ++c)
+    if (live.has(static_cast<uint8_t>(c)) && is_plain(encoding, c)) out.plain.add(static_cast<uint8_t>(c));
+  return out;
+}
+
+}  // namespace
+
+LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests,
+                           const ByteSet& live, ByteCaches* caches, Meter& meter) {
+  for (size_t e = 0; e < encodings.size(); ++e) {
+    std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
+    if (!known) {
+      known = std::make_shared<const LiveCharacters>(characters(*encodings[e], live, meter));
+      if (caches) caches->characters.insert(digests[e], known);
+    }
+    live_.push_back(std::move(known));
+  }
+}
+
+Dfa LiveAlphabet::restricted(Dfa dfa) const {
+  std::vector<Edge> kept;
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    kept.clear();
+    for (const Edge& e : dfa.edges[s]) {
+      if (!is_text(e.lo)) {
+        kept.push_back(e);
+        continue;
+      }
+      Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
+      for (const Range& r : live_[encoding]->ranges) {
+        Symbol lo = std::max(e.lo, base + r.lo), hi = std::min(e.hi, base + r.hi);
+        if (lo <= hi) kept.push_back({lo, hi, e.to});
+      }
+    }
+    const std::span<const Edge> before = dfa.edges[s];
+    if (!std::ranges::equal(before, kept, [](const Edge& x, const Edge& y) { return x.lo == y.lo && x.hi == y.hi; }))
+      dfa.edges.set(s, kept);
+  }
+  return dfa;
+}
+
+}  // namespace guided

@@ -1,0 +1,88 @@
+#include "compile/nullability.hpp"
+
+#include <algorithm>
+
+#include "base/graph.hpp"
+
+namespace guided {
+
+Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir.nodes.size(), 0) {
+  size_t n = ir.rules.size();
+  std::vector<std::vector<int32_t>> below(n), references(n);
+  std::vector<int32_t> mark(ir.nodes.size(), -1);
+  for (size_t r = 0; r < n; ++r) {
+    std::vector<int32_t>& list = below[r];
+    auto meet = [&](int32_t id) {
+      if (mark[id] == static_cast<int32_t>(r)) return;
+      mark[id] = static_cast<int32_t>(r);
+      list.push_back(id);
+    };
+    meet(ir.rules[r]);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const IrNode& node = ir.nodes[list[i]];
+      meter.work(1);
+      if (node.kind == Kind::Ref) references[r].push_back(node.ref);
+      for (int32_t c : node.items) meet(c);
+      if (node.kind == Kind::Permutation) meet(node.ref);
+    }
+    std::sort(list.begin(), list.end());
+  }
+  std::vector<int32_t> component = components(references);
+  std::vector<std::vector<int32_t>> members(n);
+  for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
+  for (const auto& rules : members) {  // callees first
+    // Values only grow inside a component (Not and its like never hold a recursive reference), so this ends.
+    size_t rounds = 2;
+    for (int32_t r : rules) rounds += below[r].size();
+    for (bool changed = true; changed && rounds > 0; --rounds) {
+      changed = false;
+      for (int32_t r : rules)
+        for (int32_t id : below[r]) {
+          meter.work(1);
+          bool fresh = value_[id] || decide(ir.nodes[id]);
+          if (ir.nodes[id].kind == Kind::Not) fresh = decide(ir.nodes[id]);
+          changed |= fresh != (value_[id] != 0);
+          value_[id] = fresh;
+        }
+    }
+  }
+}
+
+bool Nullability::permutation(const IrNode& n) {
+  return n.min == 0 && !n.condition && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
+}
+
+bool Nullability::decide(const IrNode& n) const {
+  auto child = [&](int32_t c) { return value_[c] != 0; };
+  switch (n.kind) {
+    case Kind::Chars:
+    case Kind::Special:
+      return false;
+    case Kind::Text:
+      return n.text.empty();
+    case Kind::Seq:
+    case Kind::And:
+      return std::all_of(n.items.begin(), n.items.end(), child);
+    case Kind::Alt:
+      return std::any_of(n.items.begin(), n.items.end(), child);
+    case Kind::Repeat:
+      return !contradicts(n) && (n.min == 0 || child(n.items[0]));
+    case Kind::Not:
+      return !child(n.items[0]);
+    case Kind::Length:
+      return n.min == 0 && !contradicts(n) && child(n.items[0]);
+    case Kind::Encoded:
+    case Kind::Distinct:
+    case Kind::Entry:
+      return child(n.items[0]);
+    case Kind::Ref:
+      return rule(n.ref);
+    case Kind::Automaton:
+      return n.automaton->accept[0];
+    case Kind::Permutation:
+      return permutation(n) && !contradicts(n);
+  }
+  return false;
+}
+
+}  // namespace guided

@@ -1,0 +1,125 @@
+// Rules that generate nothing, and positions from which no end is reached, are removed.
+//
+// A least fixpoint over rules: a rule generates something if its automaton accepts along edges whose calls do. A
+// counter must be able to iterate; a permutation must be able to write its required members and enough of the others.
+#include <algorithm>
+#include <deque>
+
+#include "compile/rules.hpp"
+
+namespace guided {
+
+namespace {
+
+template <class Visit>
+void each_effect(const LoweredRule& rule, const Dfa& dfa, Visit&& visit) {
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (const Edge& e : dfa.edges[s])
+      if (is_effect(e.lo)) visit(rule.effects[e.lo - kEffect]);
+}
+
+// Whether a permutation can go on after a member: its separator can be written.
+bool goes_on(const LoweredRule& rule, const Dfa& dfa) {
+  bool more = false;
+  each_effect(rule, dfa, [&](const Effect& e) { more |= e.op == Effect::More; });
+  return more;
+}
+
+// The members of a permutation that can be written.
+std::vector<uint8_t> members(const LoweredRule& rule, const Dfa& dfa) {
+  std::vector<uint8_t> there(rule.required.size(), 0);
+  each_effect(rule, dfa, [&](const Effect& e) {
+    if (e.op == Effect::Put) there[static_cast<size_t>(e.a)] = 1;
+  });
+  return there;
+}
+
+// Whether the rule generates something, `dfa` being what is left of its automaton.
+bool generates(const LoweredRule& rule, const Dfa& dfa) {
+  if (dfa.empty() || rule.kind == RuleKind::Plain) return !dfa.empty();
+  if (rule.kind == RuleKind::Counter) return rule.min <= 0 || !dfa.edges[0].empty();
+  const std::vector<uint8_t> there = members(rule, dfa);
+  if (rule.condition) {
+    std::vector<uint8_t> repeatable = rule.repeatable;
+    for (size_t i = 0; i < there.size(); ++i)
+      if (!there[i]) repeatable[i] = kAbsent;
+    return ConditionSearch(*rule.condition, repeatable, rule.min, goes_on(rule, dfa) ? rule.max : 1).generates();
+  }
+  int64_t available = 0, needed = 0;
+  bool unbounded = false;
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (rule.required[i]) {
+      if (!there[i]) return false;
+      ++needed;
+    }
+    available += there[i];
+    unbounded |= there[i] && rule.repeatable[i];
+  }
+  if (!goes_on(rule, dfa) && std::max(needed, rule.min) > 1) return false;
+  return (rule.max < 0 || needed <= rule.max) && (unbounded || available >= rule.min);
+}
+
+bool calls_unproductive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  bool out = false;
+  rule.each_callee([&](int32_t callee) { out |= !productive[callee]; });
+  return out;
+}
+
+// The automaton without calls of unproductive rules, trimmed.
+Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  Dfa dfa = rule.automaton();
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    dfa.edges.erase_if(s, [&](const Edge& e) { return is_call(e.lo) && !productive[rule.callee(e)]; });
+  return trim(std::move(dfa));
+}
+
+// Rules' automata are trimmed: only calls that are dropped can change them.
+bool is_productive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
+  if (!calls_unproductive(rule, productive)) return generates(rule, rule.automaton());
+  return generates(rule, productive_part(rule, productive));
+}
+
+}  // namespace
+
+void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
+  size_t n = rules.size();
+  std::vector<uint8_t> productive(n, 0);
+  std::vector<std::vector<int32_t>> callers(n);
+  for (size_t r = 0; r < n; ++r)
+    rules[r].each_callee([&](int32_t callee) {
+      if (callers[callee].empty() || callers[callee].back() != static_cast<int32_t>(r))
+        callers[callee].push_back(static_cast<int32_t>(r));
+    });
+  std::deque<int32_t> work;  // first come, first served: callees settle before their caller is looked at again
+  for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
+  std::vector<uint8_t> queued(n, 1);
+  while (!work.empty()) {
+    int32_t r = work.front();
+    work.pop_front();
+    queued[r] = 0;
+    if (productive[r]) continue;
+    meter.work(rules[r].automaton().size());
+    if (!is_productive(rules[r], productive)) continue;
+    productive[r] = 1;
+    for (int32_t c : callers[r])
+      if (!productive[c] && !queued[c]) {
+        queued[c] = 1;
+        work.push_back(c);
+      }
+  }
+  for (size_t r = 0; r < n; ++r) {
+    LoweredRule& rule = rules[r];
+    if (!productive[r])
+      rule.change({});
+    else if (calls_unproductive(rule, productive))
+      rule.change(productive_part(rule, productive));
+    if (rule.kind != RuleKind::Set || rule.dfa.empty()) continue;
+    if (!goes_on(rule, rule.dfa)) rule.max = 1;
+    // Members that can't be written no longer count as available.
+    const std::vector<uint8_t> there = members(rule, rule.dfa);
+    for (size_t i = 0; i < there.size(); ++i)
+      if (!there[i]) rule.repeatable[i] = kAbsent;
+  }
+}
+
+}  // namespace guided

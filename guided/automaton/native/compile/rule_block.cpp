@@ -1,0 +1,200 @@
+#include "compile/rule_block.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <span>
+
+namespace guided {
+
+namespace {
+
+class Layout {
+ public:
+  Layout(const ByteAutomaton& automaton, RuleKind kind) : from_(automaton), kind_(kind) {}
+
+  RuleBlock run() {
+    classify();
+    reserve();
+    const Dfa& dfa = from_.dfa;
+    int32_t next_inside = dfa.size();
+    for (int32_t s = 0; s < dfa.size(); ++s) {
+      Position& p = begin();
+      p.accept = dfa.accept[s];
+      const std::span<const Edge> edges = dfa.edges[s];
+      for (const Edge& e : edges) add_other(e);
+      if (!edges.empty() && is_spelling(edges[0].lo)) {
+        const Spelling& spelling = *from_.spellings[edges[0].lo - kSpelling];
+        inside_.push_back({&spelling, next_inside, edges[0].to});
+        add_bytes(p, spelling.dfa.edges[0], inside_.back());
+        next_inside += spelling.inside();
+      } else {
+        add_bytes(p, edges, {nullptr, 0, 0});
+      }
+      end(p);
+    }
+    for (const Inside& in : inside_)
+      for (int32_t s = 1; s <= in.spelling->inside(); ++s) {
+        Position& p = begin();
+        add_bytes(p, in.spelling->dfa.edges[s], in);
+        end(p);
+      }
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr int64_t kMostSpans = 4;  // a position with more byte edges gets a row
+  // Where the states inside of a spelling begin, and what its end is.
+  struct Inside {
+    const Spelling* spelling;  // null: the states are the automaton's
+    int32_t first, end;
+    int32_t operator()(int32_t state) const {
+      if (!spelling) return state;
+      return state == spelling->dfa.size() - 1 ? end : first + state - 1;
+    }
+  };
+
+  // Byte classes: bytes that no state of the rule tells apart.
+  void classify() {
+    std::array<uint8_t, 257> cut{};
+    auto look_at = [&](const Dfa& dfa) {
+      for (int32_t s = 0; s < dfa.size(); ++s)
+        for (const Edge& e : dfa.edges[s])
+          if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
+    };
+    look_at(from_.dfa);
+    for (const auto& spelling : from_.spellings) look_at(spelling->dfa);
+    int32_t last = 0;
+    for (int b = 0; b < 256; ++b) {
+      if (b > 0 && cut[b]) ++last;
+      out_.byte_class[b] = static_cast<uint8_t>(last);
+    }
+    out_.classes = last + 1;
+  }
+
+  void reserve() {
+    int64_t count = from_.dfa.size();
+    for (int32_t s = 0; s < from_.dfa.size(); ++s)
+      for (const Edge& e : from_.dfa.edges[s])
+        if (is_spelling(e.lo)) count += from_.spellings[e.lo - kSpelling]->inside();
+    out_.positions.reserve(static_cast<size_t>(count));
+  }
+
+  Position& begin() {
+    Position& p = out_.positions.emplace_back();
+    p.byte_lo = static_cast<int32_t>(out_.spans.size());
+    p.call_lo = static_cast<int32_t>(out_.calls.size());
+    p.effect_lo = static_cast<int32_t>(out_.effects.size());
+    p.token_lo = static_cast<int32_t>(out_.tokens.size());
+    return p;
+  }
+
+  void add_other(const Edge& e) {
+    if (is_call(e.lo)) {
+      const bool end = kind_ == RuleKind::Plain && from_.dfa.accept[e.to] && from_.dfa.edges[e.to].empty();
+      out_.calls.push_back({static_cast<int32_t>(e.lo - kCall), e.to, end});
+    } else if (is_token(e.lo)) {
+      for (uint64_t t = e.lo; t <= e.hi; ++t) out_.tokens.push_back({static_cast<int32_t>(t - kToken), e.to});
+    } else if (is_effect(e.lo)) {
+      out_.effects.push_back({static_cast<int32_t>(e.lo - kEffect), e.to});
+    }
+  }
+
+  void add_bytes(Position& p, std::span<const Edge> edges, const Inside& state) {
+    const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
+    if (of_bytes > kMostSpans) {
+      p.row = static_cast<int32_t>(out_.next.size());
+      out_.next.resize(out_.next.size() + static_cast<size_t>(out_.classes), -1);
+    }
+    for (const Edge& e : edges) {
+      if (e.lo >= 256) continue;
+      const int32_t to = state(e.to);
+      for (Symbol b = e.lo; b <= e.hi; ++b) {
+        p.bytes.add(static_cast<uint8_t>(b));
+        if (p.row >= 0) out_.next[p.row + out_.byte_class[b]] = to;
+      }
+      if (p.row < 0) out_.spans.push_back({static_cast<uint8_t>(e.lo), static_cast<uint8_t>(e.hi), to});
+    }
+  }
+
+  void end(Position& p) {
+    p.byte_hi = static_cast<int32_t>(out_.spans.size());
+    p.call_hi = static_cast<int32_t>(out_.calls.size());
+    p.effect_hi = static_cast<int32_t>(out_.effects.size());
+    p.token_hi = static_cast<int32_t>(out_.tokens.size());
+    p.active = p.byte_hi > p.byte_lo || p.row >= 0 || p.token_hi > p.token_lo;
+  }
+
+  const ByteAutomaton& from_;
+  RuleKind kind_;
+  RuleBlock out_;
+  std::vector<Inside> inside_;
+};
+
+// Calls visit(to, effect or null) for each place that an edge of `p` leads to.
+template <class Visit>
+void each_edge(const RuleBlock& block, const Position& p, const std::vector<Effect>& effects, Visit&& visit) {
+  block.each_next(p, [&](int32_t to) { visit(to, nullptr); });
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) visit(block.calls[i].after, nullptr);
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) visit(block.tokens[i].to, nullptr);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(block.effects[i].to, &effects[block.effects[i].effect]);
+}
+
+// The scopes that a frame has open at each position: the same on every way to it.
+void count_scopes(RuleBlock& block, const std::vector<Effect>& effects) {
+  std::vector<uint8_t> met(block.positions.size(), 0);
+  std::vector<int32_t> work{0};
+  met[0] = 1;
+  while (!work.empty()) {
+    const Position p = block.positions[work.back()];
+    work.pop_back();
+    each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {
+      if (met[to]) return;
+      met[to] = 1;
+      block.positions[to].scopes =
+          p.scopes + (effect && effect->op == Effect::Open) - (effect && effect->op == Effect::Close);
+      work.push_back(to);
+    });
+  }
+}
+
+// The least that a frame must still count from each position: along the way backwards from the ends.
+void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
+  struct Way {
+    int32_t from, counts;
+  };
+  const auto size = static_cast<int32_t>(block.positions.size());
+  std::vector<std::vector<Way>> before(block.positions.size());
+  std::vector<int32_t> rest(block.positions.size(), INT32_MAX);
+  std::deque<int32_t> work;  // the nearest first
+  for (int32_t s = 0; s < size; ++s) {
+    const Position& p = block.positions[s];
+    each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {
+      before[to].push_back({s, effect && effect->op == Effect::Inc});
+    });
+    if (p.accept) {
+      rest[s] = 0;
+      work.push_back(s);
+    }
+  }
+  while (!work.empty()) {
+    const int32_t at = work.front();
+    work.pop_front();
+    for (const auto [from, counts] : before[at]) {
+      if (rest[from] <= rest[at] + counts) continue;
+      rest[from] = rest[at] + counts;
+      counts == 0 ? work.push_front(from) : work.push_back(from);
+    }
+  }
+  for (int32_t s = 0; s < size; ++s) block.positions[s].rest = rest[s];
+}
+
+}  // namespace
+
+RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool rests) {
+  RuleBlock out = Layout(automaton, kind).run();
+  if (std::ranges::any_of(effects, [](const Effect& e) { return e.op == Effect::Open; })) count_scopes(out, effects);
+  if (rests) find_rests(out, effects);
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,82 @@
+#include "compile/rule_keys.hpp"
+
+namespace guided {
+
+RuleKey RuleKeys::of(int32_t rule, int32_t encoding) {
+  RuleKey key;
+  key.portable = true;
+  const int32_t root = ir_.rules[rule];
+  std::vector<int32_t> met, stack;
+  if (!ir_.nodes[root].closed) stack.push_back(root);
+  while (!stack.empty()) {
+    const int32_t id = stack.back();
+    const IrNode& n = ir_.nodes[id];
+    const size_t before = stack.size();
+    auto need = [&](int32_t child) {
+      if (!ir_.nodes[child].closed && number_[child] < 0) stack.push_back(child);
+    };
+    if (number_[id] < 0) {
+      for (size_t i = n.items.size(); i-- > 0;) need(n.items[i]);
+      if (n.kind == Kind::Permutation) need(n.ref);
+    }
+    if (stack.size() > before) continue;
+    stack.pop_back();
+    if (number_[id] >= 0) continue;
+    add(n, key);
+    number_[id] = static_cast<int32_t>(met.size());
+    met.push_back(id);
+  }
+  add_child(root, key.digest);
+  key.digest.add(ir_.encoding_digests[encoding]);
+  for (int32_t id : met) number_[id] = -1;
+  for (int32_t ref : key.refs) ref_[ref] = -1;
+  return key;
+}
+
+void RuleKeys::add(const IrNode& n, RuleKey& key) {
+  Digest& d = key.digest;
+  d.add(static_cast<uint64_t>(n.kind));
+  d.add(static_cast<uint64_t>(n.min));
+  d.add(static_cast<uint64_t>(n.max));
+  d.add(n.items.size());
+  for (int32_t child : n.items) add_child(child, d);
+  switch (n.kind) {
+    case Kind::And:
+    case Kind::Not:
+    case Kind::Length:  // the content of the rules that it refers to counts
+    case Kind::Permutation:
+      key.portable = false;
+      break;
+    case Kind::Ref:
+      if (ref_[n.ref] < 0) {
+        ref_[n.ref] = static_cast<int32_t>(key.refs.size());
+        key.refs.push_back(n.ref);
+      }
+      d.add(static_cast<uint64_t>(ref_[n.ref]) * 2 + nullable_.rule(n.ref));
+      break;
+    case Kind::Special:
+      d.add(static_cast<uint64_t>(n.ref));
+      break;
+    case Kind::Encoded:
+      d.add(ir_.encoding_digests[n.ref]);
+      break;
+    case Kind::Distinct:
+      d.add(ir_.known[n.ref].digest);
+      d.add(ir_.known[n.ref].sorted.size());
+      key.scopes.push_back(n.ref);
+      break;
+    default:
+      break;
+  }
+}
+
+void RuleKeys::add_child(int32_t id, Digest& digest) const {
+  if (!ir_.nodes[id].closed) {
+    digest.add(static_cast<uint64_t>(number_[id]));
+    return;
+  }
+  digest.add(0xC105ED);
+  digest.add(ir_.nodes[id].digest);
+}
+
+}  // namespace guided

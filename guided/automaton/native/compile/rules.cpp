@@ -1,0 +1,182 @@
+#include "compile/rules.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/graph.hpp"
+
+namespace guided {
+
+void LoweredRule::change(Dfa changed) {
+  if (prepared) {
+    for (int32_t s = 0; s < changed.size(); ++s)
+      for (Edge& e : changed.edges[s])
+        if (is_call(e.lo)) e.lo = e.hi = kCall + static_cast<Symbol>(callee(e));
+    spellings = prepared->automaton.spellings;
+    encoded = true;
+    prepared.reset();
+    callees.clear();
+  }
+  dfa = std::move(changed);
+  key.portable = false;
+}
+
+bool LoweredRule::relative() const {
+  auto looks_at_no_more = [](const Effect& e) { return e.of_memory() || e.b < 0; };
+  return kind == RuleKind::Counter && std::ranges::all_of(effects, looks_at_no_more);
+}
+
+namespace {
+
+bool calls_itself(const std::vector<LoweredRule>& rules) {
+  std::vector<std::vector<int32_t>> calls(rules.size());
+  std::vector<int32_t> members(rules.size(), 0);
+  for (size_t r = 0; r < rules.size(); ++r) {
+    rules[r].each_callee([&](int32_t callee) { calls[r].push_back(callee); });
+    if (std::ranges::find(calls[r], static_cast<int32_t>(r)) != calls[r].end()) return true;
+  }
+  for (int32_t c : components(calls))
+    if (++members[c] > 1) return true;
+  return false;
+}
+
+// The automaton and effects, calls by their numbers in the rule; names of scopes go by their content.
+Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
+  Digest d;
+  const Dfa& dfa = automaton.dfa;
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    d.add(0x5157A7Eu + dfa.accept[s]);
+    for (const Edge& e : dfa.edges[s]) {
+      if (is_effect(e.lo)) {
+        const Effect& f = effects[e.lo - kEffect];
+        d.add(2 + static_cast<uint64_t>(f.op) * 8);
+        d.add(f.op == Effect::Open ? 0 : static_cast<uint64_t>(f.a));
+        d.add(static_cast<uint64_t>(f.b));
+      } else if (is_spelling(e.lo)) {
+        d.add(3);
+        d.add(automaton.spellings[e.lo - kSpelling]->digest);
+      } else {
+        d.add(uint64_t{e.lo} << 32 | e.hi);
+      }
+      d.add(static_cast<uint64_t>(e.to));
+    }
+  }
+  return d;
+}
+
+// Numbers the calls of an automaton by their first occurrence. Out: the rules, by number.
+std::vector<int32_t> number_calls(Dfa& dfa) {
+  std::vector<int32_t> callees;
+  std::unordered_map<Symbol, int32_t> numbers;  // only where they are many
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (Edge& e : dfa.edges[s]) {
+      if (!is_call(e.lo)) continue;
+      const auto [it, fresh] = numbers.try_emplace(e.lo, static_cast<int32_t>(callees.size()));
+      if (fresh) callees.push_back(static_cast<int32_t>(e.lo - kCall));
+      e.lo = e.hi = kCall + static_cast<Symbol>(it->second);
+    }
+  return callees;
+}
+
+int32_t place_of(const std::vector<int32_t>& list, int64_t item) {
+  const auto it = std::ranges::find(list, item);
+  return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
+}
+
+// Makes the rules of a grammar known to later ones.
+class Keeper {
+ public:
+  Keeper(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
+
+  void run() {
+    for (const LoweredRule& rule : rules_) {
+      if (!rule.key.portable || !rule.prepared) continue;
+      if (auto known = known_as(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(known));
+    }
+  }
+
+ private:
+  static constexpr int kDeepest = 50;  // counters within counters
+
+  // The rule with its counters, references by their places in the key; null where it calls what has no place there.
+  std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
+    auto known = std::make_shared<KnownRule>();
+    known->rule = rule.prepared;
+    known->min = rule.min;
+    known->max = rule.max;
+    for (int32_t callee : rule.callees) {
+      known->refs.push_back(place_of(key.refs, callee));
+      known->closed &= known->refs.back() < 0;
+      if (known->refs.back() >= 0) continue;
+      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kDeepest) return nullptr;
+      auto counter = counter_as(callee, key, depth + 1);
+      if (!counter) return nullptr;
+      known->closed &= counter->closed;
+      known->counters.push_back(std::move(counter));
+      known->refs.back() = -static_cast<int32_t>(known->counters.size());
+    }
+    known->effects = rule.effects;
+    for (Effect& e : known->effects)
+      if (e.op == Effect::Open) {
+        e.a = place_of(key.scopes, e.a);
+        known->closed = false;
+      }
+    return known;
+  }
+
+  // A closed counter is one object, whatever it stands in.
+  std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
+    if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
+    auto known = known_as(rules_[rule], key, depth);
+    if (known && known->closed) closed_[rule] = known;
+    return known;
+  }
+
+  const std::vector<LoweredRule>& rules_;
+  ByteCaches& caches_;
+  std::unordered_map<int32_t, std::shared_ptr<const KnownRule>> closed_;
+};
+
+void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
+  auto out = std::make_shared<PreparedRule>();
+  out->automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
+                                : encode(rule.dfa, options, meter);
+  rule.dfa = {};
+  rule.callees = number_calls(out->automaton.dfa);
+  out->calls = static_cast<int32_t>(rule.callees.size());
+  out->shape = shape_of(out->automaton, rule.effects);
+  const bool rests = rule.relative() &&
+                     std::ranges::any_of(rule.effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
+  out->block = lay_out(out->automaton, rule.kind, rule.effects, rests);
+  rule.prepared = std::move(out);
+}
+
+}  // namespace
+
+LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
+  const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live, options.caches, meter);
+  LoweredGrammar out = lower_nodes(ir, options, alphabet, false, meter);
+  meter.rule = -1;
+  prune_rules(out.rules, meter);
+  out.recursive = calls_itself(out.rules);
+  if (out.recursive && has_left_recursion(out.rules)) {
+    out = lower_nodes(ir, options, alphabet, true, meter);
+    meter.rule = -1;
+    prune_rules(out.rules, meter);
+    out.recursive = calls_itself(out.rules);
+    remove_left_recursion(out.rules, meter);
+  }
+  const EncodeOptions encoding{ir.encodings, ir.encoding_digests, options.live, alphabet, options.caches};
+  int64_t positions = 0;
+  for (LoweredRule& rule : out.rules) {
+    meter.rule = rule.origin;
+    if (!rule.dfa.empty()) prepare(rule, encoding, meter);
+    if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
+    meter.states(positions);
+  }
+  meter.rule = -1;
+  if (options.caches) Keeper(out.rules, *options.caches).run();
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,56 @@
+// How large a copy of a node is: whether counted repetition is written out or counted in a register.
+//
+// In: a node. Out: about the number of states of one copy, or more than kMost. Each node is weighed once.
+#pragma once
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "compile/ir.hpp"
+
+namespace guided {
+
+class UnrollWeight {
+ public:
+  static constexpr int64_t kMost = 24;  // up to this weight repetition is written out, beyond it is a register
+  explicit UnrollWeight(const IrGrammar& ir) : ir_(ir) {}
+
+  int64_t of(int32_t id, int depth = 0) {
+    if (depth > 64) return kMost + 1;
+    if (auto it = known_.find(id); it != known_.end()) return it->second;
+    int64_t weight = weigh(ir_.nodes[id], depth + 1);
+    return known_[id] = weight;
+  }
+
+ private:
+  int64_t weigh(const IrNode& n, int depth) {
+    int64_t sum = 0;
+    switch (n.kind) {
+      case Kind::Chars:
+        return n.ranges.empty() || n.ranges.back().hi < 128 ? 1 : 4 + static_cast<int64_t>(n.ranges.size()) / 8;
+      case Kind::Text:
+        return static_cast<int64_t>(n.text.size());
+      case Kind::Ref:
+      case Kind::Special:
+        return 1;
+      case Kind::Repeat: {
+        int64_t copies = std::max<int64_t>(1, n.max < 0 ? n.min + 1 : n.max);
+        return std::min(kMost + 1, copies) * std::min(kMost + 1, of(n.items[0], depth));
+      }
+      case Kind::Seq:
+      case Kind::Alt:
+        for (int32_t item : n.items) {
+          sum += of(item, depth);
+          if (sum > kMost) break;
+        }
+        return sum;
+      default:
+        return kMost + 1;
+    }
+  }
+
+  const IrGrammar& ir_;
+  std::unordered_map<int32_t, int64_t> known_;
+};
+
+}  // namespace guided

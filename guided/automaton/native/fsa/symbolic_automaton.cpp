@@ -1,0 +1,320 @@
+#include "fsa/symbolic_automaton.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/int_lists.hpp"
+
+namespace guided {
+
+int32_t Dfa::next(int32_t s, Symbol c) const {
+  const std::span<const Edge> list = edges[s];
+  auto it = std::upper_bound(list.begin(), list.end(), c, [](Symbol x, const Edge& e) { return x < e.lo; });
+  if (it == list.begin()) return -1;
+  --it;
+  return c <= it->hi ? it->to : -1;
+}
+
+void Nfa::splice(const Dfa& dfa, int32_t from, int32_t to) {
+  if (dfa.empty()) return;
+  const int32_t base = states;
+  states += dfa.size();
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    for (const Edge& e : dfa.edges[s]) edge(base + s, e.lo, e.hi, base + e.to);
+    if (dfa.accept[s]) move(base + s, to);
+  }
+  move(from, base);
+}
+
+void join_edges(std::vector<Edge>& edges) {
+  size_t n = 0;
+  for (const Edge& e : edges) {
+    if (n && edges[n - 1].to == e.to && edges[n - 1].hi + 1 == e.lo && (is_text(e.lo) == is_text(edges[n - 1].lo)) &&
+        is_text(e.lo)) {
+      edges[n - 1].hi = e.hi;
+    } else {
+      edges[n++] = e;
+    }
+  }
+  edges.resize(n);
+}
+
+namespace {
+
+// Edges or moves by the state that they leave.
+template <class Item, class Value>
+class ByState {
+ public:
+  template <class Get>
+  ByState(const std::vector<Item>& items, int32_t states, Get get) : from_(static_cast<size_t>(states) + 1, 0) {
+    for (const Item& item : items) ++from_[item.from + 1];
+    for (size_t s = 1; s < from_.size(); ++s) from_[s] += from_[s - 1];
+    list_.resize(items.size());
+    std::vector<int32_t> at(from_.begin(), from_.end() - 1);
+    for (const Item& item : items) list_[at[item.from]++] = get(item);
+  }
+  std::span<const Value> operator[](int32_t s) const {
+    return {list_.data() + from_[s], static_cast<size_t>(from_[s + 1] - from_[s])};
+  }
+
+ private:
+  std::vector<int32_t> from_;
+  std::vector<Value> list_;
+};
+
+class SubsetConstruction {
+ public:
+  SubsetConstruction(const Nfa& nfa, Meter& meter)
+      : nfa_(nfa),
+        edges_(nfa.edges, nfa.states, [](const Nfa::From& f) { return f.edge; }),
+        moves_(nfa.moves, nfa.states, [](const Nfa::Move& m) { return m.to; }),
+        meter_(meter),
+        single_(nfa.states, -1),
+        mark_(nfa.states, 0) {}
+
+  Dfa run() {
+    dfa_.edges.reserve(nfa_.edges.size(), nfa_.edges.size());
+    set_.assign(1, nfa_.start);
+    intern();
+    for (int32_t s = 0; s < dfa_.size(); ++s) {
+      expand(s);
+      meter_.states(dfa_.size());
+    }
+    return std::move(dfa_);
+  }
+
+ private:
+  // The state of the closure of set_, which is used up.
+  int32_t intern() {
+    const int32_t only = set_.size() == 1 ? set_[0] : -1;
+    if (only >= 0 && single_[only] >= 0) return single_[only];  // asked for again and again
+    close();
+    const auto [number, fresh] = sets_.intern(set_);
+    meter_.work(kLookup);
+    if (fresh) dfa_.add(std::binary_search(set_.begin(), set_.end(), nfa_.final));
+    if (only >= 0) single_[only] = number;
+    return number;
+  }
+
+  void close() {
+    ++stamp_;
+    for (int32_t s : set_) mark_[s] = stamp_;
+    for (size_t i = 0; i < set_.size(); ++i) {
+      for (int32_t t : moves_[set_[i]]) {
+        if (mark_[t] != stamp_) {
+          mark_[t] = stamp_;
+          set_.push_back(t);
+        }
+      }
+    }
+    meter_.work(static_cast<int64_t>(set_.size()));
+    // States without edges of their own say nothing, but for the final one.
+    std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
+    if (set_.size() > 1) std::sort(set_.begin(), set_.end());
+  }
+
+  void expand(int32_t s) {
+    pool_.clear();
+    for (int32_t n : sets_[s]) pool_.insert(pool_.end(), edges_[n].begin(), edges_[n].end());
+    meter_.work(static_cast<int64_t>(pool_.size()));
+    if (pool_.size() > 1)
+      std::sort(pool_.begin(), pool_.end(), [](const Edge& x, const Edge& y) { return x.lo < y.lo; });
+    out_.clear();
+    active_.clear();
+    size_t i = 0;
+    uint64_t at = 0;
+    while (i < pool_.size() || !active_.empty()) {
+      if (active_.empty()) at = pool_[i].lo;
+      while (i < pool_.size() && pool_[i].lo <= at) active_.push_back(pool_[i++]);
+      uint64_t end = i < pool_.size() ? uint64_t{pool_[i].lo} - 1 : ~uint64_t{0};
+      for (const Edge& e : active_) end = std::min(end, uint64_t{e.hi});
+      set_.clear();
+      for (const Edge& e : active_) set_.push_back(e.to);
+      if (set_.size() > 1) {
+        std::sort(set_.begin(), set_.end());
+        set_.erase(std::unique(set_.begin(), set_.end()), set_.end());
+      }
+      meter_.work(static_cast<int64_t>(set_.size()));
+      out_.push_back({static_cast<Symbol>(at), static_cast<Symbol>(end), intern()});
+      at = end + 1;
+      std::erase_if(active_, [&](const Edge& e) { return e.hi < at; });
+    }
+    join_edges(out_);
+    dfa_.edges.set(s, out_);
+  }
+
+  const Nfa& nfa_;
+  ByState<Nfa::From, Edge> edges_;
+  ByState<Nfa::Move, int32_t> moves_;
+  Meter& meter_;
+  Dfa dfa_;
+  IntLists sets_;
+  std::vector<int32_t> single_, mark_, set_;
+  std::vector<Edge> pool_, active_, out_;
+  int32_t stamp_ = 0;
+};
+
+}  // namespace
+
+Dfa determinise(const Nfa& nfa, Meter& meter) { return SubsetConstruction(nfa, meter).run(); }
+
+Predecessors::Predecessors(const Dfa& dfa) : from_(static_cast<size_t>(dfa.size()) + 1, 0) {
+  std::vector<int32_t> last(static_cast<size_t>(dfa.size()), -1);
+  auto each = [&](auto&& visit) {
+    for (int32_t s = 0; s < dfa.size(); ++s)
+      for (const Edge& e : dfa.edges[s])
+        if (last[e.to] != s) {
+          last[e.to] = s;
+          visit(e.to, s);
+        }
+  };
+  each([&](int32_t to, int32_t) { ++from_[to + 1]; });
+  for (size_t s = 1; s < from_.size(); ++s) from_[s] += from_[s - 1];
+  list_.resize(static_cast<size_t>(from_.back()));
+  std::vector<int32_t> at(from_.begin(), from_.end() - 1);
+  std::fill(last.begin(), last.end(), -1);
+  each([&](int32_t to, int32_t from) { list_[at[to]++] = from; });
+}
+
+Dfa trim(Dfa dfa) {
+  const int32_t n = dfa.size();
+  if (n == 0) return {};
+  const Predecessors before(dfa);
+  std::vector<uint8_t> live(n, 0);
+  std::vector<int32_t> work;
+  for (int32_t s = 0; s < n; ++s)
+    if (dfa.accept[s]) {
+      live[s] = 1;
+      work.push_back(s);
+    }
+  while (!work.empty()) {
+    int32_t s = work.back();
+    work.pop_back();
+    for (int32_t p : before[s])
+      if (!live[p]) {
+        live[p] = 1;
+        work.push_back(p);
+      }
+  }
+  if (!live[0]) return {};
+  std::vector<int32_t> number(n, -1), order{0};
+  number[0] = 0;
+  bool same = true;  // nothing to drop, and in order
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const Edge& e : dfa.edges[order[i]]) {
+      same &= live[e.to] != 0;
+      if (!live[e.to] || number[e.to] >= 0) continue;
+      number[e.to] = static_cast<int32_t>(order.size());
+      same &= number[e.to] == e.to;
+      order.push_back(e.to);
+    }
+  if (same && static_cast<int32_t>(order.size()) == n) return dfa;
+  Dfa out;
+  out.edges.reserve(order.size(), dfa.edges.edges());
+  std::vector<Edge> list;
+  for (int32_t s : order) {
+    list.clear();
+    for (const Edge& e : dfa.edges[s])
+      if (live[e.to]) list.push_back({e.lo, e.hi, number[e.to]});
+    out.edges.set(out.add(dfa.accept[s]), list);
+  }
+  return out;
+}
+
+Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter) {
+  if (a.empty() || b.empty()) return {};
+  std::unordered_map<uint64_t, int32_t> ids;
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  Dfa out;
+  auto intern = [&](int32_t x, int32_t y) {
+    auto [it, fresh] = ids.try_emplace(pair_key(x, y), out.size());
+    if (fresh) {
+      out.add(a.accept[x] && b.accept[y]);
+      pairs.emplace_back(x, y);
+    }
+    return it->second;
+  };
+  intern(0, 0);
+  std::vector<Edge> list;
+  for (int32_t s = 0; s < out.size(); ++s) {
+    auto [x, y] = pairs[s];
+    list.clear();
+    size_t i = 0, j = 0;
+    const std::span<const Edge> ea = a.edges[x], eb = b.edges[y];
+    while (i < ea.size() && j < eb.size()) {
+      Symbol lo = std::max(ea[i].lo, eb[j].lo), hi = std::min(ea[i].hi, eb[j].hi);
+      if (lo <= hi) list.push_back({lo, hi, intern(ea[i].to, eb[j].to)});
+      if (ea[i].hi < eb[j].hi)
+        ++i;
+      else
+        ++j;
+    }
+    meter.work(static_cast<int64_t>(ea.size() + eb.size() + kLookup * list.size()));
+    meter.states(out.size());
+    join_edges(list);
+    out.edges.set(s, list);
+  }
+  return trim(std::move(out));
+}
+
+Dfa complement(const Dfa& dfa, Meter& meter) {
+  static const Range kAll[] = {{0, 0xD7FF}, {0xE000, kMaxCodePoint}};
+  Dfa out;
+  for (uint8_t accepts : dfa.accept) out.add(!accepts);
+  if (dfa.empty()) out.add(true);
+  const int32_t sink = out.add(true);
+  std::vector<Edge> list;
+  for (int32_t s = 0; s < out.size(); ++s) {
+    list.clear();
+    size_t i = 0;
+    const std::span<const Edge> old = s < dfa.size() ? dfa.edges[s] : std::span<const Edge>{};
+    for (const Range& r : kAll) {
+      uint64_t at = r.lo;
+      while (at <= r.hi) {
+        while (i < old.size() && old[i].hi < at) ++i;
+        if (i < old.size() && old[i].lo <= r.hi) {
+          if (at < old[i].lo) list.push_back({Symbol(at), old[i].lo - 1, sink});
+          list.push_back({std::max(Symbol(at), old[i].lo), std::min(old[i].hi, r.hi), old[i].to});
+          at = uint64_t{std::min(old[i].hi, r.hi)} + 1;
+        } else {
+          list.push_back({Symbol(at), r.hi, sink});
+          at = uint64_t{r.hi} + 1;
+        }
+      }
+    }
+    meter.work(static_cast<int64_t>(list.size()));
+    join_edges(list);
+    out.edges.set(s, list);
+  }
+  return trim(std::move(out));
+}
+
+Dfa relabelled(Dfa dfa, int32_t encoding) {
+  Symbol base = static_cast<Symbol>(encoding) << kEncodingShift;
+  if (base == 0) return dfa;
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (Edge& e : dfa.edges[s]) {
+      e.lo += base;
+      e.hi += base;
+    }
+  return dfa;
+}
+
+Dfa without_empty(Dfa dfa) {
+  if (dfa.empty() || !dfa.accept[0]) return dfa;
+  bool entered = false;
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (const Edge& e : dfa.edges[s]) entered |= e.to == 0;
+  if (entered) {  // a fresh copy of the start takes the loops, the start itself stops accepting
+    const int32_t copy = dfa.add(true);
+    for (int32_t s = 0; s < copy; ++s)
+      for (Edge& e : dfa.edges[s])
+        if (e.to == 0) e.to = copy;
+    const std::vector<Edge> loops(dfa.edges[0].begin(), dfa.edges[0].end());
+    dfa.edges.set(copy, loops);
+  }
+  dfa.accept[0] = 0;
+  return trim(std::move(dfa));
+}
+
+}  // namespace guided

@@ -1,0 +1,153 @@
+// Compiled grammars and matchers: what one sequence needs while it is written.
+//
+// A matcher is a state number and the numbers before each step. fork() copies a number: the past is an immutable chain
+// that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept in the grammar's
+// workspace and shared by its matchers, on any number of threads (one matcher is used by one thread at a time).
+// When the workspace is over its limit a fresh one takes its place; each matcher carries its own states over at its
+// next step, and the old one goes with its last matcher.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "budget/budgets.hpp"
+#include "budget/rest_bound.hpp"
+#include "matching/token_graph.hpp"
+
+namespace guided {
+
+struct Workspace {
+  Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
+      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions),
+        rest_bytes(arena, completions.fresh().tree(), v, false),
+        rest_tokens(arena, completions.fresh().tree(), v, true) {
+    arena.viable = [this](const Thread& thread) { return completions.fresh().exists(thread); };
+    arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
+  }
+  Workspace(const Workspace&) = delete;
+  Arena arena;
+  MaskBuilder masks;
+  CompletionFinder completions;
+  BudgetMasks budgets;
+  RestBound rest_bytes, rest_tokens;
+};
+
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory)
+      : grammar(std::move(grammar)), vocabulary(std::move(vocabulary)), memory_(memory) {
+    current_ = std::make_shared<Workspace>(this->grammar, *this->vocabulary, memory_);
+  }
+  std::shared_ptr<Workspace> workspace() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return current_;
+  }
+  // The workspace that replaces `old`.
+  std::shared_ptr<Workspace> renewed(const std::shared_ptr<Workspace>& old) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (current_ == old) {
+      current_ = std::make_shared<Workspace>(grammar, *vocabulary, memory_);
+      ++rebuilds_;
+    }
+    return current_;
+  }
+  // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
+  // vain; elsewhere what has no end has been pruned.
+  bool can_end();
+  int64_t rebuilds() const { return rebuilds_.load(std::memory_order_relaxed); }
+
+  const std::shared_ptr<const Grammar> grammar;
+  const std::shared_ptr<const TokenVocabulary> vocabulary;
+
+ private:
+  size_t memory_;
+  std::mutex mutex_;
+  std::shared_ptr<Workspace> current_;
+  std::atomic<int64_t> rebuilds_{0};
+};
+
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<Compiled> compiled);
+  Matcher(Matcher& other);  // fork
+
+  bool fill(uint32_t* row, int64_t max_tokens);  // max_tokens < 0: no budget
+  // Whether the last mask may lack tokens that the budget took; false: it was the plain one.
+  bool budget_bound() const { return budget_bound_; }
+  // Fills from what is known already; false where the state's recipe has yet to be made.
+  bool fill_known(uint32_t* row, bool& masks_something) const;
+  bool accept_token(int32_t id);
+  // Accepts a token whose steps have all been taken before, without the lock; nothing where that is not so.
+  std::optional<bool> accept_known(int32_t id);
+  bool accept_bytes(std::string_view bytes);
+  size_t validate(const std::vector<int64_t>& ids);
+  void rollback(int64_t n);
+  void reset();
+  bool accepting() const;
+  bool terminated() const { return terminated_; }
+  int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
+  int64_t min_tokens();
+  // After any one token, tokens to finish: bounds by the rules and by what must differ, and the most found.
+  std::tuple<int64_t, int64_t, int64_t> rests();
+
+  // What every continuation begins with: bytes, or 256 + control token.
+  std::vector<int32_t> forced(size_t limit);
+  std::vector<int32_t> shortest(size_t limit);
+  std::vector<uint8_t> next_bytes();
+  std::vector<int32_t> next_tokens();                         // control tokens that the grammar names here
+  std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // bytes read, and what was possible there
+  std::vector<std::string> places(std::string_view after);    // rules that are open after these bytes
+  std::vector<int32_t> walk_mask();                           // the mask by its definition, nothing kept
+  int32_t state() const { return state_; }
+  Compiled& compiled() { return *compiled_; }
+  int32_t configurations() const { return work_->arena.size(); }
+  size_t bytes() const { return work_->arena.bytes(); }
+
+ private:
+  struct Segment {
+    std::vector<int32_t> states;
+    std::shared_ptr<Segment> parent;
+    size_t parent_length = 0;
+    ~Segment();
+  };
+  int32_t advance(int32_t state, std::string_view bytes);
+  int32_t advance_token(int32_t state, int32_t id, bool& terminated);
+  void push(int32_t state, bool terminated);
+  void renew_if_full();
+  void drop_empty_past();
+  int32_t coded() const { return terminated_ ? ~state_ : state_; }
+  void restore(int32_t code);
+  static std::vector<int32_t> next_tokens_locked(const Arena& arena, int32_t state);
+  int64_t min_tokens_locked();
+
+  std::shared_ptr<Compiled> compiled_;
+  std::shared_ptr<Workspace> work_;
+  int32_t state_ = 0;
+  bool terminated_ = false, budget_bound_ = false;
+  std::vector<int32_t> recent_;  // the states before each step, ~state where terminated
+  std::shared_ptr<Segment> past_;
+  size_t past_length_ = 0, past_total_ = 0;
+  friend class InUse;
+  mutable std::atomic_flag busy_;
+};
+
+// Held during every call from Python: a matcher that two threads use at once is an error, not a race.
+class InUse {
+ public:
+  explicit InUse(const Matcher& matcher) : busy_(matcher.busy_) {
+    if (busy_.test_and_set(std::memory_order_acquire))
+      throw std::runtime_error("another thread is using this matcher: give each thread a fork() of its own");
+  }
+  ~InUse() { busy_.clear(std::memory_order_release); }
+  InUse(const InUse&) = delete;
+
+ private:
+  std::atomic_flag& busy_;
+};
+
+// Fills rows[i] of `mask` (row stride `words`) from matchers[i] on up to `threads` threads.
+void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
+               int64_t max_tokens, int threads);
+
+}  // namespace guided

@@ -1,0 +1,77 @@
+#include "matching/token_graph.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+
+constexpr int32_t kNoDistance = INT32_MAX;
+
+// Token edges into positions that no whole token leads on from are dropped.
+void drop_dead_tokens(Grammar& g) {
+  std::vector<TokenEdge> kept;
+  for (Position& p : g.positions) {
+    const auto low = static_cast<int32_t>(kept.size());
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+      if (g.positions[g.tokens[i].to].boundary) kept.push_back(g.tokens[i]);
+    p.token_lo = low;
+    p.token_hi = static_cast<int32_t>(kept.size());
+    p.active = p.bytes.count() > 0 || p.token_hi > p.token_lo;
+  }
+  g.tokens = std::move(kept);
+}
+
+}  // namespace
+
+void prune_token_graph(Grammar& g, const TokenVocabulary& vocabulary, Meter& meter) {
+  const Rule& rule = g.rules[g.start];
+  if (rule.size == 0) return;
+  std::vector<std::vector<int32_t>> before(g.positions.size());
+  std::vector<uint8_t> met(g.positions.size(), 0);
+  std::vector<int32_t> order{rule.start};
+  met[rule.start] = 1;
+  std::vector<std::pair<int32_t, int32_t>> stack;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int32_t from = order[i];
+    auto lead = [&](int32_t to) {
+      if (before[to].empty() || before[to].back() != from) before[to].push_back(from);
+      if (!met[to]) {
+        met[to] = 1;
+        order.push_back(to);
+      }
+    };
+    for (int32_t t = g.positions[from].token_lo; t < g.positions[from].token_hi; ++t) lead(g.tokens[t].to);
+    stack.assign(1, {0, from});
+    while (!stack.empty()) {
+      auto [node, pos] = stack.back();
+      stack.pop_back();
+      meter.work(1);
+      const TokenTrie::Node& n = vocabulary.trie.nodes()[node];
+      if (n.payload_hi > n.payload_lo) lead(pos);
+      vocabulary.trie.children(node, g.positions[pos].bytes, [&](int32_t c) {
+        stack.push_back({c, g.step(pos, vocabulary.trie.nodes()[c].byte)});
+      });
+    }
+  }
+  // Backwards from the ends, breadth first.
+  g.token_distance.assign(g.positions.size(), kNoDistance);
+  std::vector<int32_t> queue;
+  for (int32_t p : order)
+    if (g.positions[p].accept) {
+      g.token_distance[p] = 0;
+      queue.push_back(p);
+    }
+  for (size_t i = 0; i < queue.size(); ++i)
+    for (int32_t p : before[queue[i]])
+      if (g.token_distance[p] == kNoDistance) {
+        g.token_distance[p] = g.token_distance[queue[i]] + 1;
+        queue.push_back(p);
+      }
+  for (size_t p = 0; p < g.positions.size(); ++p) g.positions[p].boundary = g.token_distance[p] != kNoDistance;
+  drop_dead_tokens(g);
+  if (!g.positions[rule.start].boundary && !g.nullable)
+    throw EmptyLanguage("no sequence of this vocabulary's tokens spells any output of the specification");
+}
+
+}  // namespace guided

@@ -1,0 +1,291 @@
+// Collects a grammar's IR nodes for the core, and compiles it. Children are named by the numbers that earlier calls
+// gave.
+#pragma once
+
+#include <algorithm>
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/bindings.hpp"
+#include "matching/compile.hpp"
+
+namespace guided {
+
+namespace nb = nanobind;
+
+using RangeList = std::vector<std::pair<int64_t, int64_t>>;
+// (ranges, digits), a digit a list of (low, high, value, step).
+using FormList = std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>;
+
+inline std::vector<Range> checked_ranges(const RangeList& ranges) {
+  std::vector<Range> out;
+  int64_t last = -1;
+  for (auto [lo, hi] : ranges) {
+    if (lo <= last || hi < lo || hi > kMaxCodePoint || (lo <= 0xDFFF && hi >= 0xD800))
+      throw nb::value_error("ranges must be sorted, disjoint, without surrogates");
+    out.push_back({static_cast<Symbol>(lo), static_cast<Symbol>(hi)});
+    last = hi;
+  }
+  return out;
+}
+
+// An encoding as Python gives it, read once for all grammars.
+struct ReadEncoding {
+  std::shared_ptr<const Encoding> encoding;
+  Digest digest;
+  explicit ReadEncoding(const FormList& forms) {
+    Encoding made;
+    for (const auto& [ranges, digits] : forms) {
+      Form form;
+      form.ranges = checked_ranges(ranges);
+      if (digits.empty() || digits.size() > 64) throw nb::value_error("a form needs 1 to 64 digits");
+      for (const auto& digit : digits) {
+        std::vector<DigitSpan> spans;
+        for (const auto& [low, high, value, step] : digit) {
+          if (low < 0 || high > 255 || low > high || value < 0 || step < 0 || value > 0x200000 || step > 0x200000)
+            throw nb::value_error("digit span out of range");
+          spans.push_back({low, high, value, step});
+        }
+        form.digits.push_back(std::move(spans));
+      }
+      form.rest.assign(form.digits.size(), 0);
+      for (size_t i = form.digits.size(); i-- > 1;) {
+        int64_t most = 0;
+        for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
+        form.rest[i - 1] = form.rest[i] + most;
+      }
+      made.forms.push_back(std::move(form));
+    }
+    for (const Form& form : made.forms) {
+      digest.add(form.ranges.size());
+      digest.add(form.digits.size());
+      for (const Range& r : form.ranges) digest.add(uint64_t{r.lo} << 32 | r.hi);
+      for (const auto& digit : form.digits) {
+        digest.add(digit.size());
+        for (const DigitSpan& s : digit) {
+          digest.add(static_cast<uint64_t>(s.low) << 8 | static_cast<uint64_t>(s.high));
+          digest.add(static_cast<uint64_t>(s.value) << 24 | static_cast<uint64_t>(s.step));
+        }
+      }
+    }
+    encoding = std::make_shared<const Encoding>(std::move(made));
+  }
+};
+
+// While a grammar is compiled, without the GIL, its builder takes nothing more.
+class Builder {
+ public:
+  Builder() { ir_.nodes.reserve(kUsual); }
+  const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(there(number))]; }
+  // Nodes whose children are named by their place in the list. Out: the number of the last.
+  int32_t append(const std::vector<IrNode>& nodes) {
+    be_free();
+    const auto base = static_cast<int32_t>(ir_.nodes.size());
+    for (const IrNode& node : nodes) {
+      IrNode& n = ir_.nodes.emplace_back(node);
+      for (int32_t& child : n.items) child += base;
+    }
+    return static_cast<int32_t>(ir_.nodes.size()) - 1;
+  }
+  int32_t chars(const RangeList& ranges) {
+    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    n.ranges = checked_ranges(ranges);
+    return add(std::move(n));
+  }
+  int32_t text(nb::str text) {
+    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
+    const int width = PyUnicode_KIND(text.ptr());
+    const void* data = PyUnicode_DATA(text.ptr());
+    n.text.reserve(static_cast<size_t>(length));
+    for (Py_ssize_t i = 0; i < length; ++i) {
+      const Py_UCS4 c = PyUnicode_READ(width, data, i);
+      if (c >= 0xD800 && c <= 0xDFFF) throw nb::value_error("text holds a surrogate");
+      n.text.push_back(c);
+    }
+    return add(std::move(n));
+  }
+  int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
+    return many(kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And, items);
+  }
+  int32_t many(Kind kind, const std::vector<int32_t>& items) {
+    return add({kind, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true});
+  }
+  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
+  int32_t repeat(int32_t item, int64_t min, int64_t max) {
+    bounds(min, max);
+    return add({Kind::Repeat, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
+  }
+  int32_t length(int32_t item, int64_t min, int64_t max) {
+    bounds(min, max);
+    return add({Kind::Length, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
+  }
+  int32_t encoded(int32_t item, int32_t encoding) {
+    if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
+    return add({Kind::Encoded, {}, {}, {there(item)}, 0, -1, encoding, {}, {}, {}, {}, true});
+  }
+  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, {}, true}); }
+  int32_t special(int32_t token) {
+    if (token < 0 || token >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
+    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}, {}, {}, true});
+  }
+  int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
+                      const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
+    bounds(min, max);
+    if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
+    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, there(separator), {}, {}, {}, {}, true};
+    n.required.assign(required.begin(), required.end());
+    n.repeatable.assign(repeatable.begin(), repeatable.end());
+    return add(std::move(n));
+  }
+  // As above, and members share slots, may be bound to the slots' order, and satisfy a condition: (kind, parts), nodes
+  // before those that they are parts of (condition.hpp).
+  int32_t conditional(const std::vector<int32_t>& items, const std::vector<bool>& required,
+                      const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max,
+                      const std::vector<int32_t>& slots, bool ordered,
+                      const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes) {
+    if (min < 1) throw nb::value_error("a permutation with a condition, with slots or in order is not empty");
+    const int32_t id = permutation(items, required, repeatable, separator, min, max);
+    IrNode& n = ir_.nodes[id];
+    n.condition = std::make_shared<Condition>(Condition::read(n.required, n.repeatable, slots, ordered, nodes));
+    n.required.assign(n.required.size(), 0);  // what is required is part of the condition
+    return id;
+  }
+  int32_t distinct(int32_t item, const std::vector<std::string>& names) {
+    be_free();
+    KnownNames known;
+    known.sorted = names;
+    std::sort(known.sorted.begin(), known.sorted.end());
+    for (const std::string& name : known.sorted) {
+      known.digest.add(name.size());
+      for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
+    }
+    const auto names_of = static_cast<int32_t>(ir_.known.size());
+    IrNode n{Kind::Distinct, {}, {}, {there(item)}, 0, -1, names_of, {}, {}, {}, {}, true};
+    ir_.known.push_back(std::move(known));
+    return add(std::move(n));
+  }
+  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
+  // edges: (from, low, high, to), in the order of states and symbols.
+  int32_t automaton(const std::vector<bool>& accept,
+                    const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
+    if (accept.empty()) throw nb::value_error("an automaton has at least one state");
+    auto dfa = std::make_shared<Dfa>();
+    for (bool accepting : accept) dfa->add(accepting);
+    IrNode n{Kind::Automaton, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    int32_t last = 0;
+    int64_t seen = -1;
+    std::vector<Edge> list;
+    for (auto [from, low, high, to] : edges) {
+      if (from != last) {
+        dfa->edges.set(last, list);
+        list.clear();
+        seen = -1;
+      }
+      if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= seen || high < low ||
+          high > kMaxCodePoint || (low <= 0xDFFF && high >= 0xD800))
+        throw nb::value_error("edges must lead between states, sorted and disjoint, without surrogates");
+      list.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
+      last = from;
+      seen = high;
+    }
+    dfa->edges.set(last, list);
+    n.automaton = std::move(dfa);
+    return add(std::move(n));
+  }
+  // The first encoding is UTF-8.
+  int32_t encoding(const ReadEncoding& read) {
+    be_free();
+    if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
+    ir_.encoding_digests.push_back(read.digest);
+    ir_.encodings.push_back(read.encoding);
+    return static_cast<int32_t>(ir_.encodings.size()) - 1;
+  }
+  std::shared_ptr<Compiled> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
+                                    const std::vector<std::string>& names, int32_t start, int64_t max_states,
+                                    double max_seconds, int64_t memory, int64_t max_work) {
+    if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
+      throw nb::index_error("rules");
+    be_free();
+    ir_.rules = children(rules);
+    ir_.names = names;
+    ir_.start = start;
+    if (ir_.encodings.empty()) throw nb::value_error("no encoding was given");
+    for (const IrNode& n : ir_.nodes)
+      if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
+        throw nb::index_error("ref");
+      else if (n.kind == Kind::Special && n.ref >= vocabulary->size)
+        throw nb::index_error("token");
+    const Compiling compiling(busy_);
+    nb::gil_scoped_release release;
+    Meter meter(max_states, max_seconds, max_work);
+    std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
+    auto compiled =
+        std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
+    if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
+    return compiled;
+  }
+
+ private:
+  struct Compiling {
+    explicit Compiling(bool& busy) : busy(busy) { busy = true; }
+    ~Compiling() { busy = false; }
+    Compiling(const Compiling&) = delete;
+    bool& busy;
+  };
+  void be_free() const {
+    if (busy_) throw std::runtime_error("another thread is compiling this builder's grammar");
+  }
+  static void bounds(int64_t min, int64_t max) {
+    if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");
+  }
+  int32_t there(int32_t node) const {
+    if (node < 0 || node >= static_cast<int32_t>(ir_.nodes.size())) throw nb::index_error("node");
+    return node;
+  }
+  std::vector<int32_t> children(const std::vector<int32_t>& items) const {
+    for (int32_t i : items) there(i);
+    return items;
+  }
+  int32_t add(IrNode n) {
+    be_free();
+    Digest& d = n.digest;
+    d.add(static_cast<uint64_t>(n.kind));
+    for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
+    d.add(n.text.size());
+    uint64_t three = 0;  // characters: each has 21 bits
+    for (size_t i = 0; i < n.text.size(); ++i) {
+      three = three << 21 | n.text[i];
+      if (i % 3 == 2 || i + 1 == n.text.size()) d.add(std::exchange(three, 0));
+    }
+    d.add(static_cast<uint64_t>(n.min));
+    d.add(static_cast<uint64_t>(n.max));
+    if (n.automaton)
+      for (int32_t s = 0; s < n.automaton->size(); ++s) {
+        d.add(0x5157A7Eu + n.automaton->accept[s]);
+        for (const Edge& e : n.automaton->edges[s]) {
+          d.add(uint64_t{e.lo} << 32 | e.hi);
+          d.add(static_cast<uint64_t>(e.to));
+        }
+      }
+    if (n.kind == Kind::Distinct) d.add(ir_.known[n.ref].digest);
+    if (n.kind == Kind::Encoded) d.add(ir_.encoding_digests[n.ref]);
+    n.closed = n.kind != Kind::Ref && n.kind != Kind::Special && n.kind != Kind::Permutation &&
+               n.kind != Kind::Distinct && n.kind != Kind::Entry;
+    for (int32_t c : n.items) {
+      d.add(ir_.nodes[c].digest);
+      n.closed = n.closed && ir_.nodes[c].closed;
+    }
+    ir_.nodes.push_back(std::move(n));
+    return static_cast<int32_t>(ir_.nodes.size()) - 1;
+  }
+  static constexpr size_t kUsual = 256;  // nodes of most grammars
+  IrGrammar ir_;
+  bool busy_ = false;  // changed with the GIL held
+};
+
+}  // namespace guided

@@ -1,0 +1,414 @@
+// Reads the nodes of guided/grammar/ir.py as they are: children before parents, each object once.
+//
+// In: a node, the classes of nodes and of members, the rules' names. Out: the node's number. What is not as usual (a
+// kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the number
+// or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python does
+// meanwhile. A node inside of itself is an error.
+// How: the classes have slots, so a field of an object of just that class lies at an offset that its descriptor tells.
+// What comes in many grammars as the same objects is copied from an earlier reading (kept_nodes.hpp): subtrees at whose
+// top something else than the grammar holds on to. They count as if they had been read.
+// Cost: about 0.2 us a node.
+#include <Python.h>
+#include <structmember.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "python/builder.hpp"
+#include "python/kept_nodes.hpp"
+
+using namespace nanobind::literals;
+
+namespace guided {
+
+namespace {
+
+// Numbers of objects, by identity. The objects are kept: another one at such an address would be taken for it.
+class ObjectNumbers {
+ public:
+  static constexpr int32_t kNone = -1;
+  explicit ObjectNumbers(size_t slots) : slots_(slots, Slot{nullptr, kNone}) {}
+  ObjectNumbers(const ObjectNumbers&) = delete;
+  ObjectNumbers& operator=(const ObjectNumbers&) = delete;
+  ~ObjectNumbers() {
+    for (const Slot& slot : slots_) Py_XDECREF(slot.object);
+  }
+  int64_t size() const { return size_; }
+  int32_t of(PyObject* object) const { return slots_[place(object)].number; }
+  void set(PyObject* object, int32_t number) {
+    Slot* slot = &slots_[place(object)];
+    if (!slot->object) {
+      if (static_cast<size_t>(++size_) * 2 > slots_.size()) {
+        grow();
+        slot = &slots_[place(object)];
+      }
+      slot->object = Py_NewRef(object);
+    }
+    slot->number = number;
+  }
+
+ private:
+  struct Slot {
+    PyObject* object;
+    int32_t number;
+  };
+  // Where the object is, or would be.
+  size_t place(PyObject* object) const {
+    size_t at = mix(reinterpret_cast<uintptr_t>(object)) & (slots_.size() - 1);
+    while (slots_[at].object && slots_[at].object != object) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+  void grow() {
+    std::vector<Slot> before(slots_.size() * 2, Slot{nullptr, kNone});
+    before.swap(slots_);
+    for (const Slot& slot : before)
+      if (slot.object) slots_[place(slot.object)] = slot;
+  }
+  std::vector<Slot> slots_;
+  int64_t size_ = 0;
+};
+
+class NodeReader {
+ public:
+  // `types`: the classes in the order of Usual. `rules`: name -> number. `kept`: null to read all.
+  NodeReader(Builder& builder, nb::tuple types, nb::dict rules, int64_t most, KeptNodes* kept)
+      : builder_(builder), types_(std::move(types)), rules_(std::move(rules)), most_(most), kept_(kept) {
+    if (nb::len(types_) != Classes) throw nb::value_error("types");
+    for (int kind = 0; kind < Classes; ++kind)
+      for (const Field f : kFields[static_cast<size_t>(kind)]) offsets_[kind][f] = offset(types_[kind], kNames[f]);
+  }
+
+  // `other(node)`: the number of a node that is not as usual. It may call this again for a node below.
+  int32_t read(const nb::object& root, const nb::callable& other) {
+    if (is_open(root.ptr())) throw nb::value_error("a node is inside of itself");
+    if (calls_ == kMostCalls) throw nb::value_error("too many calls inside of one another");
+    ++calls_;
+    std::vector<nb::object> stack{root};
+    try {
+      while (!stack.empty()) step(stack, other);
+    } catch (...) {
+      --calls_;
+      for (const nb::object& node : stack)  // what was not finished may be asked for again
+        if (is_open(node.ptr())) known_.set(node.ptr(), ObjectNumbers::kNone);
+      throw;
+    }
+    --calls_;
+    return known_.of(root.ptr());
+  }
+
+ private:
+  enum Usual {
+    TextType, SeqType, AltType, RefType, RepeatType, CharsType, EncodedType, AndType, NotType, LengthType, DistinctType,
+    EntryType, PermutationType, Unusual, MemberType = Unusual, Classes
+  };
+  enum Field { Item, Items, TextField, Name, Min, Max, RangesField, EncodingField, KnownField, Members, Separator, Fields };
+  static constexpr std::array<const char*, Fields> kNames{"item",   "items",    "text",  "name",    "min",      "max",
+                                                          "ranges", "encoding", "known", "members", "separator"};
+  static inline const std::array<std::vector<Field>, Classes> kFields{{
+      {TextField}, {Items}, {Items}, {Name}, {Item, Min, Max}, {RangesField}, {Item, EncodingField}, {Items}, {Item},
+      {Item, Min, Max}, {Item, KnownField}, {Item}, {Members, Separator}, {Item}}};
+  static constexpr int32_t kOpen = -2;  // its children are being read
+  static constexpr int32_t kCounted = -3;  // not read, but in a kept subtree that was taken over
+  static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: its parent's, and two of this reader
+  static constexpr int kMostCalls = 16;  // of `read` by its callback: each takes some of the machine's stack
+
+  bool is_open(PyObject* node) const { return known_.of(node) == kOpen; }
+  // The number of a node that was read; negative where there is none.
+  int32_t number_of(PyObject* node) const { return known_.of(node); }
+
+  // Reads the last node of the stack, or puts the children that must be read before on top of it.
+  void step(std::vector<nb::object>& stack, const nb::callable& other) {
+    const nb::object node = stack.back();
+    const int kind = kind_of(node.ptr());
+    const int32_t before = known_.of(node.ptr());
+    if (before == ObjectNumbers::kNone || before == kCounted) {
+      if (const auto subtree = kept_ ? kept_->find(node.ptr()) : nullptr) {
+        take(node.ptr(), subtree);
+        stack.pop_back();
+        return;
+      }
+      if (before == ObjectNumbers::kNone) count_one_more();
+      known_.set(node.ptr(), kOpen);
+      const size_t height = stack.size();
+      push_children(node.ptr(), kind, stack);
+      if (stack.size() > height) return;
+    } else if (before != kOpen) {
+      stack.pop_back();
+      return;
+    }
+    int32_t number = usual(node.ptr(), kind);
+    if (number < 0) {
+      number = nb::cast<int32_t>(other(node));
+      builder_.node(number);  // checks it
+      if (kind == EncodedType) {
+        const nb::object encoding = field(node.ptr(), kind, EncodingField);
+        if (encoding.is_valid()) encodings_.set(encoding.ptr(), builder_.node(number).ref);
+      }
+    }
+    known_.set(node.ptr(), number);
+    stack.pop_back();
+    if (kept_ && Py_REFCNT(node.ptr()) > kOwnReferences) keep(node.ptr(), number);
+  }
+
+  // ---- subtrees that are kept
+  void take(PyObject* node, const std::shared_ptr<const KeptSubtree>& subtree) {
+    known_.set(node, builder_.append(subtree->nodes));
+    taken_.push_back(subtree);
+    in_taken_ += static_cast<int64_t>(subtree->objects.size()) - 1;
+    if (known_.size() + in_taken_ <= most_) return;
+    count_taken();
+    if (known_.size() > most_) throw_most();
+  }
+  // Before another object is met: no more than allowed.
+  void count_one_more() {
+    if (known_.size() + in_taken_ < most_) return;
+    count_taken();
+    if (known_.size() >= most_) throw_most();
+  }
+  // Counts the objects of subtrees that were taken over one by one: some are in several, or were read, too.
+  void count_taken() {
+    for (const auto& subtree : std::exchange(taken_, {}))
+      for (const nb::object& object : subtree->objects)
+        if (known_.of(object.ptr()) == ObjectNumbers::kNone) known_.set(object.ptr(), kCounted);
+    in_taken_ = 0;
+  }
+  [[noreturn]] void throw_most() const {
+    throw LimitFailure("nodes", static_cast<double>(most_ + 1), static_cast<double>(most_));
+  }
+  // Keeps the subtree below a node that was read, if it is large enough and says the same in all grammars.
+  void keep(PyObject* top, int32_t number) {
+    if (const IrNode& n = builder_.node(number); !n.closed || (n.items.empty() && n.kind != Kind::Automaton)) return;
+    std::map<int32_t, PyObject*> objects;  // by number
+    std::vector<PyObject*> work{top};
+    size_t weight = 0;
+    while (!work.empty()) {
+      PyObject* object = work.back();
+      work.pop_back();
+      const int32_t of = number_of(object);
+      if (of < 0 || !objects.emplace(of, object).second) {
+        if (of < 0) return;
+        continue;
+      }
+      const IrNode& n = builder_.node(of);
+      weight += 1 + (n.automaton ? static_cast<size_t>(n.automaton->size()) : 0);
+      if (n.kind == Kind::Encoded || weight > KeptNodes::kLargest) return;
+      each_child(object, kind_of(object), [&](nb::object child) { work.push_back(child.ptr()); });
+    }
+    if (weight < KeptNodes::kLeast) return;
+    auto subtree = std::make_shared<KeptSubtree>();
+    std::map<int32_t, int32_t> places;
+    for (const auto& [of, object] : objects) {
+      places.emplace(of, static_cast<int32_t>(subtree->nodes.size()));
+      subtree->objects.push_back(nb::borrow(object));
+      IrNode& n = subtree->nodes.emplace_back(builder_.node(of));
+      for (int32_t& child : n.items) {
+        const auto place = places.find(child);
+        if (place == places.end()) return;  // it was read as another object
+        child = place->second;
+      }
+    }
+    kept_->insert(top, std::move(subtree), weight);
+  }
+
+  int kind_of(PyObject* node) const {
+    const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(node));
+    int kind = 0;
+    while (kind < Unusual && PyTuple_GET_ITEM(types_.ptr(), kind) != type) ++kind;
+    return kind;
+  }
+  // Where a field lies in the objects of a class that has slots.
+  static Py_ssize_t offset(nb::handle type, const char* name) {
+    const nb::object slot = nb::getattr(type, name, nb::none());
+    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("types");
+    auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(slot.ptr());
+    auto* owner = descriptor->d_common.d_type;  // another class's slot may lie beyond the end of these objects
+    if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), owner))
+      throw nb::value_error("types");
+    const PyMemberDef* member = descriptor->d_member;
+    if (member->type != T_OBJECT_EX || member->offset <= 0) throw nb::value_error("types");
+    return member->offset;
+  }
+  // A field of an object of just the class of this kind; null where it is not set.
+  nb::object field(PyObject* node, int kind, Field f) const {
+    return nb::borrow(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(node) + offsets_[kind][f]));
+  }
+
+  // Children that have no number yet, the last one first.
+  void push_children(PyObject* node, int kind, std::vector<nb::object>& stack) {
+    each_child(node, kind, [&](nb::object child) {
+      if (is_open(child.ptr())) throw nb::value_error("a node is inside of itself");
+      if (number_of(child.ptr()) < 0) stack.push_back(std::move(child));
+    });
+  }
+
+  // Calls visit(child) for each, the last one first. Members of another class are not looked into.
+  template <class Visit>
+  void each_child(PyObject* node, int kind, Visit&& visit) const {
+    auto push = [&](nb::object child) {
+      if (child.is_valid()) visit(std::move(child));
+    };
+    auto push_all = [&](const nb::object& list, bool members) {
+      if (!list.is_valid() || !PyTuple_Check(list.ptr())) return;
+      for (Py_ssize_t i = PyTuple_GET_SIZE(list.ptr()); i-- > 0;) {
+        PyObject* item = PyTuple_GET_ITEM(list.ptr(), i);
+        if (!members)
+          push(nb::borrow(item));
+        else if (reinterpret_cast<PyObject*>(Py_TYPE(item)) == PyTuple_GET_ITEM(types_.ptr(), MemberType))
+          push(field(item, MemberType, Item));
+      }
+    };
+    switch (kind) {
+      case SeqType:
+      case AltType:
+      case AndType:
+        return push_all(field(node, kind, Items), false);
+      case RepeatType:
+      case EncodedType:
+      case NotType:
+      case LengthType:
+      case DistinctType:
+      case EntryType:
+        return push(field(node, kind, Item));
+      case PermutationType:
+        push(field(node, kind, Separator));
+        return push_all(field(node, kind, Members), true);
+    }
+  }
+
+  // The number of a node whose children have theirs; -1 where it is not as usual.
+  int32_t usual(PyObject* node, int kind) {
+    switch (kind) {
+      case TextType: {
+        nb::object text = field(node, kind, TextField);
+        if (!text.is_valid() || !PyUnicode_CheckExact(text.ptr())) return -1;
+        for (Py_ssize_t i = PyUnicode_GET_LENGTH(text.ptr()); i-- > 0;)
+          if (Py_UCS4 c = PyUnicode_READ_CHAR(text.ptr(), i); c >= 0xD800 && c <= 0xDFFF) return -1;
+        return builder_.text(nb::borrow<nb::str>(text));
+      }
+      case SeqType:
+      case AltType:
+      case AndType: {
+        nb::object items = field(node, kind, Items);
+        if (!items.is_valid() || !PyTuple_Check(items.ptr())) return -1;
+        std::vector<int32_t> numbers;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
+          numbers.push_back(number_of(PyTuple_GET_ITEM(items.ptr(), i)));
+          if (numbers.back() < 0) return -1;  // another object than when its children were read
+        }
+        return builder_.many(kind == SeqType ? Kind::Seq : kind == AltType ? Kind::Alt : Kind::And, numbers);
+      }
+      case RefType: {
+        nb::object name = field(node, kind, Name);
+        if (!name.is_valid() || !PyUnicode_CheckExact(name.ptr())) return -1;
+        const nb::object rule = nb::borrow(PyDict_GetItemWithError(rules_.ptr(), name.ptr()));
+        int64_t number = 0;
+        if (!rule.is_valid() && PyErr_Occurred()) throw nb::python_error();
+        return rule.is_valid() && count(rule, number) ? builder_.ref(static_cast<int32_t>(number)) : -1;
+      }
+      case RepeatType:
+      case LengthType: {
+        int64_t min = 0, max = 0;
+        const int32_t item = child(node, kind);
+        if (item < 0 || !count(field(node, kind, Min), min) || !count(field(node, kind, Max), max) || min < 0)
+          return -1;
+        return kind == RepeatType ? builder_.repeat(item, min, max) : builder_.length(item, min, max);
+      }
+      case CharsType: {
+        nb::object ranges = field(node, kind, RangesField);
+        if (!ranges.is_valid() || !PyTuple_Check(ranges.ptr())) return -1;
+        RangeList list;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ranges.ptr()); ++i) {
+          PyObject* pair = PyTuple_GET_ITEM(ranges.ptr(), i);
+          int64_t lo = -1, hi = -1;
+          if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2 ||
+              !count(nb::borrow(PyTuple_GET_ITEM(pair, 0)), lo) || !count(nb::borrow(PyTuple_GET_ITEM(pair, 1)), hi) ||
+              !follows(list, lo, hi))
+            return -1;
+          list.push_back({lo, hi});
+        }
+        return builder_.chars(list);
+      }
+      case EncodedType: {
+        nb::object encoding = field(node, kind, EncodingField);
+        const int32_t number = encoding.is_valid() ? encodings_.of(encoding.ptr()) : ObjectNumbers::kNone;
+        const int32_t item = child(node, kind);
+        return number < 0 || item < 0 ? -1 : builder_.encoded(item, number);
+      }
+      case NotType: {
+        const int32_t item = child(node, kind);
+        return item < 0 ? -1 : builder_.negation(item);
+      }
+      case EntryType: {
+        const int32_t item = child(node, kind);
+        return item < 0 ? -1 : builder_.entry(item);
+      }
+      case DistinctType: {
+        nb::object known = field(node, kind, KnownField);
+        const int32_t item = child(node, kind);
+        if (item < 0 || !known.is_valid() || !PyTuple_Check(known.ptr())) return -1;
+        std::vector<std::string> list;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known.ptr()); ++i) {
+          Py_ssize_t size = 0;
+          PyObject* name = PyTuple_GET_ITEM(known.ptr(), i);
+          const char* utf8 = PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8AndSize(name, &size) : nullptr;
+          if (!utf8) {
+            PyErr_Clear();
+            return -1;
+          }
+          list.emplace_back(utf8, static_cast<size_t>(size));
+        }
+        return builder_.distinct(item, list);
+      }
+    }
+    return -1;
+  }
+  int32_t child(PyObject* node, int kind) const {
+    const nb::object item = field(node, kind, Item);
+    return item.is_valid() ? number_of(item.ptr()) : -1;
+  }
+  // A count as it is usual; None is -1.
+  static bool count(const nb::object& value, int64_t& out) {
+    if (value.is_valid() && value.is_none()) {
+      out = -1;
+      return true;
+    }
+    if (!value.is_valid() || !PyLong_CheckExact(value.ptr())) return false;
+    int overflow = 0;
+    out = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    return !overflow && out >= 0 && out < INT32_MAX / 2;
+  }
+  static bool follows(const RangeList& ranges, int64_t lo, int64_t hi) {
+    return lo >= 0 && lo <= hi && hi <= static_cast<int64_t>(kMaxCodePoint) && !(lo <= 0xDFFF && hi >= 0xD800) &&
+           (ranges.empty() || lo > ranges.back().second);
+  }
+
+  Builder& builder_;
+  nb::tuple types_;
+  nb::dict rules_;
+  int64_t most_;
+  int calls_ = 0;
+  std::array<std::array<Py_ssize_t, Fields>, Classes> offsets_{};
+  ObjectNumbers known_{256}, encodings_{8};
+  KeptNodes* kept_;
+  std::vector<std::shared_ptr<const KeptSubtree>> taken_;  // whose objects were not counted one by one
+  int64_t in_taken_ = 0;                                   // these objects, but for the tops
+};
+
+}  // namespace
+
+void bind_node_reader(nb::module_& m) {
+  nb::class_<KeptNodes>(m, "KeptNodes")
+      .def(nb::init<>())
+      .def("clear", &KeptNodes::clear)
+      .def("__len__", &KeptNodes::size)
+      .def_prop_ro("nodes", &KeptNodes::weight);
+  nb::class_<NodeReader>(m, "NodeReader")
+      .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
+           "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>())
+      .def("read", &NodeReader::read, "root"_a, "other"_a);
+}
+
+}  // namespace guided

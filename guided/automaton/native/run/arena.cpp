@@ -1,0 +1,382 @@
+#include "run/arena.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+
+
+namespace guided {
+
+namespace {
+constexpr size_t kMaxThreads = 200000;
+constexpr int kMergeDepth = 256;
+constexpr int kManyEffects = 4;  // of one position, whose closure is kept
+constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
+}  // namespace
+
+Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
+    : grammar_(std::move(grammar)),
+      byte_limit_(byte_limit),
+      memories_(grammar_->known),
+      endless_(*grammar_),
+      counts_(*grammar_, endless_),
+      few_strings_(*grammar_) {
+  initial_registers_.assign(grammar_->rules.size(), -1);
+  memories_.run_out =
+      !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;
+  for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
+  std::vector<Thread> kernel;
+  const Rule& start = grammar_->rules[grammar_->start];
+  if (start.size > 0) kernel.push_back({start.start, initial_register(grammar_->start), kBottom});
+  if (grammar_->nullable) kernel.push_back({kExit, 0, kBottom});
+  try {
+    initial_ = close(kernel);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+Arena::~Arena() { release(); }
+
+void Arena::release() {
+  for (auto* slab : slabs_) std::free(static_cast<void*>(slab));
+  for (auto& chunk : chunks_) std::free(static_cast<void*>(chunk.load(std::memory_order_relaxed)));
+}
+
+Config& Arena::add_slot() {
+  const int32_t id = size();
+  uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
+  int top = 31 - __builtin_clz(x);
+  if (top - kFirstChunk >= 22) throw LimitFailure("memory", 4e9, 4e9, true);
+  auto& chunk = chunks_[top - kFirstChunk];
+  if (!chunk.load(std::memory_order_relaxed)) {  // each is made when it is added: large chunks cost nothing before
+    auto* memory = static_cast<Config*>(std::malloc(sizeof(Config) << top));
+    if (!memory) throw std::bad_alloc();
+    chunk.store(memory, std::memory_order_release);
+  }
+  static_assert(std::is_trivially_destructible_v<Config>);
+  new (slot(id)) Config;
+  count_.store(id + 1, std::memory_order_relaxed);
+  charge(sizeof(Config));
+  return *slot(id);
+}
+
+const Thread* Arena::keep(const std::vector<Thread>& threads) {
+  size_t n = threads.size();
+  if (n > pool_left_) {
+    size_t size = std::max<size_t>(n, std::min<size_t>(8192, size_t{64} << std::min<size_t>(pools_.size(), 7)));
+    pools_.push_back(std::make_unique<Thread[]>(size));
+    pool_next_ = pools_.back().get();
+    pool_left_ = size;
+    charge(size * sizeof(Thread));
+  }
+  Thread* at = pool_next_;
+  std::copy(threads.begin(), threads.end(), at);
+  pool_next_ += n;
+  pool_left_ -= n;
+  return at;
+}
+
+std::atomic<int32_t>* Arena::add_row() {
+  if (slab_left_ == 0) {
+    const size_t rows = std::min(kSlabRows, size_t{2} << std::min<size_t>(slabs_.size(), 3));
+    void* memory = std::calloc(rows, 256 * sizeof(std::atomic<int32_t>));
+    if (!memory) throw std::bad_alloc();
+    slabs_.push_back(static_cast<std::atomic<int32_t>*>(memory));
+    slab_left_ = rows;
+  }
+  --slab_left_;
+  charge(256 * sizeof(int32_t));
+  return slabs_.back() + slab_left_ * 256;
+}
+
+int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
+  const uint64_t hash = hash_threads(threads.data(), threads.size(), closed);
+  NumberTable& known = closed ? closed_ids_ : open_ids_;
+  const int32_t found = known.find(hash, [&](int32_t id) {
+    const Config& c = config(id);
+    return static_cast<size_t>(c.count) == threads.size() && std::equal(threads.begin(), threads.end(), c.threads);
+  });
+  if (found >= 0) return found;
+  const int32_t id = size();
+  Config& c = add_slot();
+  c.threads = keep(threads);
+  c.count = static_cast<int32_t>(threads.size());
+  for (const Thread& t : threads) {
+    if (t.pos == kExit)
+      c.accepting |= t.ret == kBottom;
+    else
+      c.bytes |= grammar_->positions[t.pos].bytes;
+    c.remembers |= t.mem > kLastUntold;
+  }
+  known.add(hash, id);
+  charge(16);
+  return id;
+}
+
+// ---- closure
+int32_t Arena::merge(int32_t a, int32_t b, int depth) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const uint64_t key = pair_key(a, b);
+  if (const int32_t* known = merged_.find(key)) return *known;
+  std::vector<Thread> all(config(a).begin(), config(a).end());
+  all.insert(all.end(), config(b).begin(), config(b).end());
+  merge_threads(all, depth + 1);
+  int32_t id = intern(all, false);
+  merged_.set(key, id);
+  charge(24);
+  return id;
+}
+
+void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
+  std::sort(threads.begin(), threads.end());
+  size_t n = 0;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const Thread t = threads[i];
+    if (n && threads[n - 1] == t) continue;
+    // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
+    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg &&
+        threads[n - 1].mem == t.mem && t.ret != kFree && threads[n - 1].ret != kFree && depth < kMergeDepth) {
+      threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
+      continue;
+    }
+    threads[n++] = t;
+  }
+  threads.resize(n);
+}
+
+void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
+  if (thread.ret == kFree) {
+    out.push_back({kExit, thread.reg, kFree, thread.mem});
+    return;
+  }
+  for (Thread t : config(thread.ret)) {  // what is remembered goes along
+    t.mem = thread.mem;
+    out.push_back(t);
+  }
+}
+
+int32_t Arena::close(std::vector<Thread>& kernel) {
+  // Many bytes lead to one position from which many members may begin: white space before a name.
+  if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
+  const Thread alone = kernel[0];
+  const Position& p = grammar_->positions[alone.pos];
+  if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
+  if (const int32_t* known = closures_.find(alone)) return *known;
+  const int32_t id = closure_of(kernel);
+  if (!closures_.find(alone)) {  // to find out whether entries can end takes steps
+    charge(48);
+    closures_.add(alone, id);
+  }
+  return id;
+}
+
+int32_t Arena::closure_of(std::vector<Thread>& kernel) {
+  const Grammar& g = *grammar_;
+  work_.assign(kernel.begin(), kernel.end());
+  closed_.clear();
+  met_.clear();
+  bool reading = false;
+  while (!work_.empty()) {
+    Thread t = work_.back();
+    work_.pop_back();
+    if (t.pos == kExit) {
+      closed_.push_back(t);
+      continue;
+    }
+    if (!met_.add(t)) continue;
+    if (met_.size() > kMaxThreads)
+      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);
+    const Position& p = g.positions[t.pos];
+    const Rule& rule = g.rules[p.rule];
+    bool free = t.ret == kFree;
+    if (p.active) {
+      closed_.push_back(t);
+      reading |= t.mem != kOutside;
+    }
+    if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+      const CallEdge& call = g.calls[i];
+      int32_t ret = t.ret;
+      if (!call.tail) {
+        kernel_.assign(1, {call.after, t.reg, t.ret});
+        ret = intern(kernel_, false);
+      }
+      work_.push_back({g.rules[call.rule].start, initial_register(call.rule), ret, t.mem});
+    }
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      Thread after = t;
+      after.pos = g.effects[i].to;
+      if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
+    }
+  }
+  if (reading && !raw_) {  // asking takes steps, which use these vectors
+    std::vector<Thread> threads = std::move(closed_);
+    std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
+    closed_ = std::move(threads);
+  }
+  merge_threads(closed_, 0);
+  return intern(closed_, true);
+}
+
+int32_t Arena::lone(Thread thread) {
+  kernel_.assign(1, thread);
+  return intern(kernel_, true);
+}
+
+int32_t Arena::return_to(int32_t ret, int32_t memory) {
+  int32_t known = kUnknown;
+  if (memory == kOutside) {
+    known = config(ret).closed.load(std::memory_order_relaxed);
+  } else if (const int32_t* found = returns_.find(pair_key(ret, memory))) {
+    known = *found;
+  }
+  if (known >= 0) return known;
+  std::vector<Thread> kernel;
+  pop({0, 0, ret, memory}, kernel);
+  int32_t id = close(kernel);
+  if (memory == kOutside) {
+    config(ret).closed.store(id, std::memory_order_release);
+  } else {
+    returns_.set(pair_key(ret, memory), id);
+    charge(24);
+  }
+  return id;
+}
+
+// The state after `byte`, computed.
+int32_t Arena::after(int32_t state, uint8_t byte) {
+  std::vector<Thread> kernel;
+  for (Thread t : config(state)) {
+    if (t.pos == kExit) continue;
+    t.pos = grammar_->step(t.pos, byte);
+    if (t.pos < 0) continue;
+    if (t.mem != kOutside) t.mem = memories_.read(t.mem, byte);
+    kernel.push_back(t);
+  }
+  if (kernel.empty()) return kDead;
+  int32_t id = close(kernel);
+  return config(id).count == 0 ? kDead : id;
+}
+
+int32_t Arena::step(int32_t state, uint8_t byte) {
+  Config& c = config(state);
+  if (c.remembers) {  // what is remembered is hardly met again: no row for all bytes
+    if (const int32_t* known = steps_.find(pair_key(state, byte))) return *known;
+    charge(24);
+    const int32_t id = after(state, byte);
+    steps_.set(pair_key(state, byte), id);
+    return id;
+  }
+  std::atomic<int32_t>* row = c.row.load(std::memory_order_relaxed);
+  if (!row) {
+    row = add_row();
+    c.row.store(row, std::memory_order_release);
+  }
+  int32_t known = row[byte].load(std::memory_order_relaxed);
+  if (known) return known - 2;
+  int32_t id = after(state, byte);
+  row[byte].store(id + 2, std::memory_order_release);
+  return id;
+}
+
+int32_t Arena::step_text(int32_t state, std::string_view text) {
+  for (size_t i = 0; i < text.size() && state != kDead; ++i) state = step(state, static_cast<uint8_t>(text[i]));
+  return state;
+}
+
+int32_t Arena::raw_state(const Thread& thread) {
+  std::vector<Thread> kernel{thread};
+  raw_ = true;
+  int32_t id = close(kernel);
+  raw_ = false;
+  return id;
+}
+
+int32_t Arena::raw_step(int32_t state, uint8_t byte) {
+  if (const int32_t* known = raw_steps_.find(pair_key(state, byte))) return *known;
+  charge(24);
+  raw_ = true;
+  int32_t id = after(state, byte);
+  raw_ = false;
+  raw_steps_.set(pair_key(state, byte), id);
+  return id;
+}
+
+int32_t Arena::step_token(int32_t state, int32_t token) {
+  const uint64_t key = pair_key(state, token);
+  if (const int32_t* known = token_steps_.find(key)) return *known;
+  std::vector<Thread> kernel;
+  for (const Thread& t : config(state)) {
+    if (t.pos == kExit) continue;
+    const Position& p = grammar_->positions[t.pos];
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i)
+      if (grammar_->tokens[i].token == token) kernel.push_back({grammar_->tokens[i].to, t.reg, t.ret, t.mem});
+  }
+  int32_t id = kDead;
+  if (!kernel.empty()) {
+    id = close(kernel);
+    if (config(id).count == 0) id = kDead;
+  }
+  charge(24);
+  token_steps_.set(key, id);
+  return id;
+}
+
+int32_t Arena::either(int32_t a, int32_t b) {
+  if (a == kDead || b == kDead || a == b) return a == kDead ? b : a;
+  std::vector<Thread> all(config(a).begin(), config(a).end());
+  all.insert(all.end(), config(b).begin(), config(b).end());
+  merge_threads(all, 0);
+  return intern(all, true);
+}
+
+int32_t Arena::seeing(int32_t state) {
+  std::vector<Thread> threads(config(state).begin(), config(state).end());
+  bool changed = false;
+  for (Thread& t : threads) {
+    const int32_t mem = memories_.seeing(t.mem);
+    changed |= mem != t.mem;
+    t.mem = mem;
+  }
+  if (!changed) return state;
+  merge_threads(threads, 0);
+  return intern(threads, true);
+}
+
+int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
+  std::unordered_map<int32_t, int32_t>& known = carried.states;
+  for (int32_t bottom : {kBottom, kTop, kFree}) known[bottom] = bottom;
+  // Numbers of return configurations are below those of what returns to them, so ascending order is dependency order.
+  std::vector<int32_t> need{state}, order;
+  std::unordered_map<int32_t, char> met;
+  while (!need.empty()) {
+    int32_t id = need.back();
+    need.pop_back();
+    if (known.count(id) || !met.emplace(id, 0).second) continue;
+    order.push_back(id);
+    for (const Thread& t : other.config(id))
+      if (t.pos != kExit) need.push_back(t.ret);
+  }
+  std::sort(order.begin(), order.end());
+  for (int32_t id : order) {
+    std::vector<Thread> threads;
+    for (Thread t : other.config(id)) {
+      if (t.pos != kExit) {
+        if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
+          t.reg = intern_seen(other.seen(t.reg));
+        t.ret = known.at(t.ret);
+        t.mem = memories_.import(other.memories_, t.mem, carried.memories);
+      }
+      threads.push_back(t);
+    }
+    std::sort(threads.begin(), threads.end());
+    known[id] = intern(threads, id == state);
+  }
+  return known.at(state);
+}
+
+}  // namespace guided

@@ -1,0 +1,221 @@
+// Interned configurations: the states of the lazily grown automaton.
+//
+// A *thread* is (position, register of its frame, return configuration, memory; see memory.hpp). A *configuration* is a
+// sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed configuration,
+// and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as
+// nodes). Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity
+// costs a wider node, never two copies of a stack.
+//
+// Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
+// (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Leaving through a bottom
+// leaves a thread at position kExit.
+//
+// Growing needs the mutex; looking up a step that was taken before does not: rows and configurations never move, and
+// are published with release stores. Memory: about 1 KB for a state from which a step was taken, 100 bytes else.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "run/endless_strings.hpp"
+#include "run/few_strings.hpp"
+#include "compile/grammar.hpp"
+#include "values/memory.hpp"
+#include "base/pair_map.hpp"
+#include "run/thread_set.hpp"
+#include "run/value_counts.hpp"
+
+namespace guided {
+
+constexpr int32_t kExit = INT32_MAX;
+constexpr int32_t kBottom = 0, kTop = 1, kFree = 2;
+constexpr int32_t kDead = -1, kUnknown = -2;
+
+struct MaskRecipe;
+struct Completion;
+
+struct Config {
+  const Thread* threads = nullptr;
+  int32_t count = 0;
+  bool accepting = false;  // holds the exit through kBottom
+  bool remembers = false;  // some thread is in a scope
+  ByteSet bytes;           // bytes that some thread can read (guards not asked)
+  std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
+  std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
+  std::atomic<const MaskRecipe*> mask{nullptr};
+  std::atomic<const Completion*> completion{nullptr};
+  // Most tokens to finish after any one allowed token, -1: not known yet; as found (budgets.hpp), and a bound of it
+  // (rest_bound.hpp).
+  std::atomic<int64_t> reach{-1}, rest{-1};
+  const Thread* begin() const { return threads; }
+  const Thread* end() const { return threads + count; }
+};
+
+class Arena {
+ public:
+  Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  const Grammar& grammar() const { return *grammar_; }
+  std::mutex& mutex() { return mutex_; }
+  int32_t initial() const { return initial_; }
+  const Config& config(int32_t id) const { return *slot(id); }
+  Config& config(int32_t id) { return *slot(id); }
+  int32_t size() const { return count_.load(std::memory_order_relaxed); }
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  void charge(size_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  size_t byte_limit() const { return byte_limit_; }
+  bool full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
+  void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
+
+  // Without the lock: the state after `byte`, kDead, or kUnknown if the step was never taken.
+  int32_t peek(int32_t state, uint8_t byte) const {
+    const std::atomic<int32_t>* row = slot(state)->row.load(std::memory_order_acquire);
+    return row ? row[byte].load(std::memory_order_acquire) - 2 : kUnknown;
+  }
+  // With the lock held.
+  int32_t step(int32_t state, uint8_t byte);
+  int32_t step_text(int32_t state, std::string_view text);
+  int32_t step_token(int32_t state, int32_t token);  // a control token
+  int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
+  int32_t seeing(int32_t state);                     // see Memories::seeing
+  int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
+  int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
+  int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
+  int32_t intern(const std::vector<Thread>& threads, bool closed);
+  // The state of `other` with number `state`, in this arena; what was carried over before is not looked at again.
+  struct Carried {
+    std::unordered_map<int32_t, int32_t> states;
+    Memories::Carried memories;
+  };
+  int32_t import(const Arena& other, int32_t state, Carried& carried);
+
+  const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
+  // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.
+  bool apply(const Rule& rule, const Effect& effect, Thread& thread);
+  // Whether the guard of a permutation's effect allows it.
+  bool allows(const Rule& rule, const Effect& effect, int32_t reg);
+  bool may_end(const Rule& rule, int32_t reg) const;
+  int32_t initial_register(int32_t rule);
+  Memories& memories() { return memories_; }
+  EndlessStrings& endless() { return endless_; }
+  // Whether a position is inside of a string that can always end in a new way.
+  bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
+  FewStrings& few_strings() { return few_strings_; }
+  // Whether an entry can be a string that is new, in which a position is, or which begins there (few_strings.hpp).
+  std::optional<bool> any_new_string(int32_t position, const Memories::StringAhead& ahead) {
+    return ahead.opened ? few_strings_.any_new_inside(position, memories_.trie(), ahead.node, ahead.escape)
+                        : few_strings_.any_new(position, memories_.trie(), ahead.node);
+  }
+  // Whether the same characters of a string or number, two at least, may be read at a position again and again.
+  bool repeats(int32_t position) { return counts_.repeats(position); }
+  // Whether a thread can go on whatever was written in its scopes. False, too, where that is not known. `all_new`: if
+  // the entries under way cannot end with values that were there.
+  bool goes_on_surely(const Thread& thread, bool all_new = false);
+  // Steps that do not ask whether entries can still end well: for who finds that out.
+  int32_t raw_step(int32_t state, uint8_t byte);
+  int32_t raw_state(const Thread& thread);
+  // Whether a thread that reads an entry can end it with a value that is new. Set once; not asked before.
+  std::function<bool(const Thread&)> viable;
+  // The same of the innermost entry alone, whatever becomes of those around it.
+  std::function<bool(const Thread&)> viable_inside;
+
+ private:
+  static constexpr int kFirstChunk = 5;  // log2 of the first chunk's size; each chunk is as large as all before it
+  Config* slot(int32_t id) const {
+    uint32_t x = static_cast<uint32_t>(id) + (1u << kFirstChunk);
+    int top = 31 - __builtin_clz(x);
+    return chunks_[top - kFirstChunk].load(std::memory_order_acquire) + (x - (1u << top));
+  }
+  int32_t after(int32_t state, uint8_t byte);
+  Config& add_slot();
+  std::atomic<int32_t>* add_row();
+  const Thread* keep(const std::vector<Thread>& threads);
+  int32_t apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free);
+  bool leads_to_an_end(const Thread& thread);  // entries_ahead.cpp
+  bool can_begin_entry(const Thread& thread, int calls = 0);
+  int32_t values_ahead(const Thread& thread);
+  bool has_more(int32_t count, int32_t memory);
+  bool has_more_than_taken(int32_t count, const Thread& thread);
+  int64_t taken_ahead(const Thread& thread);  // taken_ahead.cpp
+  bool reads_bytes_alone(int32_t position) const;
+  bool escapes_lead(int32_t from, uint8_t character, int32_t to) const;
+  std::optional<bool> string_ends_new(const Thread& thread);
+  // What is met first on the ways from a position through its frame.
+  struct Ahead {
+    std::vector<int32_t> begins;   // positions where an entry begins
+    std::vector<int32_t> members;  // effects before a permutation's member, or between two
+    std::vector<int32_t> calls;    // of rules in which entries of the scope begin
+    bool ends = false;             // the end of a permutation, which may have to wait
+    bool returns = false;          // the end of another frame
+    bool other = false;            // the end of a scope
+    void add(const Ahead& met);
+    auto operator<=>(const Ahead&) const = default;
+  };
+  const Ahead& ahead_of(int32_t position);
+  const Ahead& near_of(int32_t position);
+  bool has_plenty(int32_t position);
+  bool goes_on_nearly(const Thread& thread, int most);
+  int32_t closure_of(std::vector<Thread>& kernel);
+  bool returns_to(const Thread& thread, const std::function<bool(const Thread&)>& goes_on);
+  bool has_no_entry(const EffectEdge& put);
+  bool begins_entry(int32_t position) const;
+  bool holds_entries(int32_t rule);
+  bool begins_entries_first(const Rule& rule) const;
+  void look_ahead(int32_t from);
+  Ahead met_at(int32_t position, std::vector<int32_t>& next);
+  int32_t intern_ahead(Ahead met);
+  int32_t merge(int32_t a, int32_t b, int depth);
+  void merge_threads(std::vector<Thread>& threads, int depth);
+  void pop(const Thread& thread, std::vector<Thread>& out);
+  int32_t intern_seen(const SeenSet& set);
+  void release();
+  struct Left {
+    int64_t needed = 0, available = 0;  // members that must, and that may once, still be written
+  };
+  static Left left(const Rule& rule, const SeenSet& set);
+  bool can_put(const Rule& rule, const SeenSet& set, size_t member, Left left);
+  bool can_come_true(const Rule& rule, int32_t part, const SeenSet& set);
+
+  std::shared_ptr<const Grammar> grammar_;
+  std::mutex mutex_;
+  std::atomic<Config*> chunks_[24] = {};
+  std::atomic<int32_t> count_{0};  // changed under the lock; read for statistics without it
+  int32_t initial_ = 0;
+  std::atomic<size_t> byte_limit_, bytes_{0};
+  NumberTable closed_ids_, open_ids_;  // of configurations
+  std::vector<std::unique_ptr<Thread[]>> pools_;
+  size_t pool_left_ = 0;
+  Thread* pool_next_ = nullptr;
+  std::vector<std::atomic<int32_t>*> slabs_;
+  size_t slab_left_ = 0;
+  PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
+  ThreadMap<int32_t> closures_;  // of single threads from which many effects lead
+  Memories memories_;
+  EndlessStrings endless_;
+  ValueCounts counts_;
+  FewStrings few_strings_;
+  std::vector<int32_t> ahead_of_, near_of_;  // by position, into aheads_; -1: not known
+  std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
+  std::vector<const Ahead*> aheads_;      // each once
+  std::map<Ahead, int32_t> ahead_numbers_;
+  bool raw_ = false;  // in a raw step
+  std::vector<SeenSet> seen_;
+  NumberTable seen_ids_;
+  std::vector<int32_t> initial_registers_;
+  std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
+  std::vector<Thread> work_, closed_, kernel_;
+  ThreadSet met_;
+};
+
+}  // namespace guided

@@ -1,0 +1,347 @@
+// Whether a thread in a scope whose values must differ (memory.hpp) can go on: what Arena::close() asks of each.
+//
+// In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
+// were there, or where nothing but another entry comes next and none that may begin could end with a new value.
+//
+// How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
+// first on the ways through the frame is asked, which is found once for all positions that reach each other; where the
+// frame ends its callers are asked, and where a rule is called in which entries begin, that rule. An entry
+// that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
+// it (value_counts.hpp) than it may still come to of those that were there (taken_ahead.cpp). Where few strings are left
+// each is looked up (few_strings.hpp). Of others, those that may still become a value that was there ask for a way to
+// another end (`viable`, fresh_entry.hpp).
+// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position that is asked about, the edges of those
+// on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
+#include <algorithm>
+
+#include "run/arena.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int kMostNear = 4;           // effects of members on one way
+constexpr size_t kMostOnTheWay = 512;  // positions that are looked at for one way
+constexpr int kMostCalls = 8;          // rules that call each other, in which an entry is looked for
+}  // namespace
+
+bool Arena::leads_to_an_end(const Thread& t) {
+  if (t.mem <= kLastUntold || !viable) return true;
+  if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
+  if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
+  if (!memories_.alive(t.mem)) return true;
+  if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
+  const int32_t count = values_ahead(t);
+  if (has_more(count, t.mem)) return true;
+  const std::optional<bool> known = string_ends_new(t);
+  if (known) return *known;
+  return has_more_than_taken(count, t) || viable(t);
+}
+
+// Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where some is
+// new but another entry is under way around it.
+std::optional<bool> Arena::string_ends_new(const Thread& t) {
+  if (!memories_.in_string(t.mem)) return std::nullopt;
+  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(t.mem);
+  if (!ahead || !ahead->opened) return std::nullopt;
+  const std::optional<bool> any = any_new_string(t.pos, *ahead);
+  return ahead->inside && any == true ? std::nullopt : any;
+}
+
+// Whether some of at least `count` values that entries under way may end with is new: a look-up.
+bool Arena::has_more(int32_t count, int32_t memory) {
+  if (count == ValueCounts::kMany) return true;
+  return count > 0 && memories_.in_scalar(memory) && count > memories_.ahead(memory);
+}
+
+// The same, where those that were there are read along the automaton first: they may lie aside.
+bool Arena::has_more_than_taken(int32_t count, const Thread& t) {
+  return count > 0 && memories_.in_scalar(t.mem) && count > taken_ahead(t);
+}
+
+// At least so many values may still become of each of the entries under way (value_counts.hpp).
+int32_t Arena::values_ahead(const Thread& t) {
+  constexpr int kMostFrames = 16;
+  int32_t most = counts_.at(t.pos, t.reg);
+  Thread at = t;
+  for (int frame = 0; frame < kMostFrames && most < ValueCounts::kMany && counts_.passes(at.pos); ++frame) {
+    const Config& ret = config(at.ret);
+    if (ret.count == 0 || ret.threads[0].pos == kExit) break;
+    for (const Thread& caller : ret)
+      if (caller.pos != kExit) most = std::max(most, counts_.at(caller.pos, caller.reg));
+    at = ret.threads[0];
+  }
+  return most;
+}
+
+bool Arena::goes_on_surely(const Thread& t, bool all_new) {
+  if (t.pos == kExit || !memories_.in_scope(t.mem)) return true;
+  if (!all_new && memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
+  if (memories_.between(t.mem) < 0 || !memories_.run_out) return true;
+  if (goes_on_nearly(t, kMostNear)) return true;
+  const Ahead& ahead = ahead_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  return ahead.members.empty() && std::ranges::any_of(ahead.begins, [&](int32_t to) { return has_plenty(to); });
+}
+
+// Whether an entry that begins at a position has any number of values.
+bool Arena::has_plenty(int32_t position) {
+  return endless_.begins_string(position) || counts_.at(position) == ValueCounts::kMany;
+}
+
+// Whether a thread between two entries goes on whatever was written, as far as one way is looked at. `most`: members on
+// the way.
+bool Arena::goes_on_nearly(const Thread& t, int most) {
+  const Ahead& near = near_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (near.other || (near.ends && may_end(rule, t.reg))) return true;
+  auto nearly = [&](const Thread& caller) { return most > 0 && goes_on_nearly(caller, most - 1); };
+  if (near.returns && returns_to(t, nearly)) return true;
+  if (std::ranges::any_of(near.begins, [&](int32_t to) { return has_plenty(to); })) return true;
+  for (int32_t i : near.members) {
+    const EffectEdge& e = grammar_->effects[i];
+    if (most == 0 || !allows(rule, e.effect, t.reg)) continue;
+    Thread after = t;
+    after.pos = e.to;
+    if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
+    if (apply(rule, e.effect, after) && goes_on_nearly(after, most - 1)) return true;
+  }
+  return false;
+}
+
+// Whether the output may end where a thread's frame does, or some caller goes on.
+bool Arena::returns_to(const Thread& t, const std::function<bool(const Thread&)>& goes_on) {
+  if (t.ret <= kFree) return true;
+  const std::vector<Thread> callers(config(t.ret).begin(), config(t.ret).end());
+  return std::ranges::any_of(callers, [&](Thread caller) {
+    caller.mem = t.mem;
+    return caller.pos == kExit || goes_on(caller);
+  });
+}
+
+// Whether a member that is put has no entry. Mostly it has one only where it begins, for all to see.
+bool Arena::has_no_entry(const EffectEdge& put) {
+  const Grammar& g = *grammar_;
+  const int32_t rule = g.positions[put.to].rule;
+  if (entries_first_.empty()) entries_first_.assign(g.rules.size(), -1);
+  if (entries_first_[rule] < 0) entries_first_[rule] = begins_entries_first(g.rules[rule]);
+  if (!entries_first_[rule]) return ahead_of(put.to).begins.empty() && ahead_of(put.to).calls.empty();
+  return !begins_entry(put.to);
+}
+
+bool Arena::begins_entry(int32_t position) const {
+  const Position& p = grammar_->positions[position];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+    if (grammar_->effects[i].effect.op == Effect::Begin) return true;
+  return false;
+}
+
+// Whether nothing leads to where an entry begins but the effects before members.
+bool Arena::begins_entries_first(const Rule& rule) const {
+  const Grammar& g = *grammar_;
+  std::vector<uint8_t> begins(static_cast<size_t>(rule.size), 0);
+  bool first = true, some = false;
+  for (int32_t i = 0; i < rule.size; ++i) some |= begins[static_cast<size_t>(i)] = begins_entry(rule.base + i);
+  for (int32_t i = 0; some && first && i < rule.size; ++i) {
+    const Position& p = g.positions[rule.base + i];
+    auto meet = [&](int32_t to) { first &= !begins[static_cast<size_t>(to - rule.base)]; };
+    g.each_next(p, meet);
+    for (int32_t k = p.call_lo; k < p.call_hi; ++k) meet(g.calls[k].after);
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) meet(g.tokens[k].to);
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
+      if (g.effects[k].effect.op != Effect::Put) meet(g.effects[k].to);
+  }
+  return first && !begins_entry(rule.start);
+}
+
+bool Arena::can_begin_entry(const Thread& t, int calls) {
+  if (goes_on_nearly(t, kMostNear)) return true;
+  const Ahead& ahead = ahead_of(t.pos);
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  if (ahead.other || (ahead.ends && may_end(rule, t.reg))) return true;
+  auto goes_on = [&](const Thread& caller) { return calls == kMostCalls || can_begin_entry(caller, calls + 1); };
+  if (ahead.returns && returns_to(t, goes_on)) return true;
+  for (int32_t to : ahead.begins) {
+    const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
+    // What is read before the entry begins is left out: nothing can be said of the entries around it.
+    const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
+    if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
+    const int32_t count = counts_.at(to);
+    if (has_more(count, entry.mem)) return true;
+    const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
+    std::optional<bool> known;
+    if (string && !string->opened) known = any_new_string(to, *string);
+    if (known ? *known : has_more_than_taken(count, entry) || viable_inside(entry)) return true;
+  }
+  for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
+    const EffectEdge& e = grammar_->effects[i];
+    if (!allows(rule, e.effect, t.reg)) continue;
+    if (e.effect.op == Effect::Put && has_no_entry(e)) return true;
+    Thread after = t;
+    after.pos = e.to;
+    if (apply(rule, e.effect, after) && can_begin_entry(after, calls)) return true;
+  }
+  for (int32_t i : ahead.calls) {
+    if (calls == kMostCalls) return true;
+    const CallEdge& call = grammar_->calls[i];
+    const int32_t ret = call.tail ? t.ret : intern({{call.after, t.reg, t.ret}}, false);
+    const Thread inside{grammar_->rules[call.rule].start, initial_register(call.rule), ret, t.mem};
+    if (can_begin_entry(inside, calls + 1)) return true;
+  }
+  return false;
+}
+
+// Whether entries begin in a rule's own positions, of the scope in which it is called.
+bool Arena::holds_entries(int32_t rule) {
+  const Grammar& g = *grammar_;
+  if (holds_entries_.empty()) holds_entries_.assign(g.rules.size(), -1);
+  if (holds_entries_[rule] >= 0) return holds_entries_[rule] > 0;
+  bool begins = false, opens = false;
+  for (int32_t i = 0; i < g.rules[rule].size; ++i) {
+    const Position& p = g.positions[g.rules[rule].base + i];
+    for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
+      begins |= g.effects[k].effect.op == Effect::Begin;
+      opens |= g.effects[k].effect.op == Effect::Open;
+    }
+  }
+  holds_entries_[rule] = begins && !opens;
+  return begins && !opens;
+}
+
+const Arena::Ahead& Arena::ahead_of(int32_t position) {
+  if (ahead_of_.empty()) ahead_of_.assign(grammar_->positions.size(), -1);
+  if (ahead_of_[position] < 0) look_ahead(position);
+  return *aheads_[static_cast<size_t>(ahead_of_[position])];
+}
+
+// What is met first on some way from a position. Depth first; all positions of the way have the same answer.
+const Arena::Ahead& Arena::near_of(int32_t position) {
+  if (near_of_.empty()) near_of_.assign(grammar_->positions.size(), -1);
+  struct Step {
+    int32_t position;
+    std::vector<int32_t> next;
+  };
+  std::vector<Step> way;
+  std::vector<int32_t> met;
+  int32_t found = near_of_[position];
+  auto enter = [&](int32_t at) {
+    Step& step = way.emplace_back(Step{at, {}});
+    met.push_back(at);
+    if (const Ahead own = met_at(at, step.next); own != Ahead{}) found = intern_ahead(own);
+  };
+  if (found < 0) enter(position);
+  while (found < 0 && !way.empty()) {
+    std::vector<int32_t>& next = way.back().next;
+    if (next.empty() || met.size() >= kMostOnTheWay) {
+      way.pop_back();
+      continue;
+    }
+    const int32_t to = next.back();
+    next.pop_back();
+    if (std::ranges::find(met, to) != met.end()) continue;
+    if (near_of_[to] >= 0)
+      found = near_of_[to];
+    else
+      enter(to);
+  }
+  if (found < 0) {  // nothing within reach
+    found = intern_ahead({});
+    way.push_back({position, {}});
+  }
+  for (const Step& step : way) near_of_[step.position] = found;
+  return *aheads_[static_cast<size_t>(found)];
+}
+
+// What a position meets by itself; where a way goes on in the frame is added to `next`.
+Arena::Ahead Arena::met_at(int32_t position, std::vector<int32_t>& next) {
+  const Grammar& g = *grammar_;
+  const Position& p = g.positions[position];
+  Ahead out;
+  (g.rules[p.rule].kind == RuleKind::Set ? out.ends : out.returns) = p.accept;
+  g.each_next(p, [&](int32_t to) { next.push_back(to); });
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+    if (holds_entries(g.calls[i].rule))
+      out.calls.push_back(i);
+    else
+      next.push_back(g.calls[i].after);  // no entry is looked for further inside
+  }
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) next.push_back(g.tokens[i].to);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = g.effects[i];
+    if (e.effect.op == Effect::Begin)
+      out.begins.push_back(e.to);
+    else if (e.effect.op == Effect::Put || e.effect.op == Effect::More)
+      out.members.push_back(i);
+    else if (e.effect.op == Effect::Close)
+      out.other = true;
+    else
+      next.push_back(e.to);
+  }
+  std::ranges::sort(next);
+  next.erase(std::ranges::unique(next).begin(), next.end());
+  return out;
+}
+
+void Arena::Ahead::add(const Ahead& met) {
+  begins.insert(begins.end(), met.begins.begin(), met.begins.end());
+  members.insert(members.end(), met.members.begin(), met.members.end());
+  calls.insert(calls.end(), met.calls.begin(), met.calls.end());
+  ends |= met.ends;
+  returns |= met.returns;
+  other |= met.other;
+}
+
+// Positions that reach each other meet the same: components, as Tarjan (1972) finds them. Those found before are kept.
+void Arena::look_ahead(int32_t from) {
+  struct Visit {
+    int32_t position, index, low;
+    std::vector<int32_t> next;
+    Ahead met;
+  };
+  std::vector<Visit> visits;
+  std::vector<int32_t> waiting;  // positions of components that are not finished, by index; -2 - index in ahead_of_
+  auto enter = [&](int32_t position) {
+    const auto index = static_cast<int32_t>(waiting.size());
+    ahead_of_[position] = -2 - index;
+    waiting.push_back(position);
+    Visit& visit = visits.emplace_back(Visit{position, index, index, {}, {}});
+    visit.met = met_at(position, visit.next);
+  };
+  enter(from);
+  while (!visits.empty()) {
+    Visit& at = visits.back();
+    if (!at.next.empty()) {
+      const int32_t to = at.next.back(), number = ahead_of_[to];
+      at.next.pop_back();
+      if (number >= 0)
+        at.met.add(*aheads_[static_cast<size_t>(number)]);
+      else if (number < -1)
+        at.low = std::min(at.low, -2 - number);
+      else
+        enter(to);
+      continue;
+    }
+    const Visit done = std::move(at);
+    visits.pop_back();
+    if (done.low == done.index) {
+      const int32_t number = intern_ahead(done.met);
+      for (; waiting.size() > static_cast<size_t>(done.index); waiting.pop_back()) ahead_of_[waiting.back()] = number;
+      if (!visits.empty()) visits.back().met.add(*aheads_[static_cast<size_t>(number)]);
+    } else {
+      visits.back().low = std::min(visits.back().low, done.low);
+      visits.back().met.add(done.met);
+    }
+  }
+}
+
+int32_t Arena::intern_ahead(Ahead met) {
+  for (std::vector<int32_t>* list : {&met.begins, &met.members, &met.calls}) {
+    std::ranges::sort(*list);
+    list->erase(std::ranges::unique(*list).begin(), list->end());
+  }
+  auto [it, fresh] = ahead_numbers_.try_emplace(std::move(met), static_cast<int32_t>(aheads_.size()));
+  if (fresh) aheads_.push_back(&it->first);
+  return it->second;
+}
+
+}  // namespace guided

@@ -1,0 +1,165 @@
+#include "run/entry_tokens.hpp"
+
+#include <algorithm>
+
+#include "run/trie_walk.hpp"
+
+namespace guided {
+
+size_t EntryTokens::bytes() const {
+  size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole) + closings.size() * sizeof(Closing);
+  for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive}) n += list->size() * 4;
+  for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
+  return n;
+}
+
+// Whether no token ends anything but those that end the string that the thread is in.
+bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_endless_string(thread.pos); }
+
+// Whether tokens that stay in the frame touch no entry, and can always go on.
+bool EntryTokensBuilder::is_quiet(const Thread& thread) {
+  if (arena_.memories().in_entry(thread.mem) || arena_.memories().between(thread.mem) < 0) return false;
+  const Grammar& g = arena_.grammar();
+  std::vector<uint8_t> met(g.rules.size(), 0);
+  std::vector<int32_t> open{g.positions[thread.pos].rule};
+  met[open[0]] = 1;
+  while (!open.empty()) {
+    const Rule& at = g.rules[open.back()];
+    open.pop_back();
+    if (at.keeps || at.kind == RuleKind::Set) return false;
+    for (int32_t p = at.base; p < at.base + at.size; ++p)
+      for (int32_t i = g.positions[p].call_lo; i < g.positions[p].call_hi; ++i)
+        if (const int32_t callee = g.calls[i].rule; !met[callee]) {
+          met[callee] = 1;
+          open.push_back(callee);
+        }
+  }
+  return true;
+}
+
+// Whether a thread goes on whatever was written after a text along which it meets nothing but bytes.
+bool EntryTokensBuilder::goes_on_within(Thread thread, const std::string& text) {
+  for (char c : text) thread.pos = arena_.grammar().step(thread.pos, static_cast<uint8_t>(c));
+  return arena_.goes_on_surely(thread);
+}
+
+const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSet& staying, size_t count) {
+  auto [it, fresh] = alike_.try_emplace({&staying, thread.pos, thread.reg});
+  AlikeTokens& out = it->second;
+  if (!fresh) return out;
+  std::map<int32_t, std::vector<int32_t>> by_state;
+  size_t met = 0;
+  auto add = [&](int32_t token, int32_t state) {
+    if (!staying.has(token)) return;
+    ++met;
+    const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) {
+      return t.mem == kUntold;
+    });
+    (untouched ? by_state[state] : out.others).push_back(token);
+  };
+  const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUntold});
+  const TokenTrie& trie = vocabulary_.trie;
+  if (count == 0) {
+    for (int32_t token : vocabulary_.quoting().all) add(token, arena_.step_text(from, vocabulary_.tokens[token]));
+  } else {
+    walk_trie(arena_, trie, from, [&](const TokenTrie::Node& node, int32_t state) {
+      if (!at_boundary(arena_, state)) return;
+      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) add(trie.payloads()[i], state);
+    });
+    if (met != count) {
+      by_state.clear();
+      out.others.clear();
+      staying.each([&](int32_t token) { out.others.push_back(token); });
+    }
+  }
+  size_t kept = out.others.size();
+  for (auto& [state, tokens] : by_state) {
+    kept += tokens.size();
+    out.lists.push_back(std::make_shared<const std::vector<int32_t>>(std::move(tokens)));
+  }
+  arena_.charge(128 + 64 * out.lists.size() + 4 * kept);
+  return out;
+}
+
+// What one of the tokens does all of them do. False where it is not told by one: nothing is noted then.
+bool EntryTokensBuilder::look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out) {
+  const int32_t token = tokens->front();
+  EntryTokens one;
+  look(token, arena_.step_text(from_, vocabulary_.tokens[token]), one);
+  const bool at_last = std::ranges::all_of(
+      one.endings, [&](const EntryTokens::Ending& e) { return e.text.size() == vocabulary_.tokens[token].size(); });
+  if (!one.whole.empty() || !at_last) return false;
+  for (const EntryTokens::Ending& e : one.endings) out.closings.push_back({e.around, tokens});
+  auto all_to = [&](const std::vector<int32_t>& found, std::vector<int32_t>& list) {
+    if (!found.empty()) list.insert(list.end(), tokens->begin(), tokens->end());
+  };
+  all_to(one.refused, out.refused);
+  all_to(one.unsure, out.unsure);
+  all_to(one.unsure_if_alive, out.unsure_if_alive);
+  return true;
+}
+
+void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
+  if (after == kDead) {
+    out.refused.push_back(token);
+    return;
+  }
+  const Memories& memories = arena_.memories();
+  const Config& c = arena_.config(after);
+  const int32_t notes = memories.notes(c.threads[0].mem);
+  bool sure = false, alike = true, once_new = false;
+  for (const Thread& t : c) {
+    const bool goes_on = arena_.goes_on_surely(t);
+    const bool clean = t.pos != kExit && memories.noted(memories.notes(t.mem)).empty();
+    if (goes_on && clean) return;  // whatever was there, this thread goes on
+    once_new |= clean && memories.none_begun(t.mem) && arena_.goes_on_surely(t, true);
+    sure |= goes_on;
+    alike &= memories.notes(t.mem) == notes;
+  }
+  const std::vector<Memories::Written> ended = memories.noted(notes);
+  auto several = [&](const Memories::Written& one) {  // an unknown value may be like another one
+    return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
+  };
+  const bool unknown = std::ranges::any_of(
+      ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
+  if (!sure || !alike || unknown) {
+    (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
+    return;
+  }
+  for (const Memories::Written& one : ended) {
+    if (one.second == Memories::kUnknown)
+      end(token, one.first, out);
+    else
+      out.whole.push_back({one, token});
+  }
+}
+
+void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {
+  std::string text = text_to_end(token, around);
+  for (EntryTokens::Ending& e : out.endings) {
+    if (e.around != around || e.text != text) continue;
+    e.tokens.push_back(token);
+    return;
+  }
+  out.endings.push_back({std::move(text), around, {token}});
+}
+
+// What a token reads until all that goes on with it has ended the entry.
+std::string EntryTokensBuilder::text_to_end(int32_t token, int32_t around) {
+  const Memories& memories = arena_.memories();
+  const std::string& text = vocabulary_.tokens[token];
+  auto ended = [&](const Thread& t) {
+    for (const Memories::Written& one : memories.noted(memories.notes(t.mem)))
+      if (one.first == around && one.second == Memories::kUnknown) return true;
+    return false;
+  };
+  int32_t state = from_;
+  for (size_t i = 0; i < text.size(); ++i) {
+    state = arena_.step(state, static_cast<uint8_t>(text[i]));
+    const Config& c = arena_.config(state);
+    if (std::all_of(c.begin(), c.end(), ended)) return text.substr(0, i + 1);
+  }
+  return text;
+}
+
+}  // namespace guided

@@ -1,0 +1,146 @@
+// What the tokens that a thread can read do to the entries around it (memory.hpp), whatever was written before.
+//
+// In: a thread in a scope, and the table of its position. Out: all tokens that it can read if no value was there; and
+// of these, the few that what was written may forbid:
+//   - those that end the entry under way, by what they read up to its end;
+//   - those that write entries from begin to end, with their values;
+//   - those after which it is not certain that every entry can end with a new value, and those that do several of these
+//     things: they are stepped through, one by one. Where only the entries that are under way are in doubt, that is no
+//     longer needed once these cannot end with a value that was there.
+// All the others lead into the midst of entries that can still have any number of values.
+//
+// How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of
+// an endless string (endless_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
+// whoever called the frame, and touch no entry in it, one is looked at.
+// Cost: a walk of the tokens, once for each position; for each caller and nesting of scopes, some of them.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "run/arena.hpp"
+#include "run/token_table.hpp"
+#include "vocabulary/vocabulary.hpp"
+
+namespace guided {
+
+struct EntryTokens {
+  struct Ending {
+    std::string text;  // up to the end of the entry
+    int32_t around;    // scopes around that of the entry
+    std::vector<int32_t> tokens;
+  };
+  struct Closing {  // tokens each of which ends the entry with its last byte
+    int32_t around;
+    std::shared_ptr<const std::vector<int32_t>> tokens;
+  };
+  struct Whole {
+    Memories::Written value;
+    int32_t token;
+  };
+  const TokenSet* staying = nullptr;  // in the frame; of the table
+  std::vector<int32_t> leaving;       // sorted
+  std::vector<Ending> endings;
+  std::vector<Closing> closings;
+  std::vector<Whole> whole;
+  std::vector<int32_t> refused;  // that stay: known names, and what leads to nothing else
+  std::vector<int32_t> unsure;
+  std::vector<int32_t> unsure_if_alive;  // where an entry under way may end with a value that was there
+  bool many = false;  // that are not certain: nothing is listed then but `leaving`
+  size_t bytes() const;
+  // Calls visit(text up to the end, scopes around the entry, tokens that end it so).
+  template <class Visit>
+  void each_ending(const std::vector<std::string>& texts, Visit&& visit) const;
+};
+
+// Those of a list touch no entry in a frame and lead to the same state, whoever called it and whatever was written.
+struct AlikeTokens {
+  std::vector<std::shared_ptr<const std::vector<int32_t>>> lists;
+  std::vector<int32_t> others;
+};
+// By the tokens that stay in the frame, position and register.
+using KnownAlike = std::map<std::tuple<const TokenSet*, int32_t, int32_t>, AlikeTokens>;
+
+class EntryTokensBuilder {
+ public:
+  EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, KnownAlike& alike)
+      : arena_(arena), vocabulary_(vocabulary), alike_(alike) {}
+  // `thread`: with a memory that takes notes; `within_bytes`: of its table; `remainders`: calls its first argument with
+  // each token that leaves the frame and the state after it, and adds those to its second that touch entries before they
+  // leave it.
+  template <class Remainders>
+  EntryTokens build(const Thread& thread, const TokenSet& staying, bool within_bytes, Remainders&& remainders);
+
+ private:
+  static constexpr size_t kMostWalked = 6000, kMostUnsure = 300, kFewStaying = 64;
+  bool ends_with_quote(const Thread& thread);
+  bool is_quiet(const Thread& thread);
+  bool goes_on_within(Thread thread, const std::string& text);
+  // Of the tokens that stay, so many; 0: those with a quotation mark, the thread being inside of a string.
+  const AlikeTokens& alike(const Thread& thread, const TokenSet& staying, size_t count);
+  bool look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out);
+  void look(int32_t token, int32_t after, EntryTokens& out);
+  void end(int32_t token, int32_t around, EntryTokens& out);
+  std::string text_to_end(int32_t token, int32_t around);
+
+  Arena& arena_;
+  const TokenVocabulary& vocabulary_;
+  KnownAlike& alike_;
+  int32_t from_ = 0;
+};
+
+template <class Visit>
+void EntryTokens::each_ending(const std::vector<std::string>& texts, Visit&& visit) const {
+  for (const Ending& e : endings) visit(e.text, e.around, e.tokens);
+  std::vector<int32_t> one(1);
+  for (const Closing& c : closings)
+    for (const int32_t token : *c.tokens) {
+      one[0] = token;
+      visit(texts[static_cast<size_t>(token)], c.around, one);
+    }
+}
+
+template <class Remainders>
+EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& staying, bool within_bytes,
+                                      Remainders&& remainders) {
+  EntryTokens out;
+  out.staying = &staying;
+  from_ = arena_.lone(thread);
+  auto look_at = [&](int32_t token) { look(token, arena_.step_text(from_, vocabulary_.tokens[token]), out); };
+  auto look_at_staying = [&](size_t count) {
+    const AlikeTokens& tokens = alike(thread, staying, count);
+    for (const auto& list : tokens.lists)
+      if (!look_at_all(list, out)) std::for_each(list->begin(), list->end(), look_at);
+    std::for_each(tokens.others.begin(), tokens.others.end(), look_at);
+  };
+  if (ends_with_quote(thread)) {
+    look_at_staying(0);
+  } else if (!is_quiet(thread)) {
+    size_t count = staying.sparse.size();
+    for (uint32_t w : staying.dense) count += static_cast<size_t>(__builtin_popcount(w));
+    out.many = count > kMostWalked;
+    if (count <= kFewStaying)
+      staying.each([&](int32_t token) {
+        if (!within_bytes || !goes_on_within(thread, vocabulary_.tokens[token])) look_at(token);
+      });
+    else if (!out.many)
+      look_at_staying(count);
+  }
+  auto leave = [&](int32_t token, int32_t after) {
+    out.leaving.push_back(token);
+    if (!out.many) look(token, after, out);
+  };
+  remainders(leave, out.unsure);
+  std::sort(out.leaving.begin(), out.leaving.end());
+  out.leaving.erase(std::unique(out.leaving.begin(), out.leaving.end()), out.leaving.end());
+  std::sort(out.unsure.begin(), out.unsure.end());
+  out.unsure.erase(std::unique(out.unsure.begin(), out.unsure.end()), out.unsure.end());
+  out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMostUnsure;
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,251 @@
+#include "run/fresh_entry.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+constexpr size_t kMostStates = 8192;
+constexpr int64_t kStatesOfValue = 4096;  // where a way is known to be there: so many more for each value
+constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kStatesOfWay = 4;      // looked at after a way was met, for each before it
+constexpr size_t kLeastOfWay = 512;
+constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
+constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
+constexpr size_t kNever = SIZE_MAX / 4;
+}  // namespace
+
+const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
+  const Answer* answer = ask(thread, 0, false);
+  return answer && answer->way ? &*answer->way : nullptr;
+}
+
+// Null: there is no way, but it may be the bound on nesting that stood in the way. `any`: any way does.
+const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, bool any) {
+  auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
+  if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
+  const size_t around = std::exchange(refused_, 0);
+  Answer found{of_tree(thread, left_open), true};
+  if (!found.way && !of_few(thread, left_open, found)) found = {search(thread, left_open, any), !any};
+  refused_ = around;
+  if (!found.way && nesting_ > 0) return nullptr;
+  found.shortest |= !found.way;
+  arena_.charge(128 + (found.way ? found.way->text.size() : 0));
+  Answer* answer = known.find(thread);
+  return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
+}
+
+// Of an entry that is one of few strings; false where it is not.
+bool FreshEntry::of_few(const Thread& thread, int left_open, Answer& found) {
+  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(thread.mem);
+  if (!ahead) return false;
+  const std::optional<bool> any = arena_.any_new_string(thread.pos, *ahead);
+  if (!any) return false;
+  found = {std::nullopt, true};
+  if (!*any) return true;  // then nothing around it can end either
+  if (ahead->inside || left_open > 0) return false;
+  std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
+  if (!rest) return false;
+  found.way = Way{std::move(rest->text), std::move(rest->after), 0};
+  found.way->bytes = found.way->text.size() + least_of(found.way->after);
+  return true;
+}
+
+// Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
+std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int depth) {
+  const Grammar& g = arena_.grammar();
+  Way out;
+  std::vector<std::pair<Thread, size_t>> begun;  // the entries inside that are under way, and where
+  if (memories_.under_way(at.mem).second) begun.push_back({at, 0});
+  while (out.text.size() < kMostBytes) {
+    const int open = memories_.under_way(at.mem).first;
+    if (open <= left_open) {
+      out.after = {at};
+      out.bytes = out.text.size() + least(at);
+      return out;
+    }
+    const Rule& rule = g.rules[g.positions[at.pos].rule];
+    const ShortestText::Choice c = tree_.choose(at);
+    if (c.cost > ShortestText::kFar || refuses(at)) {
+      if (open == left_open + 1) refused_ = out.text.size() + least(at);
+      if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
+      auto [thread, size] = begun.back();
+      if (memories_.under_way(thread.mem).first != open) return std::nullopt;
+      ++nesting_;
+      const Answer* inner = ask(thread, open - 1, false);
+      --nesting_;
+      if (!inner || !inner->way) return std::nullopt;
+      out.text.resize(size);
+      out.text += inner->way->text;
+      if (inner->way->after.size() > 1) return of_any(inner->way->after, left_open, depth, std::move(out));
+      at = inner->way->after.front();
+      begun.pop_back();
+      continue;
+    }
+    switch (c.kind) {
+      case ShortestText::Choice::End: {
+        const Config& ret = arena_.config(at.ret);
+        const int32_t mem = at.mem;
+        if (ret.count != 1) {
+          std::vector<Thread> callers(ret.begin(), ret.end());
+          for (Thread& caller : callers) caller.mem = mem;
+          return of_any(callers, left_open, depth, std::move(out));
+        }
+        at = ret.threads[0];
+        at.mem = mem;
+        if (at.pos == kExit) return std::nullopt;
+        break;
+      }
+      case ShortestText::Choice::Byte:
+        out.text += static_cast<char>(c.index);
+        at.pos = g.step(at.pos, static_cast<uint8_t>(c.index));
+        at.mem = memories_.read(at.mem, static_cast<uint8_t>(c.index));
+        break;
+      case ShortestText::Choice::Token:
+        return std::nullopt;
+      case ShortestText::Choice::Call: {
+        const CallEdge& call = g.calls[c.index];
+        int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+        at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+        break;
+      }
+      case ShortestText::Choice::Operate: {
+        const EffectEdge& e = g.effects[c.index];
+        if (!arena_.apply(rule, e.effect, at)) return std::nullopt;
+        at.pos = e.to;
+        if (e.effect.op == Effect::Begin) begun.push_back({at, out.text.size()});
+        if (e.effect.op == Effect::Keep && !begun.empty()) begun.pop_back();
+        break;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether the entry could end here but for its value. A longer one need not be the shortest that is new.
+bool FreshEntry::refuses(const Thread& at) {
+  const Grammar& g = arena_.grammar();
+  const Position& p = g.positions[at.pos];
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    Thread after = at;
+    const Effect& effect = g.effects[i].effect;
+    if (effect.op == Effect::Keep && !arena_.apply(g.rules[p.rule], effect, after)) return true;
+  }
+  return false;
+}
+
+// On from `out` by the shortest of several threads' ways, and by all that have the same text.
+std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth,
+                                                  Way out) {
+  std::optional<Way> best;
+  for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
+    std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
+    if (!way) continue;
+    if (best && way->text == best->text) {  // not all of them need have a way on
+      best->after.insert(best->after.end(), way->after.begin(), way->after.end());
+      best->bytes = std::min(best->bytes, way->bytes);
+    } else if (!best || way->bytes < best->bytes) {
+      best = std::move(way);
+    }
+  }
+  if (!best) return std::nullopt;
+  out.bytes = out.text.size() + best->bytes;
+  out.text += best->text;
+  out.after = std::move(best->after);
+  return out;
+}
+
+template <class Threads>
+size_t FreshEntry::least_of(const Threads& threads) {
+  size_t best = kNever;
+  for (const Thread& t : threads) best = std::min(best, least(t));
+  return best;
+}
+
+// Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
+// can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another name
+// may ask for another value. A way no longer than the tree's own text, whose value was there, ends the search; with
+// `any` the first that is met does.
+std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open, bool any) {
+  struct Node {
+    int32_t state, from;
+    uint8_t byte;
+  };
+  std::vector<Node> nodes{{arena_.raw_state(thread), -1, 0}};
+  auto text_of = [&](size_t node) {
+    std::string text;
+    for (size_t at = node; nodes[at].from >= 0; at = static_cast<size_t>(nodes[at].from))
+      text += static_cast<char>(nodes[at].byte);
+    std::reverse(text.begin(), text.end());
+    return text;
+  };
+  const bool endless = memories_.in_string(thread.mem) && arena_.endless().goes_on(thread.pos);
+  const bool there = endless || arena_.goes_on_surely(thread);
+  const size_t most = kMostStates + (there ? kStatesOfValue * memories_.ahead(thread.mem) : 0);
+  std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
+  std::optional<Way> best;
+  std::string best_prefix;
+  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text whose value was there
+  auto is_enough = [&] { return best && best->bytes <= enough; };
+  size_t last = most;
+  auto try_end = [&](int32_t state, const std::string& prefix) {
+    std::optional<Way> way = ends(state, left_open);
+    if (!way) return false;
+    const size_t bytes = prefix.size() + way->bytes;
+    if (best && (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix))) return true;
+    if (!best) last = std::min(most, std::max(kLeastOfWay, kStatesOfWay * nodes.size()));
+    best = Way{prefix + way->text, std::move(way->after), bytes};
+    best_prefix = prefix;
+    return true;
+  };
+  for (size_t i = 0; i < nodes.size() && nodes.size() < last && !is_enough(); ++i) {
+    const Node at = nodes[i];
+    const std::string prefix = text_of(i);
+    if (best) {  // whether a way on can be shorter, or as short and before it
+      const size_t bytes = prefix.size() + least_of(arena_.config(at.state));
+      if (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix)) continue;
+    }
+    if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
+    const ByteSet bytes = arena_.config(at.state).bytes;
+    for (int byte = 0; byte < 256 && !is_enough(); ++byte) {
+      if (!bytes.has(static_cast<uint8_t>(byte))) continue;
+      const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
+      if (next == kDead || !met.insert(essence(next)).second) continue;
+      nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
+      // The first that can come to none of the values is a way, and a bound for all others.
+      if (!best && !may_be_there(next, left_open)) try_end(next, prefix + static_cast<char>(byte));
+    }
+  }
+  return best;
+}
+
+// The shortest of the tree's texts from a state, of those that end the entry with a new value.
+std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
+  Way ended;
+  for (const Thread& t : arena_.config(state))
+    if (memories_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
+  if (!ended.after.empty()) {
+    ended.bytes = least_of(ended.after);
+    return ended;
+  }
+  std::optional<Way> best;
+  for (const Thread& t : arena_.config(state)) {
+    std::optional<Way> found = t.pos == kExit ? std::nullopt : of_tree(t, left_open);
+    if (found && (!best || found->bytes < best->bytes)) best = std::move(found);
+  }
+  return best;
+}
+
+bool FreshEntry::may_be_there(int32_t state, int left_open) {
+  const Config& c = arena_.config(state);
+  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return memories_.alive_inside(t.mem, left_open); });
+}
+
+// Equal for states from which the same texts lead to the same values, however these were spelled so far.
+std::vector<int32_t> FreshEntry::essence(int32_t state) {
+  std::vector<int32_t> out;
+  for (const Thread& t : arena_.config(state)) out.insert(out.end(), {t.pos, t.reg, t.ret, memories_.essence(t.mem)});
+  return out;
+}
+
+}  // namespace guided

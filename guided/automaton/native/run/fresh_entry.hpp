@@ -1,0 +1,78 @@
+// How an entry that is being read (memory.hpp) can end with a value that was not there.
+//
+// In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
+// is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the fewest
+// bytes to the end of the output, by the tree, the least in byte order among these. So the rest of a text is the text of
+// where it leads to. Looked at are
+// only the states from which the entry may still come to a value that was there, each once however it was spelled; each
+// thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
+//
+// Of few strings the new ones are known without a search (shortest_new_string.hpp); where none is left, nothing around
+// them can end either.
+//
+// Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
+// adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one, some
+// thousand. Nothing at all then means that they lead to values that were there, as for an integer with many spellings
+// and few values.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "run/shortest_new_string.hpp"
+
+namespace guided {
+
+class FreshEntry {
+ public:
+  explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena), new_string_(arena, tree_) {}
+  struct Way {
+    std::string text;
+    std::vector<Thread> after;  // the threads that it leads to, not closed
+    size_t bytes = 0;           // with the tree's text from there to the end
+  };
+  // Null where there is none.
+  const Way* find(const Thread& thread);
+  // Whether there is one, which the first that is met shows.
+  bool exists(const Thread& thread) { return has_way(thread, 0); }
+  // Whether the innermost entry under way can end with a new value, whatever becomes of those around it.
+  bool ends_innermost(const Thread& thread) {
+    return has_way(thread, std::max(memories_.under_way(thread.mem).first - 1, 0));
+  }
+  ShortestText& tree() { return tree_; }
+
+ private:
+  struct Answer {
+    std::optional<Way> way;
+    bool shortest;  // else any way
+  };
+  // `left_open`: how many of the entries under way need not end.
+  const Answer* ask(const Thread& thread, int left_open, bool any);
+  bool has_way(const Thread& thread, int left_open) {
+    const Answer* answer = ask(thread, left_open, true);
+    return answer && answer->way;
+  }
+  bool of_few(const Thread& thread, int left_open, Answer& found);
+  std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
+  std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
+  std::optional<Way> search(const Thread& thread, int left_open, bool any);
+  bool refuses(const Thread& at);
+  std::optional<Way> ends(int32_t state, int left_open);
+  bool may_be_there(int32_t state, int left_open);
+  std::vector<int32_t> essence(int32_t state);
+  size_t least(const Thread& thread) { return static_cast<size_t>(tree_.least_to_end(thread)); }
+  template <class Threads>
+  size_t least_of(const Threads& threads);
+
+  Arena& arena_;
+  Memories& memories_;
+  ShortestText tree_;
+  ShortestNewString new_string_;
+  ThreadMap<Answer> known_, inner_;
+  int nesting_ = 0;
+  size_t refused_ = 0;  // bytes of the text that of_tree() tried last, with the rest; 0: none came to an end
+};
+
+}  // namespace guided

@@ -1,0 +1,151 @@
+#include "run/line_walk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace guided {
+
+namespace {
+constexpr int32_t kMostDifferent = 6000;  // lines on which a table that is made of another one may differ from it
+constexpr int64_t kManyOthers = 8;        // of so many tokens, one with characters that do not loop, but can be read
+constexpr int32_t kLongRun = 8;           // characters
+constexpr size_t kUsualDepth = 64;        // bytes of a token; few are longer
+}  // namespace
+
+int64_t LineWalk::with_kinds(Kinds kinds) const {
+  int64_t tokens = 0;
+  for (Kinds k = kinds; k; k &= k - 1) tokens += trie_.with_kind()[static_cast<size_t>(__builtin_ctzll(k))];
+  return tokens;
+}
+
+bool LineWalk::leads_everywhere(int32_t node, int32_t place, Kinds loops) {
+  const TokenTrie::Node& n = trie_.nodes()[node];
+  const ByteSet& bytes = places_.bytes(place);
+  if (n.subtree_hi - n.payload_lo < kManyTokens || bytes.count() < kMostBytes) return false;
+  const auto all = static_cast<int64_t>(trie_.payloads().size());
+  if (with_kinds(~loops) * 2 > all) return true;
+  Kinds read = 0;
+  for (int b = 0; b < 256; ++b)
+    if (bytes.has(static_cast<uint8_t>(b))) read |= kind_of(static_cast<uint8_t>(b));
+  return with_kinds(read & ~loops) * kManyOthers > all && free_run(place) >= kLongRun;
+}
+
+FreeRuns::Runs* LineWalk::runs() {
+  if (!looked_for_runs_ && task_.runs && !task_.relative())
+    runs_ = task_.runs->find(task_.thread.pos, places_.follow_kinds());
+  looked_for_runs_ = true;
+  return runs_;
+}
+
+void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
+  struct Frame {  // what a walk needs of a place, by depth
+    int32_t place = Places::kNowhere;
+    Ending ending;
+    const int32_t* row = nullptr;
+    bool exits = false;
+    int32_t free_run = -1;
+  };
+  const auto& lines = trie_.lines();
+  const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
+  auto enter = [&](Frame& frame, int32_t place) {
+    const MetPlaces::Met& met = places_.meet(place);
+    frame = {place, met, places_.row(place), met.exits, free_run(place)};
+  };
+  std::vector<Frame> frames(kUsualDepth);
+  enter(frames[0], start);
+  table_.take(frames[0].ending, lines[first].payload_lo, lines[first + 1].payload_lo);
+  for (int32_t i = first + 1; i < end;) {
+    const TokenTrie::Line& line = lines[i];
+    const auto depth = static_cast<size_t>(line.depth - top);
+    const Frame& from = frames[depth - 1];
+    const int32_t before = start_depth + static_cast<int32_t>(depth) - 1;
+    if (from.exits && before > 0 && follow_.has(line.byte))
+      table_.leave(*places_.config(from.place), before, line.payload_lo, lines[line.skip].payload_lo);
+    int32_t place = from.row ? from.row[line.byte] : Places::kNotYet;
+    if (place == Places::kNotYet) place = step(from.place, line.byte);
+    if (place == Places::kNowhere) {
+      i = line.skip;
+      continue;
+    }
+    if (depth >= frames.size()) frames.resize(depth * 2);
+    if (frames[depth].place != place) enter(frames[depth], place);
+    if (line.longest <= frames[depth].free_run && (trie_.below(i) & ~runs_->kinds()) == 0)
+      i = line.skip;
+    else
+      ++i;
+    table_.take(frames[depth].ending, line.payload_lo, lines[i].payload_lo);
+  }
+}
+
+int32_t LineWalk::free_run(int32_t place) {
+  if (!runs()) return -1;
+  if (static_cast<size_t>(place) >= free_runs_.size()) free_runs_.resize(static_cast<size_t>(place) * 2 + 64, kUnknownYet);
+  int32_t& known = free_runs_[static_cast<size_t>(place)];
+  if (known == kUnknownYet) {
+    const int32_t position = places_.position_of(place);
+    known = position < 0 ? -1 : runs()->length(position);
+  }
+  return known;
+}
+
+bool LineWalk::differ(const OtherTable& other) {
+  const auto& lines = trie_.lines();
+  const int32_t end = lines[0].skip;
+  int32_t left = kMostDifferent;
+  std::vector<Same> same;
+  table_.take_all(table_.set_of({}), other.table->all.dense, {});
+  std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // the places of the two walks, by depth
+  pairs[0] = {0, places_.position(other.pos)};
+  for (int32_t i = 1; i < end;) {
+    const TokenTrie::Line line = lines[i];
+    const auto [from, from_other] = pairs[line.depth - 1];
+    const int32_t below = lines[line.skip].payload_lo;
+    if (line.depth > 1 && from != Places::kNowhere && places_.meet(from).exits && follow_.has(line.byte))
+      table_.leave(*places_.config(from), line.depth - 1, line.payload_lo, below);
+    const int32_t to = step(from, line.byte), to_other = step(from_other, line.byte);
+    if (to == to_other || to == Places::kNowhere) {
+      if (to == to_other)
+        same.push_back({line.payload_lo, below, line.depth});
+      else
+        table_.drop(line.payload_lo, below);
+      i = line.skip;
+      continue;
+    }
+    if (--left == 0) {
+      table_.restart();
+      return false;
+    }
+    if (below - line.payload_lo > kFewTokens && agree(to, to_other, trie_.below(i))) {
+      same.push_back({line.payload_lo, below, line.depth});
+      i = line.skip;
+      continue;
+    }
+    if (line.depth >= pairs.size()) pairs.resize(line.depth * 2);
+    pairs[line.depth] = {to, to_other};
+    ++i;
+    table_.drop(line.payload_lo, lines[i].payload_lo);
+    table_.take(places_.meet(to), line.payload_lo, lines[i].payload_lo);
+  }
+  leave_as_other(*other.table, same);
+  return true;
+}
+
+// The tokens that leave where both walks are the same.
+void LineWalk::leave_as_other(const TokenTable& other, const std::vector<Same>& same) {
+  for (const Remainder& r : other.entries) {
+    const int32_t payload = trie_.place_of(r.token);
+    auto it = std::upper_bound(same.begin(), same.end(), payload, [](int32_t p, const Same& s) { return p < s.from; });
+    if (it != same.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
+  }
+}
+
+// Whether characters of these kinds loop in both places, which do not differ otherwise.
+bool LineWalk::agree(int32_t place, int32_t other, Kinds kinds) {
+  if (other == Places::kNowhere || (kinds & ~places_.with_loops(place).loops) ||
+      (kinds & ~places_.with_loops(other).loops))
+    return false;
+  const MetPlaces::Met &met = places_.meet(place), &met_other = places_.meet(other);
+  return !met.chain && !met_other.chain && met.set == met_other.set && met.exits == met_other.exits;
+}
+
+}  // namespace guided

@@ -1,0 +1,222 @@
+#include "run/masks.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "run/table_walk.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int32_t kAnyRegister = -1;
+constexpr size_t kMaxSparse = 3000;  // a recipe with more single ids gets a bitmask of its own
+
+}  // namespace
+
+void MaskRecipe::write(uint32_t* row, int32_t words) const {
+  size_t size = static_cast<size_t>(words) * 4;
+  if (dense.empty()) {
+    std::memset(row, 0, size);
+  } else {
+    std::memcpy(row, dense[0], size);
+    for (size_t i = 1; i < dense.size(); ++i)
+      for (int32_t w = 0; w < words; ++w) row[w] |= dense[i][w];
+  }
+  for (int32_t id : sparse) set_bit(row, id);
+  for (const std::vector<int32_t>* list : lists)
+    for (int32_t id : *list) set_bit(row, id);
+  for (int32_t id : refused) clear_bit(row, id);
+}
+
+void MaskRecipe::add(const TokenSet& set) {
+  if (set.dense.empty())
+    sparse.insert(sparse.end(), set.sparse.begin(), set.sparse.end());
+  else if (std::find(dense.begin(), dense.end(), set.dense.data()) == dense.end())
+    dense.push_back(set.dense.data());
+}
+
+MaskBuilder::~MaskBuilder() {
+  for (int32_t i = 0; i < arena_.size(); ++i) delete arena_.config(i).mask.load(std::memory_order_relaxed);
+}
+
+Thread MaskBuilder::table_thread(const Thread& t) const {
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUntold;
+  if (rule.relative) return {t.pos, 0, kFree, mem};
+  Thread out{t.pos, t.reg, kTop, mem};
+  if (rule.kind == RuleKind::Counter) {
+    // No token reaches a bound, nor looks beyond one: every such count is like the least of them.
+    const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
+    if (rule.max < 0 || seen <= rule.max) {
+      if (t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
+      if (seen < rule.min) out.reg = 0;
+    }
+  }
+  return out;
+}
+
+Counts MaskBuilder::counts_at_exit(const Thread& t) const {
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  return {rule.min - t.reg, rule.max < 0 ? INT64_MAX : rule.max - t.reg};
+}
+
+int32_t MaskBuilder::state_outside(const Thread& t) {
+  Memories& memories = arena_.memories();
+  int32_t memory = memories.unread(t.mem);
+  for (int32_t open = arena_.grammar().positions[t.pos].scopes; open > 0; --open) memory = memories.close(memory);
+  return arena_.return_to(t.ret, memory);
+}
+
+std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
+  const ByteSet follow = arena_.config(state_outside(t)).bytes;
+  auto [it, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
+                                          static_cast<int32_t>(follows_.size()));
+  return {follow, it->second};
+}
+
+const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable& left) {
+  const Thread key_thread = table_thread(t);
+  const auto [follow, number] = follow_of(t);
+  auto& table = remainder_tables_[{&left, key_thread.pos, key_thread.reg, number}];
+  if (!table) {
+    table = build_remainder_table(arena_, vocabulary_, key_thread, follow, left);
+    arena_.charge(table->bytes());
+  }
+  return *table;
+}
+
+TokenTable& MaskBuilder::table(const Thread& t) {
+  Thread key_thread = table_thread(t);
+  const auto [follow, follow_number] = follow_of(t);
+  const uint64_t local = pair_key(key_thread.pos, key_thread.reg);
+  if (static_cast<size_t>(follow_number) >= local_.size()) local_.resize(static_cast<size_t>(follow_number) + 1);
+  PairMap& tables = local_[static_cast<size_t>(follow_number)];
+  if (const int32_t* known = tables.find(local)) return *kept_[static_cast<size_t>(*known)];
+
+  const Grammar& g = arena_.grammar();
+  const Rule& rule = g.rules[g.positions[t.pos].rule];
+  const uint64_t any_register = pair_key(key_thread.pos, kAnyRegister);
+  if (rule.kind == RuleKind::Set)
+    if (const int32_t* known = tables.find(any_register)) return *kept_[static_cast<size_t>(*known)];
+  Digest key = rule.digest;
+  key.add(static_cast<uint64_t>(t.pos - rule.base));
+  if (rule.kind == RuleKind::Set) {
+    const SeenSet& seen = arena_.seen(key_thread.reg);
+    key.add(static_cast<uint64_t>(seen.count));
+    key.add(static_cast<uint64_t>(static_cast<int64_t>(seen.last)));
+    for (uint64_t w : seen.bits) key.add(w);
+  } else {
+    key.add(static_cast<uint64_t>(key_thread.reg));
+  }
+  for (uint64_t w : follow.w) key.add(w);
+  std::shared_ptr<TokenTable> table = vocabulary_.cache.find(key);
+  const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, follow_number};
+  if (!table) {
+    const auto other = latest_.find(latest);
+    table = build_token_table(arena_, vocabulary_, key_thread, follow, runs_,
+                              other == latest_.end() ? nullptr : &other->second);
+    vocabulary_.cache.insert(key, table, table->bytes());
+  }
+  if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
+  const bool any = rule.kind == RuleKind::Set && table->within_bytes;
+  tables.set(any ? any_register : local, static_cast<int32_t>(kept_.size()));
+  kept_.push_back(std::move(table));
+  return *kept_.back();
+}
+
+const TokenTable* MaskBuilder::needed_remainders(const Thread& t, const TokenTable& table) const {
+  if (!table.relative) return &table;
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  if (rule.min - t.reg > table.furthest) return nullptr;
+  const bool near = rule.max >= 0 && rule.max - t.reg < table.furthest;  // some token that stays elsewhere may not
+  return near ? &table.with_all_remainders(vocabulary_.tokens) : &table;
+}
+
+const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
+  // Past what any token counts, all distances to a bound are alike.
+  int64_t beyond = int64_t{table.furthest} + 1;
+  int64_t room = rule.max < 0 ? beyond : std::min(beyond, rule.max - t.reg);
+  int64_t missing = std::clamp<int64_t>(rule.min - t.reg, 0, beyond);
+  auto& set = within_bounds_[{&table, room, missing}];
+  if (!set) {
+    set = std::make_unique<TokenSet>(table.allowed(room, missing, vocabulary_.words));
+    arena_.charge(set->bytes());
+  }
+  return *set;
+}
+
+const MaskRecipe& MaskBuilder::recipe(int32_t state) {
+  Config& c = arena_.config(state);
+  if (const MaskRecipe* known = c.mask.load(std::memory_order_relaxed)) return *known;
+  auto out = std::make_unique<MaskRecipe>();
+  const Grammar& g = arena_.grammar();
+  std::vector<const Share*> shares;
+  for (int32_t i = 0; i < c.count; ++i) {
+    const Thread t = c.threads[i];
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
+    if (p.bytes.count() == 0) continue;
+    TokenTable& tokens = table(t);
+    if (t.mem > kLastUntold && !tokens.overflow) {
+      shares.push_back(&share(t, tokens));
+      continue;
+    }
+    if (tokens.overflow) {
+      each_token(arena_.lone(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+      continue;
+    }
+    if (tokens.relative) {
+      out->add(within_bounds(tokens, t));
+    } else {
+      out->add(tokens.all);
+    }
+    const TokenTable* needed = needed_remainders(t, tokens);
+    if (!needed) continue;
+    std::vector<int32_t> left;
+    auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
+    if (t.mem > kLastUntold || !each_kept_remainder(t, *needed, leaves, nullptr)) {
+      left.clear();
+      each_remainder(t, *needed, leaves);
+    }
+    out->sparse.insert(out->sparse.end(), left.begin(), left.end());
+  }
+  if (!shares.empty()) add_shares(shares, *out);
+  if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  if (out->sparse.size() > kMaxSparse) {
+    out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
+    out->sparse.clear();
+    out->add(out->own.back());
+  }
+  if (vocabulary_.all_text && !out->dense.empty()) {
+    std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words));
+    out->write(row.data(), vocabulary_.words);
+    int64_t allowed = 0;
+    for (uint32_t w : row) allowed += __builtin_popcount(w);
+    out->everything = allowed == vocabulary_.size;
+  }
+  arena_.charge(sizeof(MaskRecipe) + (out->sparse.size() + out->refused.size()) * 4);
+  for (const TokenSet& set : out->own) arena_.charge(set.bytes());
+  const MaskRecipe* result = out.release();
+  c.mask.store(result, std::memory_order_release);
+  return *result;
+}
+
+std::vector<int32_t> MaskBuilder::walk(int32_t state) {
+  std::vector<int32_t> ids;
+  each_token(state, [&](int32_t token, int32_t) { ids.push_back(token); });
+  const Config& c = arena_.config(state);
+  const Grammar& g = arena_.grammar();
+  for (const Thread& t : c) {
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t k = p.token_lo; k < p.token_hi; ++k) ids.push_back(g.tokens[k].token);
+  }
+  if (c.accepting) ids.insert(ids.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace guided

@@ -1,0 +1,165 @@
+#include "run/shortest_new_string.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+constexpr int kDeepest = 512;    // bytes of a string
+constexpr int kMostFrames = 32;  // that begin or end with a string
+bool is_plain(uint8_t byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
+}  // namespace
+
+// Where the string is read on if all that a position does is to call a rule.
+Thread ShortestNewString::enter(Thread at) {
+  const Grammar& g = arena_.grammar();
+  for (int depth = 0; depth < kMostFrames; ++depth) {
+    const Position& p = g.positions[at.pos];
+    if (p.call_hi != p.call_lo + 1 || p.bytes.count() > 0) break;
+    const CallEdge& call = g.calls[p.call_lo];
+    const int32_t ret = call.tail ? at.ret : arena_.intern({{call.after, at.reg, at.ret}}, false);
+    at = {g.rules[call.rule].start, arena_.initial_register(call.rule), ret, at.mem};
+  }
+  return at;
+}
+
+// The threads after the entry, which ends without a further byte; false where there are none.
+bool ShortestNewString::end_entry(const Thread& from, std::vector<Thread>& out, int depth) {
+  const Grammar& g = arena_.grammar();
+  Thread at = from;
+  for (; depth < kMostFrames; ++depth) {
+    const ShortestText::Choice c = tree_.choose(at);
+    if (c.cost > ShortestText::kFar) return false;
+    if (c.kind == ShortestText::Choice::End) {
+      const std::vector<Thread> callers(arena_.config(at.ret).begin(), arena_.config(at.ret).end());
+      bool any = false;
+      for (Thread caller : callers) {
+        if (caller.pos == kExit) continue;
+        caller.mem = at.mem;
+        any |= end_entry(caller, out, depth + 1);
+      }
+      return any;
+    }
+    if (c.kind != ShortestText::Choice::Operate) return false;
+    const EffectEdge& e = g.effects[c.index];
+    if (!arena_.apply(g.rules[g.positions[at.pos].rule], e.effect, at)) return false;
+    at.pos = e.to;
+    if (e.effect.op != Effect::Keep) continue;
+    out.push_back(at);
+    return true;
+  }
+  return false;
+}
+
+// From behind the quotation mark, whatever was written.
+int64_t ShortestNewString::bytes_behind(const Thread& at) {
+  std::vector<Thread> after;
+  int64_t fewest = kNone;
+  if (end_entry({at.pos, at.reg, at.ret, kOutside}, after))
+    for (const Thread& t : after) fewest = std::min(fewest, tree_.least_to_end(t));
+  return fewest;
+}
+
+// Of the tree's text; kNone where its string is in the trie, or is none.
+int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
+  const Grammar& g = arena_.grammar();
+  for (int64_t bytes = 1; bytes < kDeepest; ++bytes) {
+    at = enter(at);
+    const ShortestText::Choice c = tree_.choose(at);
+    if (c.cost > ShortestText::kFar || c.kind != ShortestText::Choice::Byte) return kNone;
+    const auto byte = static_cast<uint8_t>(c.index);
+    at.pos = g.step(at.pos, byte);
+    if (byte == '"') {
+      if (node >= 0 && memories_.trie().ends(node)) return kNone;
+      return std::min(kNone, bytes + bytes_behind(at));
+    }
+    if (!is_plain(byte)) return kNone;
+    if (node >= 0) node = memories_.trie().child(node, byte);
+  }
+  return kNone;
+}
+
+ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t node, uint8_t byte, int depth) {
+  const ValueTrie& trie = memories_.trie();
+  Thread to = at;
+  to.pos = arena_.grammar().step(at.pos, byte);
+  int64_t bytes = kNone;
+  if (byte != '"')
+    bytes = best(to, node < 0 ? node : trie.child(node, byte), depth + 1).bytes;
+  else if (node < 0 || !trie.ends(node))
+    bytes = bytes_behind(to);
+  return {std::min(kNone, bytes + 1), byte};
+}
+
+ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int depth) {
+  at = enter(at);
+  at.mem = node;
+  if (const Best* known = known_.find(at)) return *known;
+  if (depth > kDeepest) return {};
+  Best found;
+  if (const int64_t of_tree = tree_bytes(at, node); of_tree < kNone) {
+    found = {of_tree, static_cast<uint8_t>(tree_.choose(at).index)};
+  } else {
+    const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
+    for (int b = 0x20; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      if (!bytes.has(byte) || (byte != '"' && !is_plain(byte))) continue;
+      if (const Best one = after_byte(at, node, byte, depth); one.bytes < found.bytes) found = one;
+    }
+  }
+  arena_.charge(48);
+  return known_.add(at, found);
+}
+
+// The same where an escape may be under way.
+ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, int32_t node,
+                                                          const StringProgress& read) {
+  if (read.escape < 0 && !read.high) return best(from, node, 0);
+  const Thread at = enter(from);
+  const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
+  Best found;
+  for (int b = 0; b < 256; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    StringProgress next = read;
+    if (!bytes.has(byte) || !next.read(byte)) continue;
+    const int32_t after = node < 0 ? node : memories_.trie().at(node, next.text);
+    next.text.clear();
+    Thread to = at;
+    to.pos = arena_.grammar().step(at.pos, byte);
+    const Best rest = best_in_escape(to, after, next);
+    if (rest.bytes + 1 < found.bytes) found = {rest.bytes + 1, byte};
+  }
+  return found;
+}
+
+std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thread,
+                                                               const Memories::StringAhead& ahead) {
+  Rest out;
+  Thread at = thread;
+  int32_t node = ahead.node;
+  StringProgress read = ahead.escape;
+  read.text.clear();
+  auto step = [&](uint8_t byte) {
+    out.text += static_cast<char>(byte);
+    at.pos = arena_.grammar().step(at.pos, byte);
+    at.mem = memories_.read(at.mem, byte);
+  };
+  if (!ahead.opened) {
+    at = enter(at);
+    step('"');
+  }
+  for (;;) {
+    const Best next = best_in_escape(at, node, read);
+    if (next.bytes >= kNone) return std::nullopt;
+    at = enter(at);
+    step(next.byte);
+    if (next.byte == '"' && read.escape < 0) break;
+    read.read(next.byte);
+    if (node >= 0) node = memories_.trie().at(node, read.text);
+    read.text.clear();
+  }
+  if (!end_entry(at, out.after)) return std::nullopt;
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,53 @@
+// The shortest string that an entry (memory.hpp) can become and that was not there, where strings are few
+// (few_strings.hpp).
+//
+// In: a thread inside of such a string, or where one begins, and what was written as a trie (value_trie.hpp). Out: the
+// rest of a string, with its quotation mark, and the threads after the entry. Of the new strings it is that of the tree
+// (shortest_text.hpp) if this is new; else one with the fewest bytes to the end of the output, the least in byte order
+// among these; and the rest of it is what is found from further on, too.
+//
+// How: from a place in the automaton and a node of the trie the answer is the tree's text where none of the strings
+// there takes it, else the best of the answers a byte on. Nodes are never changed, so one more value makes new answers
+// along its own spelling alone.
+// Cost: for each value that was written once, its bytes times those that may come at each; then the bytes of the text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/shortest_text.hpp"
+
+namespace guided {
+
+class ShortestNewString {
+ public:
+  ShortestNewString(Arena& arena, ShortestText& tree) : arena_(arena), memories_(arena.memories()), tree_(tree) {}
+  struct Rest {
+    std::string text;
+    std::vector<Thread> after;  // not closed
+  };
+  // `ahead`: of the thread's memory. Nothing where another method has to look.
+  std::optional<Rest> find(const Thread& thread, const Memories::StringAhead& ahead);
+
+ private:
+  static constexpr int64_t kNone = ShortestText::kFar;
+  struct Best {
+    int64_t bytes = kNone;  // to the end of the output; kNone: no new string
+    uint8_t byte = 0;       // that comes next
+  };
+  Best best(Thread at, int32_t node, int depth);
+  Best best_in_escape(const Thread& at, int32_t node, const StringProgress& read);
+  Best after_byte(const Thread& at, int32_t node, uint8_t byte, int depth);
+  int64_t tree_bytes(Thread at, int32_t node);
+  Thread enter(Thread at);
+  bool end_entry(const Thread& at, std::vector<Thread>& out, int depth = 0);
+  int64_t bytes_behind(const Thread& at);
+
+  Arena& arena_;
+  Memories& memories_;
+  ShortestText& tree_;
+  ThreadMap<Best> known_;  // by a thread whose memory stands for the node
+};
+
+}  // namespace guided

@@ -1,0 +1,348 @@
+#include "run/shortest_text.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/graph.hpp"
+
+namespace guided {
+
+namespace {
+// Bytes first; a call counts a little, so that no two rules wait for each other.
+constexpr int64_t kCallCost = 1, kTokenCost = ShortestText::kTokenCost;
+constexpr int kMostSweeps = 3;
+constexpr int kMostFrames = 32;  // that a lower bound looks at
+constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
+int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
+int64_t times(int64_t a, int64_t n) { return n == 0 ? 0 : a > kFar / n ? kFar : a * n; }
+}  // namespace
+
+// Calls visit(cost, to, whether by a byte) for what a position leads to.
+template <class Visit>
+void ShortestText::each_edge(int32_t pos, Visit&& visit) const {
+  const Position& p = grammar_.positions[pos];
+  grammar_.each_next(p, [&](int32_t to) { visit(kByteCost, to, true); });
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) visit(call_cost(i), grammar_.calls[i].after, false);
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) visit(kTokenCost, grammar_.tokens[i].to, false);
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(int64_t{0}, grammar_.effects[i].to, false);
+}
+
+// Within a rule: sweeps from the end, again only where an edge leads back to what has changed since it was read. Where
+// that is seldom enough, all that is left to change is spread at once.
+void ShortestText::relax(int32_t r) {
+  for (int sweeps = 1; sweep(grammar_.rules[r]); ++sweeps)
+    if (sweeps == kMostSweeps) spread(grammar_.rules[r]);
+}
+
+// Whether another one may change something.
+bool ShortestText::sweep(const Rule& rule) {
+  bool again = false;
+  for (int32_t pos = rule.base + rule.size - 1; pos >= rule.base; --pos) {
+    const bool accept = grammar_.positions[pos].accept;
+    int64_t best = accept ? 0 : kFar, by_byte = kFar;
+    each_edge(pos, [&](int64_t cost, int32_t to, bool is_byte) {
+      const int64_t sum = plus(cost, cost_[to]);
+      best = std::min(best, sum);
+      if (to < pos) read_early_[to] = 1;
+      if (!is_byte || sum >= by_byte) return;
+      by_byte = sum;
+      by_byte_[pos] = to;
+    });
+    if (by_byte > best || accept) by_byte_[pos] = -1;
+    if (best >= cost_[pos]) continue;
+    cost_[pos] = best;
+    again |= read_early_[pos] != 0;
+  }
+  return again;
+}
+
+// Dijkstra's algorithm (1959), against the edges, from what is known.
+void ShortestText::spread(const Rule& rule) {
+  struct Edge {
+    int32_t from;
+    int64_t cost;
+  };
+  const auto size = static_cast<size_t>(rule.size);
+  std::vector<size_t> first(size + 1, 0);  // by where they lead, into `edges`
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    each_edge(pos, [&](int64_t, int32_t to, bool) { ++first[static_cast<size_t>(to - rule.base)]; });
+  size_t sum = 0;
+  for (size_t& n : first) n = std::exchange(sum, sum + n) + n;
+  std::vector<Edge> edges(sum);
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    each_edge(pos, [&](int64_t cost, int32_t to, bool) {
+      edges[--first[static_cast<size_t>(to - rule.base)]] = {pos, cost};
+    });
+  std::vector<std::pair<int64_t, int32_t>> open;
+  for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos)
+    if (cost_[pos] < kFar) open.push_back({cost_[pos], pos});
+  std::ranges::make_heap(open, std::greater<>());
+  while (!open.empty()) {
+    std::ranges::pop_heap(open, std::greater<>());
+    const auto [cost, to] = open.back();
+    open.pop_back();
+    if (cost > cost_[to]) continue;
+    const auto at = static_cast<size_t>(to - rule.base);
+    for (size_t i = first[at]; i < first[at + 1]; ++i) {
+      const int64_t longer = plus(cost, edges[i].cost);
+      if (longer >= cost_[edges[i].from]) continue;
+      cost_[edges[i].from] = longer;
+      open.push_back({longer, edges[i].from});
+      std::ranges::push_heap(open, std::greater<>());
+    }
+  }
+}
+
+int64_t ShortestText::call_cost(int32_t call) const {
+  return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]);
+}
+
+// What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
+int64_t ShortestText::whole_cost(const Rule& rule) const {
+  const Position& s = grammar_.positions[rule.start];
+  if (rule.kind == RuleKind::Plain) return cost_[rule.start];
+  if (rule.kind == RuleKind::Counter) {
+    int64_t once = kFar;
+    for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) once = std::min(once, cost_[grammar_.effects[i].to]);
+    return times(once, std::max<int64_t>(1, rule.min));
+  }
+  if (rule.search) return conditional_cost(rule);
+  int64_t sum = 0, written = 0, again = kFar;
+  std::vector<int64_t> others;
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
+    size_t member = static_cast<size_t>(grammar_.effects[i].effect.a);
+    int64_t cost = cost_[grammar_.effects[i].to];
+    if (rule.required[member]) {
+      sum = plus(sum, cost);
+      ++written;
+    }
+    if (rule.repeatable[member])
+      again = std::min(again, cost);
+    else if (!rule.required[member])
+      others.push_back(cost);
+  }
+  // The cheapest of the others, each once; one that may be repeated for all that are dearer.
+  std::sort(others.begin(), others.end());
+  for (size_t i = 0; written < rule.min; ++written, ++i) {
+    if (i >= others.size() || again <= others[i]) return plus(sum, times(again, rule.min - written));
+    sum = plus(sum, others[i]);
+  }
+  return sum;
+}
+
+// What the members cost that a permutation's body begins with.
+std::vector<int64_t> ShortestText::member_costs(const Rule& rule) const {
+  std::vector<int64_t> out(rule.required.size(), kFar);
+  const Position& s = grammar_.positions[rule.start];
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i)
+    out[static_cast<size_t>(grammar_.effects[i].effect.a)] = cost_[grammar_.effects[i].to];
+  return out;
+}
+
+// The member that a permutation with a condition writes next on its way to the end, of those that cost `most` at most;
+// -1: none is needed. None where there is no way.
+std::optional<int32_t> ShortestText::next_member(const Rule& rule, const SeenSet& seen,
+                                                 const std::vector<int64_t>& costs, int64_t most) const {
+  const ConditionSearch& search = *rule.search;
+  int32_t next = INT32_MAX;
+  for (int32_t part = 0; part < search.parts(); ++part) {
+    const auto plan = search.plan(part, seen, costs, most);
+    if (!plan) return std::nullopt;
+    for (int32_t member : *plan) next = std::min(next, member);
+  }
+  if (next != INT32_MAX) return next;
+  if (seen.count >= rule.min) return -1;
+  std::vector<int32_t> order;  // any that leaves the condition possible
+  for (int32_t m = 0; m < static_cast<int32_t>(costs.size()); ++m)
+    if (costs[m] <= most && search.is_open(seen, m)) order.push_back(m);
+  std::ranges::stable_sort(order, {}, [&](int32_t m) { return costs[m]; });
+  for (int32_t m : order) {
+    const SeenSet after = search.with(seen, m);
+    auto possible = [&](int32_t part) { return search.plan(part, after, costs, most).has_value(); };
+    if (std::ranges::all_of(search.touched(seen, m), possible)) return m;
+  }
+  return std::nullopt;
+}
+
+int64_t ShortestText::conditional_cost(const Rule& rule) const {
+  const std::vector<int64_t> costs = member_costs(rule);
+  SeenSet seen{0, std::vector<uint64_t>((costs.size() + 63) / 64, 0), -1};
+  for (int64_t sum = 0;;) {
+    const std::optional<int32_t> next = next_member(rule, seen, costs, kFar - 1);
+    if (!next) return kFar;
+    if (*next < 0) return sum;
+    sum = plus(sum, costs[*next]);
+    seen = rule.search->with(seen, *next);
+  }
+}
+
+// As next_member(), kept. Members that cost more than the whole rule may lead back into it, and are left for where
+// nothing else is possible: so texts are finite.
+int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
+  const Rule& rule = grammar_.rules[number];
+  auto [it, fresh] = needed_.try_emplace(pair_key(number, reg), -1);
+  if (!fresh) return it->second;
+  const std::vector<int64_t> costs = member_costs(rule);
+  auto next = next_member(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
+  if (!next) next = next_member(rule, arena_.seen(reg), costs, kFar - 1);
+  it->second = next.value_or(-1);
+  arena_.charge(48);
+  return it->second;
+}
+
+void ShortestText::prepare(int32_t wanted) {
+  if (cost_.empty()) {
+    cost_.assign(grammar_.positions.size(), kFar);
+    by_byte_.assign(grammar_.positions.size(), -1);
+    read_early_.assign(grammar_.positions.size(), 0);
+    rule_cost_.assign(grammar_.rules.size(), kFar);
+    settled_.assign(grammar_.rules.size(), 0);
+  }
+  if (settled_[wanted]) return;
+  std::vector<int32_t> rules{wanted};  // all that are called on the way and not settled
+  std::vector<std::vector<int32_t>> callees;
+  std::unordered_map<int32_t, int32_t> numbers{{wanted, 0}};
+  for (size_t i = 0; i < rules.size(); ++i) {
+    std::vector<int32_t>& list = callees.emplace_back();
+    for (const CallEdge& call : calls_of(rules[i])) {
+      if (settled_[call.rule]) continue;
+      const auto [it, fresh] = numbers.try_emplace(call.rule, static_cast<int32_t>(rules.size()));
+      if (fresh) rules.push_back(call.rule);
+      list.push_back(it->second);
+    }
+    std::ranges::sort(list);
+    list.erase(std::ranges::unique(list).begin(), list.end());
+  }
+  const std::vector<int32_t> component = components(callees);  // what is called by others has the lower number
+  std::vector<std::vector<int32_t>> members(rules.size());
+  for (size_t i = 0; i < rules.size(); ++i) members[component[i]].push_back(rules[i]);
+  for (const std::vector<int32_t>& together : members) settle(together);
+}
+
+// Rules that call each other, when all others that they call are settled.
+void ShortestText::settle(const std::vector<int32_t>& together) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int32_t r : together) {
+      if (grammar_.rules[r].size == 0) continue;
+      relax(r);
+      const int64_t cost = whole_cost(grammar_.rules[r]);
+      auto is_itself = [r](const CallEdge& call) { return call.rule == r; };
+      const bool again = together.size() > 1 || std::ranges::any_of(calls_of(r), is_itself);
+      changed |= again && cost < rule_cost_[r];
+      rule_cost_[r] = std::min(rule_cost_[r], cost);
+    }
+  }
+  for (int32_t r : together) settled_[r] = 1;
+}
+
+// Those of a rule's positions lie one after the other.
+std::span<const CallEdge> ShortestText::calls_of(int32_t r) const {
+  const Rule& rule = grammar_.rules[r];
+  if (rule.size == 0) return {};
+  const int32_t from = grammar_.positions[rule.base].call_lo;
+  const int32_t to = grammar_.positions[rule.base + rule.size - 1].call_hi;
+  return std::span(grammar_.calls).subspan(static_cast<size_t>(from), static_cast<size_t>(to - from));
+}
+
+// The tree's next step. Guards are asked, so that a count short of its bound goes on and a full one ends.
+ShortestText::Choice ShortestText::choose(const Thread& at) {
+  const Position& p = grammar_.positions[at.pos];
+  prepare(p.rule);
+  const Rule& rule = grammar_.rules[p.rule];
+  bool free = at.ret == kFree;
+  if (p.accept && (free || arena_.may_end(rule, at.reg))) return {};
+  Choice best;
+  best.cost = kFar + 1;
+  // What is required and missing comes first, the cheapest of it; then whatever else an effect opens.
+  auto comes_first = [&](const Effect& e) {
+    auto member = static_cast<size_t>(e.a);
+    if (rule.search && e.op == Effect::Put) return e.a == needed_member(p.rule, at.reg);
+    return e.op != Effect::Put || (rule.required[member] && !arena_.seen(at.reg).has(member));
+  };
+  for (bool first : {true, false}) {
+    if (p.effect_lo == p.effect_hi || best.kind == Choice::Operate) break;
+    for (int32_t i : cheapest_effects(at.pos)) {
+      const EffectEdge& e = grammar_.effects[i];
+      Thread after = at;
+      if (comes_first(e.effect) != first || !arena_.apply(rule, e.effect, after)) continue;
+      best = {Choice::Operate, i, cost_[e.to]};
+      break;
+    }
+  }
+  // Costs ask no guards, so a byte may lead nearer to an effect that is spent (white space before a member that was
+  // written): where an effect (one more iteration, one more member) is open, it is taken. An end whose guard does not
+  // hold yet waits for an effect, too.
+  bool read = !p.accept && best.kind != Choice::Operate;
+  for (int w = 0; read && w < 4; ++w)
+    for (uint64_t bits = p.bytes.w[w]; bits; bits &= bits - 1) {
+      int32_t b = w * 64 + __builtin_ctzll(bits);
+      int64_t cost = plus(kByteCost, cost_[grammar_.step(at.pos, static_cast<uint8_t>(b))]);
+      if (cost < best.cost) best = {Choice::Byte, b, cost};
+    }
+  for (int32_t i = p.effect_lo; read && i < p.effect_hi; ++i) {  // scopes and entries have no order of their own
+    const EffectEdge& e = grammar_.effects[i];
+    Thread after = at;
+    if (e.effect.of_memory() && cost_[e.to] < best.cost && arena_.apply(rule, e.effect, after))
+      best = {Choice::Operate, i, cost_[e.to]};
+  }
+  for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
+    int64_t cost = plus(call_cost(i), cost_[grammar_.calls[i].after]);
+    if (cost < best.cost) best = {Choice::Call, i, cost};
+  }
+  for (int32_t i = p.token_lo; read && i < p.token_hi; ++i) {
+    int64_t cost = plus(kTokenCost, cost_[grammar_.tokens[i].to]);
+    if (cost < best.cost) best = {Choice::Token, i, cost};
+  }
+  return best;
+}
+
+// What the register of a frame still asks for: iterations, or required members.
+int64_t ShortestText::owed(const Rule& rule, int32_t reg) {
+  if (rule.kind == RuleKind::Plain || rule.search) return 0;  // of a condition: what is near is not asked
+  const Position& s = grammar_.positions[rule.start];
+  int64_t sum = 0, once = kFar;
+  for (int32_t i = s.effect_lo; i < s.effect_hi; ++i) {
+    const Effect& e = grammar_.effects[i].effect;
+    const int64_t cost = cost_[grammar_.effects[i].to];
+    if (e.op == Effect::Inc) once = std::min(once, cost);
+    if (e.op != Effect::Put) continue;
+    const auto member = static_cast<size_t>(e.a);
+    if (rule.required[member] && !arena_.seen(reg).has(member)) sum = plus(sum, cost);
+  }
+  return rule.kind == RuleKind::Counter ? times(once, std::max<int64_t>(0, rule.min - reg)) : sum;
+}
+
+int64_t ShortestText::least_bytes(const Thread& at) {
+  prepare(grammar_.positions[at.pos].rule);
+  const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
+  return plus(cost_[at.pos], owed(rule, at.reg)) / kByteCost;
+}
+
+int64_t ShortestText::least_to_end(Thread at) {
+  int64_t sum = 0;
+  for (int frame = 0; frame < kMostFrames && at.pos != kExit; ++frame) {
+    sum += least_bytes(at);
+    if (at.ret <= kFree) break;
+    const Config& callers = arena_.config(at.ret);
+    if (callers.count == 0) break;
+    at = callers.threads[0];
+  }
+  return sum;
+}
+
+const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {
+  std::vector<int32_t>& order = effects_[pos];
+  const Position& p = grammar_.positions[pos];
+  if (order.empty()) {
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
+      if (!grammar_.effects[i].effect.of_memory()) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
+    });
+  }
+  return order;
+}
+
+}  // namespace guided

@@ -1,0 +1,67 @@
+// The shortest text to the end of a frame, as a tree: at each position the next step of it.
+//
+// Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
+// on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
+// what is remembered (memory.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for and
+// for those that it calls, callees first: linear in their automata where there are no cycles, with one more round for
+// what a cycle makes cheaper; after three rounds n log n.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "run/arena.hpp"
+
+namespace guided {
+
+class ShortestText {
+ public:
+  static constexpr int64_t kFar = INT64_MAX / 8, kByteCost = 1024, kTokenCost = 4096;
+  struct Choice {
+    enum Kind : uint8_t { End, Byte, Call, Token, Operate } kind = End;
+    int32_t index = 0;  // byte, or index of the edge
+    int64_t cost = 0;   // past kFar: there is no way on
+  };
+
+  explicit ShortestText(Arena& arena) : arena_(arena), grammar_(arena.grammar()) {}
+  Choice choose(const Thread& at);
+  // No text from here to the end of the frame has fewer bytes.
+  int64_t least_bytes(const Thread& at);
+  // The same to the end of the output, as far as the frames around it are looked at.
+  int64_t least_to_end(Thread at);
+
+  // What a rule and all that it calls cost, guards aside: afterwards it can be asked for.
+  void prepare(int32_t rule);
+  int64_t cost(int32_t position) const { return cost_[position]; }
+  int32_t by_byte(int32_t position) const { return by_byte_[position]; }  // where it goes on by a byte; -1: it does not
+  int64_t rule_cost(int32_t rule) const { return rule_cost_[rule]; }
+  int64_t call_cost(int32_t call) const;
+
+ private:
+  void settle(const std::vector<int32_t>& together);
+  std::span<const CallEdge> calls_of(int32_t rule) const;
+  template <class Visit>
+  void each_edge(int32_t position, Visit&& visit) const;
+  void relax(int32_t rule);
+  bool sweep(const Rule& rule);
+  void spread(const Rule& rule);
+  int64_t whole_cost(const Rule& rule) const;
+  std::vector<int64_t> member_costs(const Rule& rule) const;
+  std::optional<int32_t> next_member(const Rule& rule, const SeenSet& seen, const std::vector<int64_t>& costs,
+                                     int64_t most) const;
+  int64_t conditional_cost(const Rule& rule) const;
+  int32_t needed_member(int32_t rule, int32_t reg);
+  const std::vector<int32_t>& cheapest_effects(int32_t pos);
+  int64_t owed(const Rule& rule, int32_t reg);
+
+  Arena& arena_;
+  const Grammar& grammar_;
+  std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
+  std::vector<int32_t> by_byte_;
+  std::vector<uint8_t> read_early_;        // by position: an edge leads back to it
+  std::vector<uint8_t> settled_;           // by rule: what it costs is known
+  std::unordered_map<uint64_t, int32_t> needed_;  // by rule and register
+  std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
+};
+
+}  // namespace guided

@@ -1,0 +1,120 @@
+// What a walk of the vocabulary finds, and the token table that it makes.
+//
+// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some place,
+// single tokens, whole sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label and a
+// trie of what remains of those that left.
+// Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for what remains.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "run/arena.hpp"
+#include "vocabulary/free_runs.hpp"
+#include "run/token_table.hpp"
+#include "vocabulary/vocabulary.hpp"
+
+namespace guided {
+
+// One thread under an unknown caller, and the bytes that may come after its frame.
+struct TableTask {
+  Arena& arena;
+  const TokenVocabulary& vocabulary;
+  Thread thread;
+  ByteSet follow;
+  FreeRuns* runs = nullptr;          // for walks of the vocabulary
+  const TokenTable* left = nullptr;  // whose remainders are walked; null: the vocabulary is
+
+  const TokenTrie& trie() const { return left ? left->remainders : vocabulary.trie; }
+  bool relative() const { return thread.ret == kFree; }
+};
+
+// What a place says of the tokens that end there.
+struct Ending {
+  int32_t set = -1;     // of the table's; -1 where none may end
+  int32_t touched = 0;  // entries of an untold scope (memory.hpp)
+};
+
+class TableBuilder {
+ public:
+  explicit TableBuilder(const TableTask& task)
+      : task_(task), trie_(task.trie()), relative_(task.relative()), table_(std::make_shared<TokenTable>()) {
+    table_->relative = relative_;
+  }
+
+  // The set for tokens with this label; a plain table has one, number 0.
+  int32_t set_of(Label label);
+
+  // ---- tokens that stay: payloads from..to of the trie
+  void take(const Ending& ending, int32_t from, int32_t to) {
+    if (ending.set < 0 || from == to) return;
+    if (ending.touched > 0) note_entries(ending.touched, from, to);
+    auto& stretches = sets_[ending.set].stretches;
+    if (!stretches.empty() && stretches.back().second == from)
+      stretches.back().second = to;
+    else
+      stretches.push_back({from, to});
+  }
+  void take_one(int32_t set, int32_t payload) {
+    if (set >= 0) sets_[set].ids.push_back(trie_.payloads()[payload]);
+  }
+  // All the tokens of the vocabulary that are to be in a set, or most: before any are taken one by one or dropped.
+  void take_all(int32_t set, std::vector<uint32_t> bits, std::vector<int32_t> ids) {
+    sets_[set].bits = std::move(bits);
+    sets_[set].ids = std::move(ids);
+  }
+  // Of a plain table whose tokens are kept as bits.
+  void drop(int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i) clear_bit(sets_[0].bits.data(), trie_.payloads()[i]);
+  }
+  // Tokens among these begin or end entries of an untold scope.
+  void note_entries(int32_t touched, int32_t from, int32_t to);
+  void note_some_entries() { table_->touches_entries = true; }
+
+  // ---- tokens that leave
+  // The frame ends after `depth` bytes of the tokens, in a configuration with exits; what remains may follow.
+  void leave(const Config& config, int32_t depth, int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i)
+      for (int32_t k = config.count - 1; k >= 0 && config.threads[k].pos == kExit; --k)
+        left_.push_back({trie_.payloads()[i], depth, relative_ ? config.threads[k].reg : 0,
+                         task_.arena.memories().touched(config.threads[k].mem)});
+    if (left_.size() > kMaxRemainders) table_->overflow = true;
+  }
+  // As in another table of the same frame; there it is nothing but the exit that was counted from.
+  void leave_as(const Remainder& r) { left_.push_back({r.token, r.depth, r.count, r.touched}); }
+
+  bool overflow() const { return table_->overflow; }
+  // Forgets all that a plain table took.
+  void restart();
+  // `within_bytes`: of the table.
+  std::shared_ptr<TokenTable> finish(bool within_bytes);
+
+ private:
+  static constexpr size_t kMaxRemainders = 300000;  // past it a table is not worth its memory
+  // Tokens with one label: stretches of the trie's payloads, bits, ids.
+  struct Collected {
+    Label label;
+    std::vector<std::pair<int32_t, int32_t>> stretches;
+    std::vector<uint32_t> bits;
+    std::vector<int32_t> ids;
+  };
+  struct Left {
+    int32_t token, depth, count, touched;
+  };
+
+  TokenSet tokens_of(Collected& set) const;
+  void finish_sets();
+  void finish_remainders();
+
+  const TableTask& task_;
+  const TokenTrie& trie_;
+  const bool relative_;
+  std::shared_ptr<TokenTable> table_;
+  std::vector<Collected> sets_;
+  std::map<Label, int32_t> set_numbers_;
+  std::vector<Left> left_;
+};
+
+}  // namespace guided

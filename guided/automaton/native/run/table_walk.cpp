@@ -1,0 +1,199 @@
+#include "run/table_walk.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "run/line_walk.hpp"
+#include "run/met_places.hpp"
+#include "run/table_builder.hpp"
+
+namespace guided {
+
+namespace {
+
+class TableWalk {
+ public:
+  explicit TableWalk(const TableTask& task)
+      : task_(task), trie_(task_.trie()), table_(task_), places_(task_, table_), lines_(task_, places_, table_) {}
+
+  std::shared_ptr<TokenTable> run(const OtherTable* other) {
+    const int reads = places_.bytes(0).count();
+    if (other && reads >= kMostBytes && lines_.differ(*other))
+      return table_.finish(places_.only_positions());
+    if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
+    // What begins at the root's children one after the other: each is read in order, and the queue stays short.
+    std::vector<Item> begun;
+    begun.swap(queue_);
+    for (const Item& first : begun) {
+      queue_.assign(1, first);
+      for (size_t head = 0; head < queue_.size() && !table_.overflow(); ++head) visit(queue_[head]);
+    }
+    return table_.finish(places_.only_positions());
+  }
+
+ private:
+  struct Item {
+    int32_t node, place, depth;
+    int32_t length;  // of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of
+    Kinds kinds;     // that the string consists of
+  };
+  static constexpr int32_t kInsideOnly = -1;
+
+  void visit(const Item item) {
+    const TokenTrie::Node& node = trie_.nodes()[item.node];
+    const bool inside_only = item.length == kInsideOnly;
+    if (!task_.left && item.depth > 0 && !inside_only && !node.inside &&
+        node.subtree_hi - node.payload_lo > kFewTokens && take_subtree(item, node))
+      return;
+    table_.take(places_.meet(item.place), node.payload_lo, node.payload_hi);
+    if (node.children == 0) return;
+    if (places_.meet(item.place).exits && item.depth > 0)
+      trie_.children(item.node, task_.follow, [&](int32_t child) { leave(child, item.place, item.depth); });
+    const ByteSet readable = places_.bytes(item.place);  // a copy: places are added meanwhile
+    trie_.children(item.node, readable, [&](int32_t c) {
+      const TokenTrie::Node& child = trie_.nodes()[c];
+      if (inside_only && !child.inside) return;
+      const int32_t after = places_.next(item.place, child.byte);
+      if (after == Places::kNowhere) return;
+      if (child.children == 0) {  // most are leaves
+        table_.take(places_.meet(after), child.payload_lo, child.payload_hi);
+        return;
+      }
+      const int32_t length = inside_only ? kInsideOnly : item.length + begins_character(child.byte);
+      queue_.push_back({c, after, item.depth + 1, length, item.kinds | kind_of(child.byte)});
+    });
+  }
+
+  // Tokens that leave the frame before this node's byte, which may follow, and go on.
+  void leave(int32_t node, int32_t place, int32_t depth) {
+    table_.leave(*places_.config(place), depth, trie_.nodes()[node].payload_lo, trie_.nodes()[node].subtree_hi);
+  }
+
+  // ---- short cuts
+  // All below a node at once, where the place loops or leads on for most.
+  bool take_subtree(const Item& item, const TokenTrie::Node& node) {
+    const MetPlaces::Met& met = places_.with_loops(item.place);
+    if (node.below & ~met.loops) {
+      if (!lines_.leads_everywhere(item.node, item.place, met.loops))
+        return (item.kinds & ~met.loops) == 0 && take_loop(item, item.place);
+      lines_.sweep(item.node, item.place, item.depth);
+      return true;
+    }
+    if (!met.chain)
+      table_.take(met, node.payload_lo, node.subtree_hi);
+    else if (const MetPlaces::Met chained = met; places_.holds(chained, node, item.length))
+      take_counting(chained, node.payload_lo, node.subtree_hi, item.length);
+    else
+      return false;
+    return true;
+  }
+
+  void take_counting(const MetPlaces::Met& met, int32_t from, int32_t to, int32_t length) {
+    table_.note_entries(met.touched, from, to);
+    for (int32_t i = from; i < to; ++i) take_linked(met, i, length);
+  }
+
+  // A token whose first characters, so many, lead to the loop, and whose others loop.
+  void take_linked(const MetPlaces::Met& met, int32_t payload, int32_t length) {
+    table_.take_one(places_.link(met, trie_.lengths()[payload] - length).set, payload);
+  }
+
+  // Where most characters lead from the start to a place that they loop in (often the start itself).
+  bool begin_in_loop() {
+    int32_t loop = 0;
+    Kinds kinds = places_.with_loops(0).loops, led = kinds;
+    for (uint8_t byte : {'e', '0'}) {
+      const int32_t after = kinds == 0 ? places_.next(0, byte) : Places::kNowhere;
+      if (after == Places::kNowhere) continue;
+      loop = after;
+      kinds = places_.with_loops(loop).loops;
+      led = places_.leading(0, loop);
+    }
+    if (lines_.leads_everywhere(0, 0, kinds)) {
+      lines_.sweep(0, 0, 0);
+      return true;
+    }
+    if (kinds == 0) return false;
+    const int32_t length = loop == 0 ? 0 : 1;
+    if ((kinds & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
+    // Some characters of these kinds lead elsewhere: one child of the root after the other.
+    const bool taken = take_all_of(loop);
+    const TokenTrie::Node root = trie_.nodes()[0];
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
+      const TokenTrie::Node& child = trie_.nodes()[c];
+      const uint8_t byte = child.byte;
+      const int32_t after = places_.next(0, byte);
+      const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
+      const bool loops = (kinds & kind_of(byte)) != 0;
+      if (after != Places::kNowhere && leads && loops && take_loop({c, 0, 0, length, 0}, loop, taken)) continue;
+      if (taken && loops) table_.drop(child.payload_lo, child.subtree_hi);
+      if (after != Places::kNowhere) queue_.push_back({c, after, 1, begins_character(byte), kind_of(byte)});
+    }
+    return true;
+  }
+
+  // Takes all tokens that consist of the kinds of characters which loop in a place, if they may be dropped again.
+  bool take_all_of(int32_t place_of_loop) {
+    const MetPlaces::Met met = places_.meet(place_of_loop);
+    if (task_.relative() || met.chain || met.touched > 0 || met.set < 0) return false;
+    const auto* loop = places_.loop(0, met, true);
+    if (!loop || loop->set->tokens.empty()) return false;
+    table_.take_all(met.set, loop->set->tokens, {});
+    return true;
+  }
+
+  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, unless they are taken,
+  // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
+    const TokenTrie::Node& node = trie_.nodes()[at.node];
+    const MetPlaces::Met met = places_.meet(place_of_loop);
+    if (met.touched > 1 || !places_.holds(met, node, at.length)) return false;
+    const auto* loop = places_.loop(at.place, met, node.subtree_hi - node.payload_lo > kManyTokens);
+    if (!loop) return false;
+    if (met.touched > 0) table_.note_some_entries();
+    if (!taken && at.node == 0 && !met.chain)
+      table_.take_all(met.set, loop->set->tokens, loop->set->ids);
+    else if (!taken)
+      loop->set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take_linked(met, i, at.length); });
+    for (const uint8_t byte : loop->edges) go_on_at(byte, at, met, *loop->set);
+    return true;
+  }
+
+  // Goes on where strings of the kinds that loop are followed by this byte.
+  void go_on_at(uint8_t byte, const Item& at, const MetPlaces::Met& met, const KindSet& set) {
+    const bool leaves = met.exits && task_.follow.has(byte);
+    const bool inside_only = byte >= 128 && (met.loops & kWholeCharacters);
+    set.each_edge(trie_, trie_.nodes()[at.node], byte, [&](const KindSet::Edge& edge) {
+      if (edge.depth < at.depth) return;
+      const bool before = edge.length < at.length;
+      const int32_t place = before ? at.place : places_.link(met, edge.length - at.length).place;
+      if (place == Places::kNowhere) return;
+      if (leaves && !before && edge.depth > 0) leave(edge.node, place, edge.depth);
+      const int32_t after = places_.next(place, byte);
+      if (after == Places::kNowhere) return;
+      const int32_t length = inside_only ? kInsideOnly : edge.length + begins_character(byte);
+      queue_.push_back({edge.node, after, edge.depth + 1, length, met.loops | kind_of(byte)});
+    });
+  }
+
+  const TableTask task_;
+  const TokenTrie& trie_;
+  TableBuilder table_;
+  MetPlaces places_;
+  LineWalk lines_;
+  std::vector<Item> queue_;
+};
+
+}  // namespace
+
+std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
+                                              const ByteSet& follow, FreeRuns& runs, const OtherTable* other) {
+  return TableWalk({arena, vocabulary, thread, follow, &runs}).run(other);
+}
+
+std::shared_ptr<TokenTable> build_remainder_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
+                                                  const ByteSet& follow, const TokenTable& left) {
+  return TableWalk({arena, vocabulary, thread, follow, nullptr, &left}).run(nullptr);
+}
+
+}  // namespace guided

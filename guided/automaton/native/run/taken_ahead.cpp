@@ -1,0 +1,84 @@
+// How many of the values that were there an entry that is a string may still come to.
+//
+// In: a thread that reads an entry, or is about to. Out: an upper bound of them, which needs no way to be searched.
+//
+// How: the names that were written, or are known from the begin, are read along the automaton, two tries of what they
+// have in common. A character is read as it stands; where an escape of it leads elsewhere, where anything but a byte
+// is met, or where much has been read, all that goes on so counts.
+// Cost: what the automaton and the names have in common, kMostRead nodes at most.
+#include <array>
+#include <string_view>
+
+#include "run/arena.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int kMostRead = 2000;
+}  // namespace
+
+// Whether nothing but bytes leads on from a position.
+bool Arena::reads_bytes_alone(int32_t position) const {
+  const Position& p = grammar_->positions[position];
+  return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
+}
+
+// Whether each way to write an ASCII character as an escape leads to `to`, or nowhere.
+bool Arena::escapes_lead(int32_t from, uint8_t character, int32_t to) const {
+  const int32_t escape = grammar_->step(from, '\\');
+  if (escape < 0) return true;
+  auto agrees = [&](std::string_view rest) {
+    int32_t at = escape;
+    for (size_t i = 0; i < rest.size() && at >= 0; ++i) {
+      if (!reads_bytes_alone(at)) return false;
+      at = grammar_->step(at, static_cast<uint8_t>(rest[i]));
+    }
+    return at < 0 || at == to;
+  };
+  constexpr std::string_view kLow = "0123456789abcdef", kHigh = "0123456789ABCDEF";
+  std::array<char, 5> digits{'u', '0', '0', kLow[character >> 4], kLow[character & 15]};
+  const std::string_view unit(digits.data(), digits.size());
+  if (!agrees(unit) || (character == '/' && !agrees("/"))) return false;
+  digits[4] = kHigh[character & 15];
+  return agrees(unit);
+}
+
+int64_t Arena::taken_ahead(const Thread& t) {
+  const int64_t all = memories_.ahead(t.mem);
+  const auto string = memories_.string_ahead(t.mem);
+  if (all == 0 || !string || string->node < 0 || string->escape.escape >= 0 || string->escape.high != 0) return all;
+  const ValueTrie& trie = memories_.trie();
+  int32_t from = t.pos;
+  if (!string->opened) {
+    if (!reads_bytes_alone(from) || grammar_->positions[from].bytes.count() != 1) return all;
+    from = grammar_->step(from, '"');
+    if (from < 0) return all;
+  }
+  struct Place {
+    int32_t position, node;
+  };
+  std::vector<Place> open{{from, string->node}};
+  int64_t count = all - trie.count(string->node);
+  for (int read = 0; !open.empty(); ++read) {
+    const auto [position, node] = open.back();
+    open.pop_back();
+    if (read >= kMostRead || !reads_bytes_alone(position)) {
+      count += trie.count(node);
+      continue;
+    }
+    const ByteSet& bytes = grammar_->positions[position].bytes;
+    count += trie.ends(node) && bytes.has('"');
+    for (const ValueTrie::Child& child : trie.children(node)) {
+      const bool plain = child.byte >= 0x20 && child.byte != '"' && child.byte != '\\';
+      const int32_t next = plain ? grammar_->step(position, child.byte) : -1;
+      const bool as_it_stands = child.byte < 0x80 && plain ? escapes_lead(position, child.byte, next) : !bytes.has('\\');
+      if (!as_it_stands)
+        count += trie.count(child.node);
+      else if (next >= 0)
+        open.push_back({next, child.node});
+    }
+  }
+  return count;
+}
+
+}  // namespace guided

@@ -1,0 +1,78 @@
+// Threads (arena.hpp) and sets of them.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "values/memory.hpp"
+#include "base/slot_table.hpp"
+
+namespace guided {
+
+struct Thread {
+  int32_t pos, reg, ret, mem = kOutside;
+  bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret && mem == o.mem; }
+  bool operator<(const Thread& o) const {
+    return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : mem != o.mem ? mem < o.mem : ret < o.ret;
+  }
+};
+
+struct ThreadHash {
+  size_t operator()(const Thread& t) const {
+    return static_cast<size_t>(combine(combine(0, pair_key(t.pos, t.reg)), pair_key(t.ret, t.mem)));
+  }
+};
+
+// What is known of threads; references stay valid.
+template <class Value>
+class ThreadMap {
+ public:
+  // Null where there is nothing.
+  Value* find(const Thread& thread) {
+    const int32_t at = number(thread);
+    return at < 0 ? nullptr : &items_[static_cast<size_t>(at)].second;
+  }
+  // Of a thread of which nothing is known.
+  Value& add(const Thread& thread, Value value) {
+    numbers_.add(ThreadHash()(thread), static_cast<int32_t>(items_.size()));
+    return items_.emplace_back(thread, std::move(value)).second;
+  }
+
+ private:
+  int32_t number(const Thread& thread) const {
+    return numbers_.find(ThreadHash()(thread),
+                         [&](int32_t at) { return items_[static_cast<size_t>(at)].first == thread; });
+  }
+  NumberTable numbers_;
+  std::deque<std::pair<Thread, Value>> items_;
+};
+
+uint64_t hash_threads(const Thread* threads, size_t count, bool closed);
+
+// Some threads, each once; emptied at no cost. Searched from end to end while few, by hash when many.
+class ThreadSet {
+ public:
+  bool add(const Thread& t);
+  size_t size() const { return items_.size(); }
+  void clear() {
+    items_.clear();
+    if (++stamp_ == 0) {
+      slots_.clear();
+      stamp_ = 1;
+    }
+  }
+
+ private:
+  static constexpr size_t kFew = 24;
+  struct Slot {
+    uint32_t stamp = 0, index = 0;
+  };
+  Slot& find(const Thread& t);
+  void index_all();
+  std::vector<Thread> items_;
+  std::vector<Slot> slots_;  // a power of two; a slot with another stamp is free
+  uint32_t stamp_ = 1;
+};
+
+}  // namespace guided

@@ -1,0 +1,360 @@
+#include "run/value_counts.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "base/graph.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int kMostSteps = 6;     // to where characters are counted
+constexpr size_t kMostMet = 64;   // positions on the way there
+constexpr int64_t kMuch = 64;     // room for characters past which more make no difference
+
+int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
+bool is_digit(uint8_t b) { return b >= '0' && b <= '9'; }
+bool of_word(uint8_t b) { return std::isalnum(b) || b == '-' || b == '+' || b == '.'; }
+}  // namespace
+
+ValueCounts::Mode ValueCounts::after(Mode mode, uint8_t b) {
+  if (mode == String) return b == '"' ? Between : b == '\\' ? Escape : String;
+  if (mode == Escape) return b == 'u' ? Digits4 : String;
+  if (mode >= Digits4) return mode == Digits1 ? String : static_cast<Mode>(mode + 1);
+  if (b == '"') return String;
+  if (!of_word(b)) return Between;
+  switch (mode) {
+    case Between:
+      return is_digit(b) || b == '-' ? Whole : Word;
+    case Whole:
+      return is_digit(b) ? Whole : b == '.' ? Fraction : b == 'e' || b == 'E' ? Power : Word;
+    case Fraction:
+      return is_digit(b) ? Fraction : b == 'e' || b == 'E' ? Power : Word;
+    case Power:
+      return Power;
+    default:
+      return Word;
+  }
+}
+
+// What the bytes do, by mode: looked up for each byte of each position.
+struct ValueCounts::Reading {
+  Mode after[kModes][256];
+  bool separates[256], structural[256];
+  Reading() {
+    for (int b = 0; b < 256; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      for (int mode = 0; mode < kModes; ++mode) after[mode][b] = ValueCounts::after(static_cast<Mode>(mode), byte);
+      separates[b] = !of_word(byte);
+      structural[b] = separates[b] && byte != '"' && std::isspace(byte) == 0;
+    }
+  }
+};
+
+// ---- what each position is in the midst of
+int32_t ValueCounts::node(int32_t position, Mode mode) {
+  int32_t& number = number_[static_cast<size_t>(position) * kModes + mode];
+  if (number < 0) {
+    number = static_cast<int32_t>(nodes_.size());
+    nodes_.push_back({position, mode, false, 0, 0, false, {}, {}, {}});
+  }
+  return number;
+}
+
+void ValueCounts::begin(int32_t rule, Mode mode) {
+  begun_[rule] |= mode == String ? 2 : 1;
+  regular_ &= begun_[rule] != 3 && (mode == Between || mode == String);
+}
+
+void ValueCounts::end(int32_t rule, Mode mode) {
+  const Mode ended = mode == String ? String : Between;
+  regular_ &= mode <= String && (ended_[rule] == kModes || ended_[rule] == ended);
+  ended_[rule] = ended;
+  go_on_after(rule);
+}
+
+// Of calls of a rule that ends the string in which it begins, nothing is said of what comes after: it may end the entry.
+void ValueCounts::go_on_after(int32_t rule) {
+  if (ended_[rule] == kModes) return;
+  for (const auto& [caller, position] : std::exchange(waiting_[rule], {})) {
+    const int32_t after = node(position, ended_[rule]);
+    if ((begun_[rule] == 2) == (ended_[rule] == String)) nodes_[caller].others.push_back(after);
+  }
+}
+
+// One for each node that a byte leads to.
+std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mode) {
+  static const Reading reading;
+  std::vector<Edge> edges;
+  int32_t target = -1;
+  Mode reached = kModes;
+  size_t last = 0;  // the edge of the byte before: most lead where it does
+  grammar_.positions[position].bytes.each([&](uint8_t byte) {
+    const Mode next = reading.after[mode][byte];
+    if (const int32_t to = grammar_.step(position, byte); to != target || next != reached) {
+      target = to;
+      reached = next;
+      const int32_t number = node(to, next);
+      last = static_cast<size_t>(std::ranges::find(edges, number, &Edge::to) - edges.begin());
+      if (last == edges.size()) edges.push_back({number, 0, false, false, false});
+    }
+    Edge& edge = edges[last];
+    ++edge.times;
+    edge.more |= byte >= '1' && byte <= '9';
+    edge.structural |= mode != String && reading.structural[byte];
+    edge.ends |= mode == String ? byte == '"' : reading.separates[byte];
+  });
+  return edges;
+}
+
+void ValueCounts::look(int32_t at) {
+  const int32_t position = nodes_[at].position;
+  const Mode mode = nodes_[at].mode;
+  const Position& p = grammar_.positions[position];
+  const Rule& rule = grammar_.rules[p.rule];
+  if (p.accept) end(p.rule, mode);
+  std::vector<Edge> edges = byte_edges(position, mode);
+  bool ends = p.accept || std::ranges::any_of(edges, &Edge::ends);
+  std::vector<int32_t> others, calls, called;
+  for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+    const EffectEdge& e = grammar_.effects[i];
+    nested_ |= e.effect.op == Effect::Open;
+    ends |= e.effect.op == Effect::Keep;
+    if (e.effect.op == Effect::Keep && !beyond_) continue;
+    const int32_t to = node(e.to, mode);
+    const bool counts = e.effect.op == Effect::Inc && (rule.max >= 0 || e.effect.b >= 0);
+    if (!counts && e.effect.op != Effect::Put && e.effect.op != Effect::More && e.effect.op != Effect::Keep)
+      others.push_back(to);
+  }
+  for (int32_t i = p.token_lo; i < p.token_hi; ++i) node(grammar_.tokens[i].to, mode);
+  for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+    const CallEdge& call = grammar_.calls[i];
+    begin(call.rule, mode);
+    calls.push_back(node(grammar_.rules[call.rule].start, mode));
+    waiting_[call.rule].push_back({at, call.after});
+    called.push_back(call.rule);
+  }
+  Node& n = nodes_[at];
+  n.ends = ends;
+  n.bytes = std::move(edges);
+  n.others = std::move(others);
+  n.calls = std::move(calls);
+  for (int32_t callee : called) go_on_after(callee);
+}
+
+// From where entries begin to where they end; beyond that, too, where entries lie within entries.
+void ValueCounts::look_at_entries(bool beyond) {
+  beyond_ = beyond;
+  nodes_.clear();
+  number_.assign(grammar_.positions.size() * kModes, -1);
+  begun_.assign(grammar_.rules.size(), 0);
+  ended_.assign(grammar_.rules.size(), kModes);
+  waiting_.assign(grammar_.rules.size(), {});
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin) node(e.to, Between);
+  for (size_t i = 0; i < nodes_.size() && regular_; ++i) look(static_cast<int32_t>(i));
+}
+
+void ValueCounts::prepare() {
+  if (prepared_) return;
+  prepared_ = true;
+  facts_.assign(grammar_.positions.size(), {});
+  look_at_entries(false);
+  if (nested_) {
+    regular_ = true;
+    look_at_entries(true);
+  }
+  if (regular_) {
+    count_paths();
+    count_ahead();
+    find_passing();
+    for (const Node& n : nodes_) {
+      Facts& facts = facts_[n.position];
+      facts.count = facts.met ? std::min(facts.count, n.count) : n.count;
+      facts.passes = n.passes && (facts.passes || !facts.met);
+      facts.repeats = is_repeated(n, static_cast<int32_t>(&n - nodes_.data())) && (facts.repeats || !facts.met);
+      facts.string = n.mode >= String && (facts.string || !facts.met);
+      facts.met = true;
+    }
+  }
+  nodes_ = {};
+  number_ = {};
+  waiting_ = {};
+}
+
+// ---- counting
+// In a string, or in the digits of a number: the ends, each once.
+void ValueCounts::count_paths() {
+  auto counts = [&](const Node& from, const Edge& edge) {
+    const Mode to = nodes_[edge.to].mode;
+    return (from.mode == to && (to == String || to == Whole || to == Fraction)) ||
+           (from.mode == Whole && to == Fraction);
+  };
+  std::vector<std::vector<int32_t>> next(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (const Edge& edge : nodes_[i].bytes)
+      if (counts(nodes_[i], edge)) next[i].push_back(edge.to);
+  const std::vector<int32_t> component = components(next);
+  std::vector<std::vector<int32_t>> members(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) members[component[i]].push_back(static_cast<int32_t>(i));
+  for (const auto& group : members) {  // what they lead to comes first
+    bool cycle = false;
+    int32_t fraction = 0;
+    int64_t ends = 0;
+    for (int32_t i : group) {
+      const Node& n = nodes_[i];
+      ends += n.ends;
+      for (const Edge& edge : n.bytes) {
+        if (!counts(n, edge)) continue;
+        if (component[edge.to] == component[i])
+          cycle |= n.mode != Fraction || edge.more;
+        else if (nodes_[edge.to].mode == Fraction)
+          fraction = std::max(fraction, nodes_[edge.to].own);
+        else
+          ends = sum(ends, int64_t{edge.times} * nodes_[edge.to].own);
+      }
+    }
+    for (int32_t i : group) {
+      Node& n = nodes_[i];
+      if (n.mode != String && n.mode != Whole && n.mode != Fraction) continue;
+      n.own = cycle ? kMany : n.mode == Fraction ? fraction : std::max(fraction, sum(ends, 0));
+      if (n.mode == String && strings_.goes_on(n.position)) n.own = kMany;
+    }
+  }
+  for (Node& n : nodes_) {
+    if (n.mode == Escape && strings_.goes_on(n.position)) n.own = kMany;
+    if (n.mode != Between) continue;
+    int64_t numbers = -grammar_.positions[n.position].bytes.has('-');  // 0 and -0 are one
+    for (const Edge& edge : n.bytes) {
+      const Node& to = nodes_[edge.to];
+      if (to.mode == String) n.own = std::max(n.own, to.own);
+      if (to.mode == Whole) numbers = sum(numbers, int64_t{edge.times} * to.own);
+    }
+    n.own = std::max(n.own, sum(numbers, 0));
+  }
+}
+
+// The most that comes before the entry ends; past brackets, commas and colons nothing below kMany counts.
+void ValueCounts::count_ahead() {
+  std::vector<std::vector<int32_t>> next(nodes_.size()), before(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const auto from = static_cast<int32_t>(i);
+    for (const Edge& edge : nodes_[i].bytes) {
+      before[edge.to].push_back(from);
+      if (!edge.structural) next[i].push_back(edge.to);
+    }
+    next[i].insert(next[i].end(), nodes_[i].others.begin(), nodes_[i].others.end());
+    next[i].insert(next[i].end(), nodes_[i].calls.begin(), nodes_[i].calls.end());
+    for (int32_t to : nodes_[i].others) before[to].push_back(from);
+    for (int32_t to : nodes_[i].calls) before[to].push_back(from);
+  }
+  const std::vector<int32_t> component = components(next);
+  std::vector<int32_t> most(nodes_.size(), 0), order(nodes_.size()), open;
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return component[a] < component[b]; });
+  for (int32_t i : order) {
+    int32_t& here = most[component[i]];
+    here = std::max(here, nodes_[i].own);
+    for (int32_t to : next[i]) here = std::max(here, most[component[to]]);
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    nodes_[i].count = most[component[i]];
+    if (nodes_[i].count == kMany) open.push_back(static_cast<int32_t>(i));
+  }
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    open.pop_back();
+    for (int32_t from : before[at]) {
+      if (nodes_[from].count == kMany) continue;
+      nodes_[from].count = kMany;
+      open.push_back(from);
+    }
+  }
+}
+
+// From where the frame can end without the end of an entry.
+void ValueCounts::find_passing() {
+  std::vector<std::vector<int32_t>> before(nodes_.size());
+  std::vector<int32_t> open;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& n = nodes_[i];
+    n.passes = grammar_.positions[n.position].accept;
+    if (n.passes) open.push_back(static_cast<int32_t>(i));
+    for (const Edge& edge : n.bytes) before[edge.to].push_back(static_cast<int32_t>(i));
+    for (int32_t to : n.others) before[to].push_back(static_cast<int32_t>(i));
+  }
+  while (!open.empty()) {
+    const int32_t at = open.back();
+    open.pop_back();
+    for (int32_t from : before[at]) {
+      if (nodes_[from].passes) continue;
+      nodes_[from].passes = true;
+      open.push_back(from);
+    }
+  }
+}
+
+// Zeros at the end of a fraction make no other value.
+bool ValueCounts::is_repeated(const Node& node, int32_t number) {
+  const int32_t least = node.mode == String ? 2 : node.mode == Whole || node.mode == Fraction ? 3 : INT32_MAX;
+  return std::any_of(node.bytes.begin(), node.bytes.end(),
+                     [&](const Edge& edge) { return edge.to == number && edge.times >= least; });
+}
+
+// ---- counters
+int32_t ValueCounts::at(int32_t position, int32_t reg) {
+  const int32_t known = at(position);
+  const Rule& rule = grammar_.rules[grammar_.positions[position].rule];
+  if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].met || begun_[grammar_.positions[position].rule] != 2)
+    return known;
+  return std::max(known, counted(position, rule.max < 0 ? kMuch : rule.max - rule.reach - reg));
+}
+
+// Bytes that lead to an iteration like the one that the position is in.
+int32_t ValueCounts::kinds_of(int32_t position) {
+  int32_t kinds = 0;
+  for (int b = 0; b < 128; ++b) {
+    if (b == '"' || b == '\\' || !grammar_.positions[position].bytes.has(static_cast<uint8_t>(b))) continue;
+    const Position& after = grammar_.positions[grammar_.step(position, static_cast<uint8_t>(b))];
+    for (int32_t i = after.effect_lo; i < after.effect_hi; ++i) {
+      const EffectEdge& e = grammar_.effects[i];
+      if (e.effect.op == Effect::Inc && e.effect.b < 0 && e.to == position) {
+        ++kinds;
+        break;
+      }
+    }
+  }
+  return kinds;
+}
+
+int32_t ValueCounts::counted(int32_t position, int64_t room) {
+  std::vector<std::pair<int32_t, int>> open{{position, 0}};
+  for (size_t i = 0; i < open.size() && i < kMostMet; ++i) {
+    const auto [at, steps] = open[i];
+    if (const int32_t kinds = kinds_of(at); kinds > 1) {
+      int64_t count = 1;
+      for (int64_t left = std::min(room, kMuch) - steps; left > 0 && count < kMany; --left) count *= kinds;
+      return sum(count, 0);
+    }
+    if (steps == kMostSteps) continue;
+    const Position& p = grammar_.positions[at];
+    auto meet = [&, next = steps + 1](int32_t to) {
+      if (std::none_of(open.begin(), open.end(), [&](const auto& o) { return o.first == to; })) open.push_back({to, next});
+    };
+    grammar_.each_next(p, meet);
+    for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
+      if (grammar_.effects[e].effect.op == Effect::Inc && grammar_.effects[e].effect.b < 0) meet(grammar_.effects[e].to);
+  }
+  return 0;
+}
+
+int32_t ValueCounts::least() {
+  prepare();
+  int32_t least = kMany;
+  for (const EffectEdge& e : grammar_.effects)
+    if (e.effect.op == Effect::Begin && !strings_.begins_string(e.to)) least = std::min(least, at(e.to));
+  return least;
+}
+
+}  // namespace guided

@@ -1,0 +1,53 @@
+// JSON values, each kept once, and strings while they are being written (texts: json_text.hpp).
+//
+// Equal values have equal numbers: strings by their code points, numbers by what they are worth (json_number.hpp),
+// objects whatever the order of their members. What is no JSON text is a value of its own spelling.
+//
+// Cost: a value is kept once per store.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/common.hpp"
+#include "base/slot_table.hpp"
+
+namespace guided {
+
+// Contents begin with a letter that says what they are: s string, n number, l literal, a array, o object, r no JSON.
+class ValueStore {
+ public:
+  int32_t intern(std::string content);
+  int32_t string(std::string_view text) { return intern(std::string(1, 's').append(text)); }
+  int32_t container(char kind, std::vector<int32_t> parts);  // kind: a or o
+  const std::string& content(int32_t value) const { return contents_[static_cast<size_t>(value)]; }
+  // The values inside an array, or names and values in turn of an object.
+  std::vector<int32_t> parts(int32_t value) const;
+  int32_t import(const ValueStore& other, int32_t value);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::deque<std::string> contents_;
+  NumberTable known_;
+  size_t bytes_ = 0;
+};
+
+// Progress in one string: what is decoded, and the escape that is under way.
+struct StringProgress {
+  std::string text;        // UTF-8
+  int32_t escape = -1;     // -1: none; 0: after the backslash; 1..4: after \u, so many digits less one
+  uint32_t unit = 0;       // what the digits say so far
+  uint32_t high = 0;       // a high surrogate that waits for the low one
+  bool read(uint8_t byte);  // false: the string has ended
+  bool fits(std::string_view target) const;  // whether the string may still become `target`
+  void put(uint32_t code_point);
+};
+
+// Names and values in turn, in the order of the names' numbers; a name at the end that has no value stays there.
+void sort_members(std::vector<int32_t>& parts);
+// Of the first character of a text in UTF-8.
+uint32_t code_point(std::string_view text);
+
+}  // namespace guided

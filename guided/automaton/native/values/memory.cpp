@@ -1,0 +1,423 @@
+#include "values/memory.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "values/json_number.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int32_t kNoValue = -1;
+constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
+constexpr size_t kNode = 88;  // about what an interned record takes
+constexpr int32_t kFewObjects = 16;  // that are compared with one that is being written, member by member
+
+void append_number(std::string& out, int32_t number, char end) {
+  char digits[12];
+  const auto [to, error] = std::to_chars(digits, digits + sizeof digits, number, 16);
+  static_cast<void>(error);
+  out.append(digits, to) += end;
+}
+
+std::string member_key(int32_t name, int32_t value) {
+  std::string out(1, 'm');
+  append_number(out, name, ':');
+  append_number(out, value, ':');
+  return out;
+}
+}  // namespace
+
+Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
+  for (size_t k = 0; k < known.size(); ++k) {
+    Seen names{static_cast<int32_t>(k), kNoValue, false, ValueTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
+    for (const std::string& name : known[k].sorted) {
+      names.set = trie_.with(names.set, std::string(1, 's').append(name));
+      ++names.count;
+    }
+    seen_.push_back(names);
+  }
+  memories_.push_back({-1, 0, 0, 0, -1});
+  for (int32_t k = 0; k <= kLastUntold - kUntold; ++k) memories_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
+}
+
+// ---- interning
+int32_t Memories::intern_seen(int32_t before, int32_t value) {
+  if (const int32_t* known = seen_ids_.find(pair_key(before, value))) return *known;
+  const auto made = static_cast<int32_t>(seen_.size());
+  seen_ids_.set(pair_key(before, value), made);
+  Seen longer = seen_[before];
+  longer.before = before;
+  longer.value = value;
+  if (value == kAnyValue)
+    longer.blurred = true;
+  else
+    index(longer, value);
+  seen_.push_back(longer);
+  bytes_ += kNode;
+  return made;
+}
+
+int32_t Memories::intern_scope(const Scope& s) {
+  auto [it, fresh] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
+  if (fresh) {
+    scopes_.push_back(s);
+    scopes_.back().most = std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].most);
+    bytes_ += kNode;
+  }
+  return it->second;
+}
+
+int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
+  const uint64_t hash = combine(pair_key(scope, text), pair_key(touched, notes));
+  const int32_t known = memory_ids_.find(hash, [&](int32_t id) {
+    const Memory& m = memories_[id];
+    return m.scope == scope && m.text == text && m.touched == touched && m.notes == notes;
+  });
+  if (known >= 0) return known;
+  const auto made = static_cast<int32_t>(memories_.size());
+  memory_ids_.add(hash, made);
+  memories_.push_back({scope, text, touched, notes, before});
+  bytes_ += kNode;
+  return made;
+}
+
+int32_t Memories::read_on(int32_t memory, uint8_t byte) {
+  const Memory m = memories_[memory];
+  if (m.text == kBlank) return memory;
+  int32_t text = texts_.read(m.text, byte);
+  return text == m.text ? memory : intern(m.scope, text, m.touched, m.notes, memory);
+}
+
+// ---- scopes
+int32_t Memories::open(int32_t memory, int32_t known) {
+  const Memory m = memories_[memory];
+  const bool nowhere = memory == kOutside || m.notes > 0;
+  const int32_t outer = m.scope >= 0 ? m.scope : nowhere ? kNowhere : kSomewhere;
+  return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched, m.notes);
+}
+
+int32_t Memories::close(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.scope < 0) return memory;
+  int32_t outer = scopes_[m.scope].outer;
+  if (outer >= 0 || m.notes > 0) return intern(outer, m.text, m.touched, m.notes);
+  return outer == kNowhere && m.touched == 0 ? kOutside : untold(m.touched / 2, m.touched > 0);
+}
+
+int32_t Memories::begin(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
+  if (m.scope < 0) return untold(kept(memory), true);
+  Scope s = scopes_[m.scope];
+  if (s.start >= 0) return memory;  // entries of one scope do not nest
+  const int32_t text = s.start == kBlind ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
+  s.start = text;
+  return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched, m.notes);
+}
+
+// The text at the begin of the nearest entry around a scope's own; -1: there is none.
+int32_t Memories::enclosing(const Scope& scope) const {
+  int32_t at = scope.inside ? scope.outer : -1;
+  while (at >= 0 && scopes_[at].start < 0) at = scopes_[at].inside ? scopes_[at].outer : -1;
+  return at >= 0 ? scopes_[at].start : -1;
+}
+
+int32_t Memories::keep(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
+  if (m.scope < 0) return untold(kept(memory) + 1, (memory - kUntold) % 2 == 1);
+  Scope s = scopes_[m.scope];
+  if (s.start < 0) return memory;
+  int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
+  if (s.start != kBlank) {
+    touched = m.touched;
+    value = texts_.value(s.start, m.text);
+    if (was_there(s.seen, value)) return -1;
+  }
+  const bool unknown = m.text == kBlank || (s.start == kFrom && enclosing(s) == kBlank);
+  const int32_t around = unknown ? kBlank : m.text;
+  s.seen = intern_seen(s.seen, value);
+  s.start = -1;
+  const int32_t notes = m.notes > 0 ? note(m.notes, {depth(m.scope), value}) : 0;
+  return intern(intern_scope(s), s.inside ? around : 0, touched, notes);
+}
+
+// ---- values
+// Under which a value is found in the trie: its content, with the numbers of parts in digits.
+std::string Memories::key(int32_t value) const {
+  const std::string& content = values_.content(value);
+  std::string out(1, content[0]);
+  if (content[0] == 'o')
+    append_number(out, value, ':');
+  else if (content[0] == 'a')
+    for (int32_t part : values_.parts(value)) append_number(out, part, ',');
+  else
+    return content;
+  return out;
+}
+
+// One more value; of an object each member, too, with the object's number.
+void Memories::index(Seen& seen, int32_t value) {
+  seen.set = trie_.with(seen.set, key(value));
+  ++seen.count;
+  seen.sum.a += mix(static_cast<uint64_t>(value) + 1);
+  seen.sum.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
+  if (values_.content(value)[0] != 'o') return;
+  const std::vector<int32_t> parts = values_.parts(value);
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+    std::string member = member_key(parts[i], parts[i + 1]);
+    append_number(member, value, ':');
+    seen.set = trie_.with(seen.set, member);
+  }
+}
+
+bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, key(value)); }
+
+int32_t Memories::node_after(int32_t node, int32_t adds) const {
+  if (node < 0 || adds == JsonTexts::kNothing) return node;
+  if (adds < 256) return trie_.child(node, static_cast<uint8_t>(adds));
+  StringProgress character;
+  character.put(static_cast<uint32_t>(adds - 256));
+  return trie_.at(node, character.text);
+}
+
+// Where the string that is being read is in the trie; kNowhere: no string of the set begins so. Asked byte by byte.
+int32_t Memories::string_node(int32_t set, int32_t memory) {
+  std::vector<int32_t> path;
+  int32_t at = memory, node = kNotYet;
+  for (; at >= 0 && node == kNotYet && texts_.in_string(memories_[at].text); at = memories_[at].before) {
+    node = memories_[at].node;
+    if (node == kNotYet) path.push_back(at);
+  }
+  if (node == kNotYet) {
+    const bool begun = at >= 0 && !texts_.in_string(memories_[at].text);
+    node = trie_.child(set, 's');
+    if (!begun && node >= 0) node = trie_.at(node, texts_.string(memories_[memory].text).text);
+    if (!begun) path.assign(1, memory);
+    memories_[path.back()].node = node;  // the quotation mark adds nothing
+    path.pop_back();
+  }
+  for (size_t i = path.size(); i-- > 0;) {
+    Memory& m = memories_[path[i]];
+    m.node = node = node_after(node, texts_.adds(m.text));
+  }
+  return node;
+}
+
+// Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kNotYet: that is
+// not told by the trie alone.
+int32_t Memories::node_of(int32_t at, int32_t memory) {
+  const Scope& s = scopes_[at];
+  const Memory& m = memories_[memory];
+  const int32_t set = seen_[s.seen].set;
+  if (trie_.child(set, 'r') >= 0) return kNotYet;
+  switch (texts_.part(s.start, m.text)) {
+    case JsonTexts::Part::String:
+      if (at == m.scope) return string_node(set, memory);
+      return trie_.at(set, std::string(1, 's').append(texts_.string(m.text).text));
+    case JsonTexts::Part::Bare: {
+      const std::string word = texts_.bare(m.text);
+      const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
+      return trie_.at(set, literal ? std::string(1, 'l').append(word) : number_stem(word));
+    }
+    case JsonTexts::Part::Whole:
+      return trie_.at(set, key(texts_.value(s.start, m.text)));
+    case JsonTexts::Part::Open: {
+      const auto [kind, parts] = texts_.outermost(s.start, m.text);
+      if (kind == 'o') return object_may_be_there(set, s.start, m.text, parts) ? kNotYet : kNowhere;
+      std::string written(1, 'a');
+      for (int32_t part_of : parts) append_number(written, part_of, ',');
+      return trie_.at(set, written);
+    }
+    default:
+      return kNotYet;
+  }
+}
+
+bool Memories::may_be_there(int32_t at, int32_t memory) {
+  return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
+}
+
+int64_t Memories::written(int32_t memory) const {
+  int64_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
+  return count;
+}
+
+bool Memories::in_scalar(int32_t memory) const {
+  const auto [entries, innermost] = under_way(memory);
+  if (entries != 1 || !innermost) return false;
+  const JsonTexts::Part part = texts_.part(scopes_[memories_[memory].scope].start, memories_[memory].text);
+  return part == JsonTexts::Part::Empty || part == JsonTexts::Part::String || part == JsonTexts::Part::Bare;
+}
+
+bool Memories::may_end(int32_t memory, int32_t around) {
+  int32_t at = memories_[memory].scope;
+  for (int32_t outer = depth(at); outer > around; --outer) at = scopes_[at].outer;
+  return scopes_[at].start >= 0 && scopes_[at].start != kBlank && may_be_there(at, memory);
+}
+
+int64_t Memories::ahead(int32_t memory) {
+  int64_t count = 0;
+  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+    const Scope& s = scopes_[at];
+    if (s.start < 0 || s.start == kBlank || seen_[s.seen].count == 0) continue;
+    const int32_t node = node_of(at, memory);
+    if (node != kNowhere) count += node == kNotYet ? seen_[s.seen].count : trie_.count(node);
+  }
+  return count;
+}
+
+// An object of the set has the members that were written and may have the one that is under way; true, too, where
+// there are many that have the members.
+bool Memories::object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const {
+  int32_t least = trie_.child(set, 'o');
+    for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
+    const std::string member = member_key(members[i], members[i + 1]);
+    const int32_t with_it = trie_.at(set, member);
+    if (with_it >= 0 && trie_.count(with_it) > trie_.count(least)) continue;
+    least = with_it;
+  }
+  if (least < 0) return false;
+  if (trie_.count(least) > kFewObjects) return true;
+  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
+  while (!open.empty()) {
+    const auto [node, number] = open.back();
+    open.pop_back();
+    if (trie_.ends(node) && texts_.fits(start, text, number)) return true;
+    for (const ValueTrie::Child& c : trie_.children(node)) {
+      const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
+      open.push_back({c.node, c.byte == ':' ? number : number * 16 + digit});
+    }
+  }
+  return false;
+}
+
+std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.scope < 0) return std::nullopt;
+  const Scope& s = scopes_[m.scope];
+  if (s.start < 0 || s.start == kBlank || seen_[s.seen].blurred) return std::nullopt;
+  const int32_t set = seen_[s.seen].set;
+  std::optional<StringAhead> out(std::in_place);
+  out->opened = m.text != s.start;
+  out->inside = s.inside;
+  out->around = depth(m.scope);
+  if (!out->opened) {
+    out->node = trie_.child(set, 's');
+    return out;
+  }
+  if (texts_.part(s.start, m.text) != JsonTexts::Part::String) return std::nullopt;
+  out->escape = texts_.escape(m.text);
+  out->node = string_node(set, memory);
+  return out;
+}
+
+std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) {
+  const int32_t scope = memories_[memory].scope;
+  if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
+  return trie_.has(seen_[scopes_[scope].seen].set, std::string(1, 's').append(text));
+}
+
+std::pair<int, bool> Memories::under_way(int32_t memory) const {
+  const int32_t scope = memories_[memory].scope;
+  int entries = 0;
+  auto known = [&](int32_t at) { return scopes_[at].start >= 0 && scopes_[at].start != kBlank; };
+  for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += known(at);
+  return {entries, scope >= 0 && known(scope)};
+}
+
+bool Memories::alive(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return false;
+  if (m.alive >= 0) return m.alive;
+  bool alive = m.before < 0 || memories_[m.before].alive != 0;
+  if (alive) {
+    alive = false;
+    for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
+      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, memory);
+      if (!scopes_[at].inside) break;
+    }
+  }
+  memories_[memory].alive = alive;
+  return alive;
+}
+
+bool Memories::alive_inside(int32_t memory, int outermost) {
+  if (outermost == 0) return alive(memory);
+  const Memory m = memories_[memory];
+  int left = under_way(memory).first - outermost;
+  for (int32_t at = m.scope; at >= 0 && left > 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+    if (scopes_[at].start < 0 || scopes_[at].start == kBlank) continue;
+    if (may_be_there(at, memory)) return true;
+    --left;
+  }
+  return false;
+}
+
+int32_t Memories::essence(int32_t memory) {
+  const Memory m = memories_[memory];
+  if (m.text == 0 || m.text == kBlank) return memory;
+  std::vector<int32_t> key{m.touched};
+  auto add = [&](uint64_t number) {
+    key.insert(key.end(), {static_cast<int32_t>(number), static_cast<int32_t>(number >> 32)});
+  };
+  for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
+    const Scope& s = scopes_[at];
+    if (!s.inside && s.start < 0) {
+      key.push_back(at);
+      break;
+    }
+    const Seen& seen = seen_[s.seen];
+    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.blurred, seen.count, seen.known});
+    add(seen.sum.a);
+    add(seen.sum.b);
+    if (s.start >= 0 && s.start != kBlank) texts_.describe(s.start, m.text, key);
+    if (!s.inside) {
+      key.push_back(s.outer);
+      break;
+    }
+  }
+  return essences_.try_emplace(std::move(key), memory).first->second;
+}
+
+// ---- another store's memory
+int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried) {
+  if (memory <= kLastUntold) return memory;
+  if (auto it = carried.memories.find(memory); it != carried.memories.end()) return it->second;
+  const Memory m = other.memories_[memory];
+  auto text = [&](int32_t theirs) {
+    std::vector<int32_t> path;
+    for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.texts_.before(theirs))
+      path.push_back(theirs);
+    int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // up to kFrom: the same in all stores
+    for (size_t i = path.size(); i-- > 0;)
+      own = carried.texts[path[i]] = texts_.read(own, other.texts_.byte(path[i]));
+    return own;
+  };
+  auto seen = [&](int32_t theirs) {
+    std::vector<int32_t> path;
+    for (; other.seen_[theirs].value != kNoValue && !carried.seen.contains(theirs); theirs = other.seen_[theirs].before)
+      path.push_back(theirs);
+    int32_t own = other.seen_[theirs].value == kNoValue ? theirs : carried.seen.at(theirs);
+    for (size_t i = path.size(); i-- > 0;) {
+      const int32_t value = other.seen_[path[i]].value;
+      own = intern_seen(own, value == kAnyValue ? kAnyValue : values_.import(other.values_, value));
+      carried.seen[path[i]] = own;
+    }
+    return own;
+  };
+  std::vector<int32_t> path;
+  int32_t theirs = m.scope;
+  for (; theirs >= 0 && !carried.scopes.contains(theirs); theirs = other.scopes_[theirs].outer) path.push_back(theirs);
+  int32_t own = theirs < 0 ? theirs : carried.scopes.at(theirs);
+  for (size_t i = path.size(); i-- > 0;) {
+    Scope s = other.scopes_[path[i]];
+    s = {own, seen(s.seen), text(s.start), s.inside};
+    own = carried.scopes[path[i]] = intern_scope(s);
+  }
+  return carried.memories[memory] = intern(own, text(m.text), m.touched, 0);
+}
+
+}  // namespace guided

@@ -1,0 +1,229 @@
+// What a thread remembers: the values that were written in the scopes it is in (`Distinct` and `Entry` of the IR).
+//
+// A *scope* is opened where values must differ; each *entry* in it is read as a JSON value (json_text.hpp) and, at its
+// end, must be none that was written in the scope before, nor one of the scope's known names. Scopes nest, and so do
+// entries: what is being read is one text, and an entry is the part of it since its begin. All of it is interned, so a
+// memory is a number that a thread carries from byte to byte, across frames:
+//
+//   kOutside       no scope: entries are not looked at
+//   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
+//                  known and nothing is refused. k: 2 for each entry that ended, up to 4, and 1 if one began.
+//
+// The values of a scope are kept in a trie of their spellings, one for all characters and escapes, numbers by what they
+// are worth (value_trie.hpp); scopes that differ by a value share the rest.
+//
+// Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once and adds
+// nodes for what is new in its value.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "values/json_text.hpp"
+#include "values/value_trie.hpp"
+
+namespace guided {
+
+// Strings that are taken from the beginning of a scope.
+struct KnownNames {
+  std::vector<std::string> sorted;  // UTF-8
+  Digest digest;
+};
+
+constexpr int32_t kOutside = 0, kUntold = 1, kLastUntold = kUntold + 5;
+
+class Memories {
+ public:
+  explicit Memories(const std::vector<KnownNames>& known);
+
+  int32_t open(int32_t memory, int32_t known);
+  int32_t close(int32_t memory);
+  int32_t begin(int32_t memory);
+  int32_t keep(int32_t memory);  // the memory after the entry; -1: its value was there
+  int32_t read(int32_t memory, uint8_t byte) { return memories_[memory].text ? read_on(memory, byte) : memory; }
+
+  bool in_scope(int32_t memory) const { return memories_[memory].scope >= 0; }
+  bool reading(int32_t memory) const { return memories_[memory].text != 0; }
+  // Of the innermost scope: what it is and what was written in it; -1 while an entry of it is under way.
+  int32_t between(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
+  }
+  // How many entries began or ended, 2 for more: of an untold scope, or of one with a value that is not known. Whether
+  // the values differ may hang on several of them then.
+  int32_t touched(int32_t memory) const { return memories_[memory].touched; }
+  // How many entries of an untold scope have ended, 2 for more.
+  int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
+  // How many values were there, in all scopes.
+  int64_t written(int32_t memory) const;
+  // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
+  bool in_scalar(int32_t memory) const;
+  // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
+  // there. Nothing where it is none, or not known.
+  struct StringAhead {
+    bool opened = false;     // its first quotation mark was read
+    bool inside = false;     // an entry around it is under way, too
+    int32_t around = 0;      // scopes around its own
+    StringProgress escape;   // the escape that is under way
+    int32_t node = -1;       // of the trie, at what has been read; below 0: no string that was there begins so
+  };
+  std::optional<StringAhead> string_ahead(int32_t memory);
+  const ValueTrie& trie() const { return trie_; }
+  const JsonTexts& texts() const { return texts_; }
+  int32_t text(int32_t memory) const { return memories_[memory].text; }
+  // Whether a string was written in the innermost scope; nothing where that is not known.
+  std::optional<bool> string_was_there(int32_t memory, std::string_view text);
+  // How many values were written in the innermost scope or in one around it, whichever has more.
+  int32_t most_written(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 ? scopes_[scope].most : 0;
+  }
+  // Whether an entry is under way.
+  bool in_entry(int32_t memory) const {
+    const int32_t scope = memories_[memory].scope;
+    return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
+  }
+  // Whether it is inside of a string.
+  bool in_string(int32_t memory) const { return texts_.in_string(memories_[memory].text); }
+  // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
+  std::pair<int, bool> under_way(int32_t memory) const;
+  // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
+  bool alive(int32_t memory);
+  // The same of the entry of the scope with so many around it.
+  bool may_end(int32_t memory, int32_t around);
+  // How many values that were there the entries under way may still come to, at most.
+  int64_t ahead(int32_t memory);
+  // The same without the outermost ones, so many, of those of which it is known what has been read.
+  bool alive_inside(int32_t memory, int outermost);
+  // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
+  int32_t essence(int32_t memory);
+
+  // A value, behind the number of scopes around the one that it was written in.
+  using Written = std::pair<int32_t, int32_t>;
+
+  // ---- memories in part (memory_blind.cpp)
+  // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
+  // such a scope, touched() is 2.
+  int32_t unread(int32_t memory);
+  // Nothing is known of the entries that are being read, nor of what was written; the entries that end from here on are
+  // noted, in this scope and in those around it.
+  int32_t noting(int32_t memory);
+  // Of a memory that takes notes: whether no entry has begun since.
+  bool none_begun(int32_t memory) const;
+  // How many entries are under way or were noted.
+  int32_t entries(int32_t memory) const;
+  // What was noted. The value of an entry that was under way: kUnknown
+  static constexpr int32_t kUnknown = -2;
+  int32_t notes(int32_t memory) const { return memories_[memory].notes; }
+  std::vector<Written> noted(int32_t notes) const;
+  // Whether a value was written in the scope with so many around it.
+  bool was_written(int32_t memory, Written value) const;
+  // As unread(); of the innermost scope's next entry nothing will be known if none is under way.
+  int32_t blind(int32_t memory);
+  // Undoes it for scopes in which no entry has begun since.
+  int32_t seeing(int32_t memory);
+  // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
+  bool blurred(int32_t memory) const {
+    const int32_t scope = between(memory);
+    return scope >= 0 && seen_[scopes_[scope].seen].blurred;
+  }
+  // The values that were written after one that is not known.
+  void written_since(int32_t memory, std::vector<Written>& out) const;
+  // The same of the outermost entry that is being read once `text` has ended it.
+  void write(int32_t memory, std::string_view text, std::vector<Written>& out);
+  // As `memory`, but these values were written, too.
+  int32_t with(int32_t memory, const std::vector<Written>& values);
+
+  // Whether there are entries that may run out of values: then what is left hangs on each that was written.
+  bool run_out = true;
+  // What was carried over from another store, by its numbers there.
+  struct Carried {
+    std::unordered_map<int32_t, int32_t> memories, texts, seen, scopes, values;
+  };
+  int32_t import(const Memories& other, int32_t memory, Carried& carried);
+  size_t bytes() const { return bytes_ + values_.bytes() + trie_.bytes() + texts_.bytes(); }
+
+ private:
+  static constexpr int32_t kStart = JsonTexts::kStart, kBlank = JsonTexts::kBlank, kFrom = JsonTexts::kFrom;
+  struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
+    int32_t before, value;
+    bool blurred;   // kAnyValue is among them
+    int32_t set;    // in the trie
+    int32_t count;  // known names included
+    int32_t known;  // names
+    Digest sum;     // the same for the same values in any order
+  };
+  static constexpr int32_t kAnyValue = kUnknown, kBlind = -2;
+  struct Scope {
+    // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
+    int32_t outer, seen, start;
+    bool inside;                 // an entry of an outer scope is under way
+    int32_t most = 0;            // values of it, or of one around it
+  };
+  struct Memory {
+    int32_t scope, text, touched;
+    int32_t notes;        // 0: entries are not noted; kNoNotes: none has ended
+    int32_t before;       // the memory a byte ago, or -1
+    int32_t node = kNotYet;  // of the trie, of a string that is the innermost entry
+    int8_t alive = -1;    // not known yet
+  };
+  static constexpr int32_t kNotYet = -2;
+  static constexpr int32_t kNoNotes = 1;
+  struct IdHash {
+    template <size_t n>
+    size_t operator()(const std::array<int32_t, n>& id) const {
+      uint64_t h = n;
+      for (int32_t x : id) h = combine(h, static_cast<uint32_t>(x));
+      return static_cast<size_t>(h);
+    }
+  };
+  struct ScopeHash {
+    size_t operator()(const Scope& s) const {
+      return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, s.inside)));
+    }
+  };
+  struct ScopeEqual {
+    bool operator()(const Scope& a, const Scope& b) const {
+      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.inside == b.inside;
+    }
+  };
+
+  int32_t read_on(int32_t memory, uint8_t byte);
+  int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before = -1);
+  int32_t intern_scope(const Scope& scope);
+  int32_t intern_seen(int32_t before, int32_t value);
+  int32_t enclosing(const Scope& scope) const;
+  static int32_t untold(int32_t kept, bool began) { return kUntold + 2 * std::min(kept, 2) + began; }
+  void index(Seen& seen, int32_t value);
+  std::string key(int32_t value) const;
+  bool was_there(int32_t seen, int32_t value) const;
+  bool may_be_there(int32_t scope, int32_t memory);
+  bool object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const;
+  int32_t depth(int32_t scope) const;  // how many scopes are around it
+  int32_t note(int32_t notes, Written value);
+  int32_t node_of(int32_t scope, int32_t memory);
+  int32_t string_node(int32_t set, int32_t memory);
+  int32_t node_after(int32_t node, int32_t adds) const;
+
+  const std::vector<KnownNames>& known_;
+  ValueStore values_;
+  JsonTexts texts_{values_};
+  ValueTrie trie_;
+  std::vector<Seen> seen_;
+  std::vector<Scope> scopes_;
+  std::deque<Memory> memories_;  // grows without a copy
+  std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
+  PairMap seen_ids_;  // (before, value)
+  NumberTable memory_ids_;
+  std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
+  std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> essences_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace guided

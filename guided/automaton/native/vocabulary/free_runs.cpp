@@ -1,0 +1,221 @@
+#include "vocabulary/free_runs.hpp"
+
+#include <algorithm>
+
+#include "base/whole_characters.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int32_t kLong = 2;      // characters: runs that are shorter are not worth looking for
+constexpr int kMostNarrowed = 4;  // times that kinds are left out to make the runs longer
+
+// Of all kinds, but for the bytes that are no characters.
+Kinds kind_of(int byte) { return byte < 0x80 ? kind_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters; }
+}  // namespace
+
+// ---- one character
+bool FreeRuns::quiet(int32_t position) const {
+  const Position& p = grammar_.positions[position];
+  return p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi &&
+         (!grammar_.single || p.boundary);
+}
+
+// Of a position inside of a character.
+bool FreeRuns::only_reads(int32_t position) const {
+  const Position& p = grammar_.positions[position];
+  return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
+}
+
+void FreeRuns::read_ascii(int32_t position, Reading& out) const {
+  Kinds refused = 0;
+  std::vector<std::pair<int32_t, Kinds>> next;
+  for (int b = 0; b < 0x80; ++b) {
+    if (!live_.has(static_cast<uint8_t>(b))) continue;
+    const int32_t to = grammar_.step(position, static_cast<uint8_t>(b));
+    if (to < 0 || !quiet(to))
+      refused |= kind_of(b);
+    else if (!next.empty() && next.back().first == to)
+      next.back().second |= kind_of(b);
+    else
+      next.push_back({to, kind_of(b)});
+    out.readable |= kind_of(b);
+  }
+  out.readable &= ~refused;
+  std::sort(next.begin(), next.end());
+  for (const auto& [to, kinds] : next) {
+    if (!out.next.empty() && out.next.back().second == to)
+      out.next.back().first |= kinds;
+    else
+      out.next.push_back({kinds, to});
+  }
+}
+
+// Where the last `more` bytes of a character lead, the first of them in lo..hi.
+const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more) {
+  auto [it, fresh] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
+  Tail& out = it->second;
+  if (!fresh) return out;
+  out.readable = only_reads(position);
+  each_byte(position, lo, hi, [&](int32_t to) {
+    out.readable &= to >= 0 && (more > 1 || quiet(to));
+    if (!out.readable) return false;
+    if (more > 1)
+      out.add(tail(to, 0x80, 0xBF, more - 1));
+    else
+      out.next.push_back(to);
+    return out.readable;
+  });
+  out.settle();
+  return out;
+}
+
+void FreeRuns::Tail::add(const Tail& other) {
+  readable &= other.readable;
+  next.insert(next.end(), other.next.begin(), other.next.end());
+}
+
+void FreeRuns::Tail::settle() {
+  std::sort(next.begin(), next.end());
+  next.erase(std::unique(next.begin(), next.end()), next.end());
+}
+
+// Calls visit(position after it, or -1) for the bytes lo..hi that tokens have, neighbours of one class once, until it
+// returns false.
+template <class Visit>
+void FreeRuns::each_byte(int32_t position, int lo, int hi, Visit&& visit) const {
+  const auto& alike = grammar_.rules[grammar_.positions[position].rule].byte_class;
+  int met = -1;
+  for (int b = lo; b <= hi; ++b) {
+    if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == met) continue;
+    met = alike[static_cast<size_t>(b)];
+    if (!visit(grammar_.step(position, static_cast<uint8_t>(b)))) return;
+  }
+}
+
+FreeRuns::Tail FreeRuns::others(int32_t position) {
+  Tail out;
+  auto go_on = [&](int lo, int hi, int more) {
+    return [&out, this, lo, hi, more](int32_t to) {
+      out.readable &= to >= 0;
+      if (out.readable) out.add(tail(to, lo, hi, more));
+      return out.readable;
+    };
+  };
+  for (const CharacterLead& lead : kCharacterLeads)
+    if (out.readable) each_byte(position, lead.lo, lead.hi, go_on(lead.second_lo, lead.second_hi, lead.more));
+  for (const CharacterEnd& end : kCharacterEnds) {
+    if (!out.readable || !live_.has(end.first) || !live_.has(end.second)) continue;
+    const int32_t second = grammar_.step(position, end.first);
+    const int32_t third = second >= 0 && only_reads(second) ? grammar_.step(second, end.second) : -1;
+    go_on(end.lo, end.hi, 1)(third);
+  }
+  out.settle();
+  return out;
+}
+
+const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
+  auto [it, fresh] = readings_.try_emplace(position);
+  Reading& out = it->second;
+  if (!fresh) return out;
+  read_ascii(position, out);
+  if (const Tail past_ascii = others(position); past_ascii.readable) {
+    out.readable |= kWholeCharacters;
+    for (int32_t to : past_ascii.next) out.next.push_back({kWholeCharacters, to});
+  }
+  return out;
+}
+
+// ---- several
+FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, Kinds kinds, bool ends)
+    : all_(all), base_(rule.base), kinds_(kinds), ends_(ends), numbers_(static_cast<size_t>(rule.size), -1) {}
+
+FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
+  int32_t& number = numbers_[static_cast<size_t>(position - base_)];
+  if (number >= 0) return known_[static_cast<size_t>(number)];
+  number = static_cast<int32_t>(known_.size());
+  Known known;
+  known.next_lo = static_cast<int32_t>(next_.size());
+  const Position& p = all_.grammar_.positions[position];
+  if (!all_.quiet(position) || (p.accept && !ends_)) {
+    known.most = -1;
+  } else if (const Reading& reading = all_.reading(position); kinds_ & ~reading.readable) {
+    known.most = 0;
+  } else {
+    for (const auto& [kinds, to] : reading.next)
+      if (kinds & kinds_) next_.push_back(to);
+  }
+  known.next_hi = static_cast<int32_t>(next_.size());
+  known_.push_back(known);
+  return known_.back();
+}
+
+bool FreeRuns::Runs::reads(int32_t position, int32_t characters) {
+  const Known known = look(position);
+  const auto number = static_cast<size_t>(numbers_[static_cast<size_t>(position - base_)]);
+  if (characters > known.most) return false;
+  if (characters <= known.least) return true;
+  for (int32_t i = known.next_lo; i < known.next_hi; ++i) {
+    if (reads(next_[static_cast<size_t>(i)], characters - 1)) continue;
+    known_[number].most = std::min(known_[number].most, characters - 1);
+    return false;
+  }
+  known_[number].least = std::max(known_[number].least, characters);
+  return true;
+}
+
+int32_t FreeRuns::Runs::length(int32_t position) {
+  int32_t most = look(position).most;
+  while (most > 0 && !reads(position, most)) most = look(position).most;
+  return most;
+}
+
+// ---- which kinds
+int64_t FreeRuns::weight(Kinds kinds) const {
+  int64_t sum = 0;
+  for (Kinds k = kinds; k; k &= k - 1) sum += weights_[static_cast<size_t>(__builtin_ctzll(k))];
+  return sum;
+}
+
+FreeRuns::Runs& FreeRuns::runs(int32_t position, Kinds kinds, Kinds follow) {
+  const int32_t rule = grammar_.positions[position].rule;
+  auto& runs = runs_[{rule, kinds, (kinds & follow) == 0}];
+  if (!runs) runs = std::make_unique<Runs>(*this, grammar_.rules[static_cast<size_t>(rule)], kinds, (kinds & follow) == 0);
+  return *runs;
+}
+
+// The kinds that can be read at a position, without those after which most of the others cannot.
+Kinds FreeRuns::lasting(int32_t position) {
+  const Reading here = reading(position);
+  const int64_t all = weight(here.readable);
+  Kinds left = here.readable;
+  for (const auto& [kinds, to] : here.next)
+    if (weight(reading(to).readable & here.readable) * 2 < all) left &= ~kinds;
+  return left;
+}
+
+FreeRuns::Runs* FreeRuns::find(int32_t position, Kinds follow) {
+  auto [it, fresh] = found_.try_emplace({position, follow}, nullptr);
+  if (!fresh) return it->second;
+  int64_t best = weight(~Kinds{0}) / 4;  // less than that is walked soon enough
+  std::vector<int32_t> seeds{position};
+  for (uint8_t byte : {'e', ' '})
+    if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);
+  for (const int32_t seed : seeds) {
+    if (!quiet(seed)) continue;
+    Kinds kinds = lasting(seed);
+    for (int i = 0; i < kMostNarrowed && weight(kinds) > best; ++i) {
+      if (Runs& found = runs(seed, kinds, follow); found.reads(seed, kLong)) {
+        best = weight(kinds);
+        it->second = &found;
+        break;
+      }
+      const Reading here = reading(seed);
+      for (const auto& [led, to] : here.next)
+        if (led & kinds) kinds &= reading(to).readable;
+    }
+  }
+  return it->second;
+}
+
+}  // namespace guided

@@ -1,0 +1,78 @@
+#include "vocabulary/kind_sets.hpp"
+
+#include <algorithm>
+
+#include "base/token_set.hpp"
+
+namespace guided {
+
+namespace {
+
+constexpr size_t kMostSets = 64;  // each takes some 100 KB
+constexpr size_t kFew = 600;
+
+std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds) {
+  auto out = std::make_unique<KindSet>();
+  out->tokens.assign(static_cast<size_t>(words), 0);
+  out->places.assign(trie.payloads().size() / 64 + 1, 0);
+  const auto& nodes = trie.nodes();
+  auto take = [&](int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i) {
+      set_bit(out->tokens.data(), trie.payloads()[i]);
+      out->places[static_cast<size_t>(i) >> 6] |= uint64_t{1} << (i & 63);
+    }
+  };
+  struct Open {
+    int32_t node, depth, length;
+  };
+  std::vector<Open> open{{0, 0, 0}};
+  while (!open.empty()) {
+    const Open at = open.back();
+    open.pop_back();
+    const TokenTrie::Node& node = nodes[at.node];
+    if (!node.inside && (node.below & ~kinds) == 0) {
+      take(node.payload_lo, node.subtree_hi);
+      continue;
+    }
+    if (!node.inside) take(node.payload_lo, node.payload_hi);
+    for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
+      const TokenTrie::Node& child = nodes[c];
+      const bool ours = (kinds & (child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters)) != 0;
+      if (node.inside) {  // in a character: on to where it is complete
+        open.push_back({c, at.depth + 1, at.length});
+        continue;
+      }
+      const bool breaks = child.inside && ((child.below & kBrokenBytes) || child.payload_hi > child.payload_lo);
+      if (!ours || breaks) out->edges[child.byte].push_back({c, at.depth, at.length});
+      if (ours) open.push_back({c, at.depth + 1, at.length + 1});
+    }
+  }
+  size_t count = 0;
+  for (uint64_t w : out->places) count += static_cast<size_t>(__builtin_popcountll(w));
+  if (count < kFew) {
+    const auto all = static_cast<int32_t>(trie.payloads().size());
+    out->each_token(0, all, [&](int32_t i) { out->ids.push_back(trie.payloads()[i]); });
+    std::sort(out->ids.begin(), out->ids.end());
+    out->tokens.clear();
+  }
+  for (auto& list : out->edges)
+    std::sort(list.begin(), list.end(), [&](const KindSet::Edge& x, const KindSet::Edge& y) {
+      return nodes[x.node].payload_lo < nodes[y.node].payload_lo;
+    });
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const KindSet> KindSets::find(const TokenTrie& trie, int32_t words, Kinds kinds, bool build) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto it = sets_.find(kinds);
+  if (it == sets_.end()) {
+    if (!build) return nullptr;
+    if (sets_.size() >= kMostSets) sets_.clear();
+    it = sets_.emplace(kinds, make(trie, words, kinds)).first;
+  }
+  return it->second;
+}
+
+}  // namespace guided

@@ -1,0 +1,185 @@
+#include "vocabulary/token_trie.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace guided {
+
+namespace {
+
+// Where in a character of UTF-8 a string ends: at a border, so many bytes before one, after a byte that narrows the
+// next.
+enum Utf8 : uint8_t { Border, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
+
+Utf8 read_utf8(Utf8 at, uint8_t b) {
+  const auto within = [b](uint8_t lo, uint8_t hi, Utf8 then) { return b >= lo && b <= hi ? then : Broken; };
+  switch (at) {
+    case Border:
+      if (b < 0x80) return Border;
+      if (b >= 0xC2 && b <= 0xDF) return One;
+      if (b == 0xE0) return AfterE0;
+      if (b == 0xED) return AfterED;
+      if (b >= 0xE1 && b <= 0xEF) return Two;
+      if (b == 0xF0) return AfterF0;
+      if (b == 0xF4) return AfterF4;
+      return within(0xF1, 0xF3, Three);
+    case One: return within(0x80, 0xBF, Border);
+    case Two: return within(0x80, 0xBF, One);
+    case Three: return within(0x80, 0xBF, Two);
+    case AfterE0: return within(0xA0, 0xBF, One);
+    case AfterED: return within(0x80, 0x9F, One);
+    case AfterF0: return within(0x90, 0xBF, Two);
+    case AfterF4: return within(0x80, 0x8F, Two);
+    case Broken: break;
+  }
+  return Broken;
+}
+
+// Past ASCII, patterns tell apart white space (ECMA-262's `.`, `\s` and `\S`) and little else.
+bool is_white(const uint8_t* character, const uint8_t* end) {
+  uint32_t code = 0;
+  for (const uint8_t* at = character; at < end; ++at) code = code << 8 | *at;
+  switch (code) {
+    case 0xC2A0: case 0xE19A80: case 0xE280A8: case 0xE280A9:
+    case 0xE280AF: case 0xE2819F: case 0xE38080: case 0xEFBBBF:
+      return true;
+    default:
+      return code >= 0xE28080 && code <= 0xE2808A;
+  }
+}
+
+}  // namespace
+
+void TokenTrie::build(std::vector<TrieEntry> entries) {
+  // Sort by the first eight bytes as one number, then by the rest.
+  struct Keyed {
+    uint64_t key;
+    TrieEntry entry;
+  };
+  std::vector<Keyed> sorted;
+  sorted.reserve(entries.size());
+  for (const TrieEntry& e : entries) {
+    uint64_t key = 0;
+    for (int i = 0; i < 8; ++i) key = key << 8 | (i < e.size ? e.bytes[i] : 0);
+    sorted.push_back({key, e});
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const Keyed& x, const Keyed& y) {
+    if (x.key != y.key) return x.key < y.key;
+    int32_t n = std::min(x.entry.size, y.entry.size);
+    int order = n > 8 ? std::memcmp(x.entry.bytes + 8, y.entry.bytes + 8, static_cast<size_t>(n - 8)) : 0;
+    if (order) return order < 0;
+    if (x.entry.size != y.entry.size) return x.entry.size < y.entry.size;
+    return x.entry.payload < y.entry.payload;
+  });
+
+  struct Task {
+    int32_t lo, hi, depth;  // entries that share their first `depth` bytes
+  };
+  std::vector<Task> tasks{{0, static_cast<int32_t>(sorted.size()), 0}};
+  std::vector<Utf8> ends{Border};
+  nodes_.assign(1, Node{});
+  payloads_.clear();
+  payloads_.reserve(sorted.size());
+  lengths_.clear();
+  lengths_.reserve(sorted.size());
+  for (const Keyed& k : sorted) {
+    payloads_.push_back(k.entry.payload);
+    int32_t length = 0;
+    for (int32_t i = 0; i < k.entry.size; ++i) length += (k.entry.bytes[i] & 0xC0) != 0x80;
+    lengths_.push_back(static_cast<uint16_t>(std::min(length, 0xFFFF)));
+  }
+  wide_.clear();
+  wide_index_.clear();
+  for (size_t node = 0; node < nodes_.size(); ++node) {
+    Task task = tasks[node];
+    int32_t i = task.lo;
+    nodes_[node].payload_lo = i;
+    while (i < task.hi && sorted[i].entry.size == task.depth) ++i;
+    nodes_[node].payload_hi = i;
+    nodes_[node].subtree_hi = task.hi;
+    nodes_[node].first_child = static_cast<int32_t>(nodes_.size());
+    ByteSet have;
+    while (i < task.hi) {
+      uint8_t byte = sorted[i].entry.bytes[task.depth];
+      int32_t j = i + 1;
+      while (j < task.hi && sorted[j].entry.bytes[task.depth] == byte) ++j;
+      Node child;
+      child.byte = byte;
+      Utf8 end = read_utf8(ends[node], byte);
+      if (end == Border && byte >= 0x80) {
+        const uint8_t *to = sorted[i].entry.bytes + task.depth + 1, *from = to - 1;
+        while ((*from & 0xC0) == 0x80) --from;
+        if (is_white(from, to)) end = Broken;
+      }
+      ends.push_back(end);
+      child.inside = ends.back() != Border;
+      nodes_.push_back(child);
+      tasks.push_back({i, j, task.depth + 1});
+      have.add(byte);
+      i = j;
+    }
+    int32_t count = static_cast<int32_t>(nodes_.size()) - nodes_[node].first_child;
+    nodes_[node].children = static_cast<uint16_t>(count);
+    if (count > kNarrow) {
+      wide_index_.resize(node + 1, -1);
+      wide_index_[node] = static_cast<int32_t>(wide_.size());
+      wide_.push_back(have);
+    }
+  }
+  for (size_t node = nodes_.size(); node-- > 0;)
+    for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c) {
+      const Node& child = nodes_[c];
+      const bool broken = ends[c] == Broken || (child.inside && child.payload_hi > child.payload_lo);
+      const Kinds own = child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters;
+      nodes_[node].below |= child.below | (broken ? kBrokenBytes : own);
+      const int length = child.longest + ((child.byte & 0xC0) != 0x80);
+      nodes_[node].longest = static_cast<uint8_t>(std::clamp<int>(length, nodes_[node].longest, 0xFF));
+    }
+}
+
+void TokenTrie::add_lines() {
+  struct Open {
+    int32_t node;
+    uint16_t depth;
+    Kinds kinds;  // of the string
+  };
+  lines_.clear();
+  below_.clear();
+  lines_.reserve(nodes_.size() + 1);
+  line_of_.resize(nodes_.size());
+  with_kind_.fill(0);
+  for (size_t i = 0; i < payloads_.size(); ++i) {
+    const auto payload = static_cast<size_t>(payloads_[i]);
+    if (payload >= place_of_.size()) place_of_.resize(payload + 1, -1);
+    place_of_[payload] = static_cast<int32_t>(i);
+  }
+  std::vector<Open> open{{0, 0, 0}};
+  while (!open.empty()) {
+    const Open at = open.back();
+    open.pop_back();
+    const Node& n = nodes_[at.node];
+    line_of_[at.node] = static_cast<int32_t>(lines_.size());
+    lines_.push_back({0, n.payload_lo, at.depth, n.byte, n.longest});
+    below_.push_back(n.below);
+    for (Kinds k = at.kinds; n.payload_hi > n.payload_lo && k; k &= k - 1)
+      with_kind_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
+    for (int32_t c = n.first_child + n.children; c-- > n.first_child;) {
+      const Kinds own = nodes_[c].byte < 0x80 ? kind_of_ascii(nodes_[c].byte) : kWholeCharacters;
+      open.push_back({c, static_cast<uint16_t>(at.depth + 1), at.kinds | own});
+    }
+  }
+  // What lies below a line ends where the next one of at most its depth begins.
+  std::vector<int32_t> last;  // by depth
+  const auto count = static_cast<int32_t>(lines_.size());
+  for (int32_t i = 0; i < count; ++i) {
+    while (last.size() > lines_[i].depth) {
+      lines_[last.back()].skip = i;
+      last.pop_back();
+    }
+    last.push_back(i);
+  }
+  for (int32_t i : last) lines_[i].skip = count;
+  lines_.push_back({count + 1, static_cast<int32_t>(payloads_.size()), 0, 0, 0});
+}
+
+}  // namespace guided

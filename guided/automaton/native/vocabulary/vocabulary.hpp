@@ -1,0 +1,82 @@
+// A vocabulary as the core sees it: the bytes of each token, end tokens, the trie, and the tables shared by all
+// grammars.
+#pragma once
+
+#include <array>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "vocabulary/kind_sets.hpp"
+#include "compile/rules.hpp"
+#include "vocabulary/taken_strings.hpp"
+#include "vocabulary/token_trie.hpp"
+
+namespace guided {
+
+struct TokenTable;
+
+// Token tables by content, bounded in bytes; the least recently asked for go first. Thread-safe.
+class TableCache {
+ public:
+  explicit TableCache(size_t byte_limit) : byte_limit_(byte_limit) {}
+  std::shared_ptr<TokenTable> find(const Digest& key);
+  void insert(const Digest& key, std::shared_ptr<TokenTable> table, size_t bytes);
+  size_t bytes() const;
+  size_t size() const;
+  void clear();
+
+ private:
+  struct Item {
+    Digest key;
+    std::shared_ptr<TokenTable> table;
+    size_t bytes;
+  };
+  size_t byte_limit_, bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::list<Item> items_;
+  using Index = std::unordered_map<Digest, std::list<Item>::iterator, DigestHash>;
+  Index& index_of(const Digest& key) { return index_[key.b % index_.size()]; }
+  std::array<Index, 128> index_;  // by the digest: one that grows visits its own tables alone
+};
+
+struct TokenVocabulary {
+  // `has_text[i]` false: the id spells nothing (a hole, padding, a control token). Empty strings count as no text.
+  TokenVocabulary(std::vector<std::string> tokens, std::vector<uint8_t> has_text, std::vector<int32_t> end_tokens,
+                  int32_t size, size_t cache_bytes);
+
+  std::vector<std::string> tokens;
+  std::vector<int32_t> end_tokens;
+  int32_t size;       // ids are 0..size-1
+  int32_t words;      // of a mask row
+  int32_t longest = 0;  // bytes of the longest token
+  ByteSet live;       // bytes in some token
+  ByteSet alone;      // bytes that are tokens by themselves
+  std::array<int32_t, 256> most_in_token{};  // by byte: how often a token has it at most
+  bool byte_complete; // every live byte is a token by itself
+  bool all_text;      // every id spells something or ends the output
+  TokenTrie trie;
+  mutable TableCache cache;
+  mutable ByteCaches bytes;
+  std::shared_ptr<const KindSet> of_kinds(Kinds kinds, bool build) const {
+    return kind_sets_.find(trie, words, kinds, build);
+  }
+
+  const QuotingTokens& quoting() const {
+    std::call_once(quoting_made_, [this] { quoting_ = std::make_unique<QuotingTokens>(tokens); });
+    return *quoting_;
+  }
+
+  bool textual(int32_t id) const { return id >= 0 && id < static_cast<int32_t>(tokens.size()) && !tokens[id].empty(); }
+  bool is_end(int32_t id) const;
+
+ private:
+  KindSets kind_sets_;
+  mutable std::once_flag quoting_made_;
+  mutable std::unique_ptr<const QuotingTokens> quoting_;
+};
+
+}  // namespace guided

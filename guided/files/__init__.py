@@ -1,0 +1,1 @@
+"""What lies on a disk or a hub: model files, their readers, downloads."""

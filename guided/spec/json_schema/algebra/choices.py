@@ -1,0 +1,61 @@
+"""What is chosen next while a conjunction of schemas is multiplied out (`expand.py`).
+
+In: the *groups* still to choose from, each a union of schemas one of which applies, as a linked list; the complements
+put off so far; the shape of what was chosen. Out: the groups from the first on that says something.
+
+A complement of a schema of which the shape holds no value says nothing (`disjoint.py`). The more the shape says, the
+more often that is seen: a complement of several cases is put off until all else has been chosen.
+Cost: one comparison for a complement, in each conjunction of branches.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from guided.spec.json_schema.algebra.reader import Reader
+from guided.spec.json_schema.algebra.shape import Shape
+from guided.spec.json_schema.documents.resolve import Schema
+
+__all__ = ["Choices", "Groups", "pushed"]
+
+Groups: TypeAlias = "tuple[tuple[Schema, ...], Groups] | None"
+
+
+def pushed(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
+    """The groups behind one for each of the schemas."""
+    for schema in reversed(schemas):
+        groups = ((schema,), groups)
+    return groups
+
+
+class Choices:
+    """Says what is chosen next, for the schemas of one reader."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def next(self, groups: Groups, later: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
+        """The groups from the first on that says something, and the complements that are put off behind them."""
+        while groups is not None:
+            schema = groups[0][0]
+            if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:
+                return groups, later
+            if self.has_cases(schema):
+                later = (*later, schema)
+            elif not self._is_implied(schema, shape):
+                return groups, later
+            groups = groups[1]
+        for at, schema in enumerate(later, 1):
+            if not self._is_implied(schema, shape):
+                return ((schema,), None), later[at:]
+        return None, ()
+
+    def has_cases(self, schema: Schema) -> bool:
+        """Whether it is a complement that is a union."""
+        if self._reader.negation.complement_of(schema) is None:
+            return False
+        return any(len(group) > 1 for group in self._reader.read(schema).groups)
+
+    def _is_implied(self, complement: Schema, shape: Shape) -> bool:
+        original = self._reader.negation.complement_of(complement)
+        return original is not None and self._reader.disjoint.excluded_by(original, shape)

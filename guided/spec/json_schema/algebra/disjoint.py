@@ -1,0 +1,195 @@
+"""Of which JSON types two schemas may share values, without computing their intersection; and which they surely allow.
+
+In: two schemas. Out: the types of which it is not plain to see that they share none. It is where one of them does not
+allow the type, or has an enumeration none of whose values the other admits; where numbers, counts or patterns are
+apart, or the first items of arrays; for objects where a member that one requires is forbidden by the other, or required
+by both with disjoint values (a discriminator), or where too few of the names that are listed may be written; and where
+all of a few alternatives are apart from the other schema. Of many alternatives only the types are looked at.
+Cost: linear in what is visible of the two; members are compared, and alternatives looked at, to a depth of three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from guided.spec.json_schema.algebra.problems import values_left
+from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import json_type
+from guided.spec.regex.overlap import Overlap
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.reader import Reading
+
+__all__ = ["Disjoint"]
+
+_DEEP = 3
+_CHAIN = 8  # schemas that apply to the same value, one through the other
+_EVERY_TYPE = frozenset(ALL_TYPES)
+_WIDE, _SHORT = 300, 8  # alternatives whose types are looked at, and that are compared one by one
+_MOST_STEPS = 50_000
+
+
+class Disjoint:
+    """Compares schemas that `read` reads; outlines are kept."""
+
+    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+        self._read, self._overlap = read, overlap
+        self._outlines: dict[Schema, Shape] = {}
+        self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
+        self._free: dict[Schema, frozenset[str]] = {}
+        self._steps = 0
+
+    def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
+        """Whether no value satisfies both, for sure, nor what stands beside them."""
+        return self._apart([a], [b], beside, 0)
+
+    def shared(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
+        """The types of which some value may satisfy both, and what stands beside them."""
+        return self._common([a], [b], beside, 0)
+
+    def excluded_by(self, schema: Schema, shape: Shape) -> bool:
+        """Whether no value of a shape satisfies the schema, for sure."""
+        return not self._common([schema], [], shape, 0)
+
+    def types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
+        """The types of which some value may satisfy the schema, and what stands beside it, in their usual order."""
+        common = self._common([schema], [], beside, 0)
+        return tuple(filter(common.__contains__, ALL_TYPES))
+
+    def free(self, schema: Schema, depth: int = 0) -> frozenset[str]:
+        """Types all of whose values satisfy the schema, as far as its keywords tell one by one."""
+        found = self._free.get(schema)
+        if found is None:
+            self._free[schema] = frozenset()  # where it leads back to itself
+            if isinstance(schema.value, bool):
+                found = _EVERY_TYPE if schema.value else frozenset()
+            elif depth > _CHAIN:
+                found = frozenset()
+            else:
+                reading = self._read(schema)
+                found = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
+                for group in reading.groups if found else ():
+                    found &= frozenset[str]().union(*(self.free(one, depth + 1) for one in group[:_WIDE]))
+            self._free[schema] = found
+        return found
+
+    def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:
+        """Whether no value satisfies all schemas of both lists."""
+        return not self._common(a, b, beside, depth)
+
+    def _common(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> set[str]:
+        """The types of which some value may satisfy all schemas of both lists."""
+        if any(schema.value is False for schema in (*a, *b)):
+            return set()
+        self._steps += 1
+        if depth > _DEEP or self._steps > _MOST_STEPS:
+            return set(ALL_TYPES)
+        one, two = (reduce(Shape.meet, map(self._outline, schemas), beside) for schemas in (a, b))
+        common = set(_types(one)) & set(_types(two))
+        if one.values is not None or two.values is not None:
+            common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
+        if "number" in common and one.numbers.meet(two.numbers).is_empty:
+            common.discard("number")
+        if "string" in common and self._strings(one, two):
+            common.discard("string")
+        if "array" in common and self._arrays(one, two, depth):
+            common.discard("array")
+        if "object" in common and self._objects(one, two, depth):
+            common.discard("object")
+        self._branches(common, a, b, beside, depth)
+        self._branches(common, b, a, beside, depth)
+        return common
+
+    def _branches(self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> None:
+        """Keep the types of which `b` and some alternative of each group of `a` may share values."""
+        groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
+        for group in groups:
+            left = set[str]()
+            for one in group if common else ():
+                left |= self._common([one], b, beside, depth + 1)
+                if left >= common:
+                    break
+            common &= left
+
+    def _arrays(self, a: Shape, b: Shape, depth: int) -> bool:
+        window = a.items.meet(b.items)
+        if window.is_empty:
+            return True
+        one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
+        return window.low > 0 and bool(one and two) and self._apart(one, two, ANYTHING, depth + 1)
+
+    def _strings(self, a: Shape, b: Shape) -> bool:
+        if a.length.meet(b.length).is_empty:
+            return True
+        return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
+
+    def _objects(self, a: Shape, b: Shape, depth: int) -> bool:
+        both = a.meet(b)
+        names = self._names(both)
+        if both.members.is_empty or (names is not None and len(names) < both.members.low):
+            return True
+        if names is not None and not names.issuperset(both.required):
+            return True
+        for one, two in ((a, b), (b, a)):
+            for name in one.required:
+                theirs = _member(two, name)
+                if any(schema.value is False for schema in theirs):
+                    return True
+                if name in two.required and theirs and self._apart(_member(one, name), theirs, ANYTHING, depth + 1):
+                    return True
+        return False
+
+    def _names(self, shape: Shape) -> set[str] | None:
+        """The names that members may have where a schema of names lists them, without those that are forbidden."""
+        lists = [values for schema in shape.names if (values := self._outline(schema).values) is not None]
+        if not lists:
+            return None
+        common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
+        return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
+
+    def _outline(self, schema: Schema, depth: int = 0) -> Shape:
+        """The shape of the schema and of all that surely applies with it; of alternatives it has the types."""
+        found = self._outlines.get(schema)
+        if found is None:
+            shape, todo, met = ANYTHING, [schema], {schema}
+            groups = self._groups[schema] = list[tuple[Schema, ...]]()
+            self._outlines[schema] = ANYTHING  # where reading it asks for itself
+            while todo:
+                at = todo.pop()
+                if isinstance(at.value, bool):
+                    continue
+                reading = self._read(at)
+                shape = shape.meet(reading.shape)
+                for group in reading.groups:
+                    if len(group) > 1:
+                        groups.append(group)
+                        shape = shape.meet(self._any_type(group, depth + 1))
+                    elif group[0] not in met:
+                        met.add(group[0])
+                        todo.append(group[0])
+            found = self._outlines[schema] = shape
+        return found
+
+    def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
+        """The types that some alternative has."""
+        types = set[str]()
+        for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
+            if schema.value is not False:
+                types.update(_types(self._outline(schema, depth)))
+            if len(types) == len(ALL_TYPES):
+                break
+        return Shape(types=tuple(filter(types.__contains__, ALL_TYPES))) if types else ANYTHING
+
+
+def _types(shape: Shape) -> set[str]:
+    types = set(shape.types)
+    return types if shape.values is None else types & {json_type(value) for value in shape.values}
+
+
+def _member(shape: Shape, name: str) -> list[Schema]:
+    """Schemas that surely apply to the member; one for additional members does not where patterns may speak of it."""
+    found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
+    return [schema for schema in found if schema is not None]

@@ -1,0 +1,26 @@
+"""Whether a keyword has an effect where it stands: it may be of another draft."""
+
+from __future__ import annotations
+
+from guided.errors import UnsupportedError
+from guided.spec.json_schema.documents.keywords import KEYWORDS, Status
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.options import DRAFTS
+
+__all__ = ["check_foreign"]
+
+
+def check_foreign(schema: Schema, keyword: str) -> None:
+    """A keyword of another draft has no effect, if the draft was named and the keyword is not one that it dropped."""
+    draft, known = schema.document.draft, KEYWORDS[keyword]
+    if known.status is Status.ANNOTATION:
+        return
+    if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
+        return  # without a list of items it has no effect in any draft
+    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
+    if dropped or not schema.document.declared:
+        assumed = "" if schema.document.declared else ", which is assumed without $schema"
+        hint = f"give $schema, or pass draft={known.until!r}" if assumed else f"write it as {draft} does"
+        raise UnsupportedError(
+            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+        )

@@ -1,0 +1,133 @@
+"""Schemas that say the same. In: a place. Out: the first place that was asked about with the same content.
+
+Definitions are copied: one member often has the same schema in each of many alternatives, at many places. Where
+alternatives are compared, only places that are the same object are seen to be the same, so copies are brought
+together: those with the same keywords in the same order, annotations aside, that resolve their references alike (the
+same document, base and dynamic scope). Content is numbered from the inside out (hash consing), each value of a document
+once, and only where two schemas look alike: most look like no other. A schema with an identifier of its own is the same
+as no other. Cost: linear in the documents.
+
+What asks for scalars alone means the same everywhere, and is known by its keywords (`said_by_leaf`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from guided.spec.json_schema.documents.dynamic_scope import Scope
+from guided.spec.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
+from guided.spec.json_schema.documents.resolve import Document, Schema
+from guided.spec.json_schema.documents.values import Json
+
+__all__ = ["EqualSchemas", "said_by_leaf"]
+
+_SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
+_LEAVES = frozenset(
+    ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+     "exclusiveMaximum", "multipleOf")
+)  # fmt: skip
+"""Keywords that say the same wherever they stand."""
+_MOST_TOLD = 64  # values of an enumeration: longer ones are hardly ever repeated
+_SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
+_SAID = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
+_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
+_LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
+
+_Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
+"""What equal schemas have in common and others hardly: where they resolve references, their keywords and names."""
+
+
+class EqualSchemas:
+    """Answers for one compilation."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[int, str, str], int] = {}
+        self._alone: dict[_Look, Schema | None] = {}
+        self._first: dict[tuple[_Look, int], Schema] = {}
+        self._stands_for: dict[Schema, Schema] = {}
+
+    def first(self, schema: Schema) -> Schema:
+        """The first schema asked about that says the same."""
+        found = self._stands_for.get(schema)
+        if found is None:
+            found = self._found(schema, schema.value) if type(schema) is Schema else schema
+            self._stands_for[schema] = found
+        return found
+
+    def _found(self, schema: Schema, value: Json) -> Schema:
+        if not isinstance(value, dict):
+            return schema
+        named, kind = value.get("properties"), value.get("type")
+        names = tuple(named) if isinstance(named, dict) else ()
+        look = (schema.document, schema.base, schema.scope, schema.asks, names, kind if isinstance(kind, str) else "")
+        if look not in self._alone:
+            self._alone[look] = schema
+            return schema
+        before = self._alone[look]
+        if before is not None:  # the first that looks like this was not numbered yet
+            self._alone[look] = None
+            self._first[look, self._number(before)] = before
+        return self._first.setdefault((look, self._number(schema)), schema)
+
+    def _number(self, schema: Schema) -> int:
+        root, draft = schema.value, schema.document.draft
+        stack: list[tuple[Json, str]] = [(root, _SCHEMA)]
+        while stack:
+            value, kind = stack[-1]
+            parts = list(_parts(value, kind, draft))
+            missing = [(part, of) for _, part, of in parts if self._of(part, of, draft) is None]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            content = tuple((name, self._of(part, of, draft)) for name, part, of in parts)
+            marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
+            key = (kind, type(value), id(value) if marked else content)
+            self._known[id(value), kind, draft] = self._numbers.setdefault(key, len(self._numbers))
+        return self._known[id(root), _SCHEMA, draft]
+
+    def _of(self, value: Json, kind: str, draft: str) -> int | None:
+        """The number of a value; None for one that has parts and was not numbered yet."""
+        if isinstance(value, dict | list):
+            return self._known.get((id(value), kind, draft))
+        return self._numbers.setdefault((type(value), value), len(self._numbers))
+
+
+def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]]:
+    """The parts of an object or array that count, each with its name and what it is."""
+    if isinstance(value, list):
+        for item in value:
+            yield "", item, _SCHEMA if kind == _SCHEMAS else _DATA
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if kind != _SCHEMA:
+                yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
+            elif name in _SAID:
+                holds = HOLDS[draft].get(name, Holds.NOTHING)
+                several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
+                yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
+
+
+def said_by_leaf(schema: Schema) -> tuple[object, ...] | None:
+    """What a schema says that asks for scalars of one type, and all of whose keywords are leaves; else None."""
+    value, asks = schema.value, schema.asks
+    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
+        return None
+    name = value.get("type")
+    if not isinstance(name, str) or name not in _SCALARS:
+        return None
+    if len(asks) == 1:  # the most usual: what is made below
+        return (schema.document.draft, "type", str, 1, str, name)
+    said: list[object] = [schema.document.draft]  # not all agree what an integer is
+    for keyword in asks:
+        told = value[keyword]
+        items = told if isinstance(told, list) else (told,)
+        said += (keyword, type(told), len(items))
+        for item in items[: _MOST_TOLD + 1]:
+            if isinstance(item, dict | list) or len(items) > _MOST_TOLD:
+                return None
+            said += (type(item), item)
+    return tuple(said)

@@ -1,0 +1,406 @@
+"""A conjunction of schemas -> the union of shapes that it is. In: a *goal*, the schemas that apply to one value. Out:
+`Shape`s, and why the others fell away.
+
+References, `allOf` and siblings add to the conjunction, `anyOf` splits it: disjunctive normal form, one shape for each
+choice of branches. A schema that leads back to itself without going into a member or an item says nothing that
+could be decided, and is refused. Cost: linear without `anyOf`; the product of the branches where several `anyOf`
+apply to one value, bounded by `Limits.nodes`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from guided.errors import LimitExceeded
+from guided.grammar.ir import Alt, And, Node, Text
+from guided.limits import Limits
+from guided.spec.json_schema.algebra.acyclic import Acyclic, endless, is_alias
+from guided.spec.json_schema.algebra.by_type import ByType
+from guided.spec.json_schema.algebra.choices import Choices, Groups, pushed
+from guided.spec.json_schema.algebra.content import asked_content, content_fits, refusal
+from guided.spec.json_schema.algebra.count_graph import count_graph
+from guided.spec.json_schema.algebra.equal_schemas import said_by_leaf
+from guided.spec.json_schema.algebra.few_values import FewValues
+from guided.spec.json_schema.algebra.keys import Keys, Source
+from guided.spec.json_schema.algebra.membership import Membership
+from guided.spec.json_schema.algebra.obligations import by_type, obliged_items, obliged_members
+from guided.spec.json_schema.algebra.problems import problem_of, values_left
+from guided.spec.json_schema.algebra.reader import Reader
+from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.strings import any_text, either, sized
+from guided.spec.json_schema.documents.keywords import REFERENCES
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import json_type
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+__all__ = ["Expander", "Expansion", "Goal"]
+
+_WORK = 3_000  # what a step counts for, in units of `Limits.work`
+_STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
+_MANY = 3  # obligations of items beyond which these are a condition on the array
+_SMALL = 16  # goals up to which copies of a schema are not worth to be found, where nothing is compared
+_ORDERED = 2  # schemas of one value up to which their order counts, where members come in declared order
+_FEW = 60 * _STEP  # a normal form that is larger than this,
+_GROWTH = 2  # and than so many times the alternatives that are written down, gives way to a formula
+
+Goal: TypeAlias = tuple[Schema, ...]
+"""Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
+
+
+class Expansion(NamedTuple):
+    """The shapes of a goal; `reasons` are (pointer, text) for branches that no value satisfies."""
+
+    shapes: tuple[Shape, ...]
+    reasons: tuple[tuple[str, str], ...]
+
+
+leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
+"""What schemas of scalars say, by the options that count and their keywords: the same few come in most documents."""
+MOST_LEAVES = 1024
+
+
+class KeyClass(NamedTuple):
+    """Names that the same sources speak of: those in all of `names`.
+
+    `blocks`: for each block what it asks of a member; None where it asks for other names.
+    """
+
+    names: tuple[Node, ...]
+    schemas: tuple[Schema, ...]
+    blocks: tuple[tuple[Schema, ...] | None, ...]
+
+
+class Expander:
+    """Expands goals of one library, each once."""
+
+    def __init__(self, reader: Reader, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.reader, self._options, self._limits = reader, options, limits
+        self._begin, self._work = time.monotonic(), 0
+        self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
+        self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
+        self._said: dict[Schema, tuple[object, ...]] = {}  # what the first of them says
+        self._orders: dict[frozenset[Schema], Goal] = {}  # the order that schemas came in first
+        self._acyclic = Acyclic(reader.read)
+        self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
+        self.keys = Keys(self.strings, reader.written, reader.overlap)
+        self.written = reader.written
+        self.negation = reader.negation
+        self._choices = Choices(reader)
+        self.membership = Membership(reader.read, self.keys)
+        self.few = FewValues(self)
+        self.by_type = ByType(self, limits)
+
+    def goal(self, schemas: tuple[Schema, ...]) -> Goal:
+        """The conjunction in its normal form.
+
+        A schema that is only a reference stands for its target, and one that asks for scalars alone for the first that
+        says the same.
+        """
+        out: dict[Schema, None] = {}
+        for schema in schemas:
+            if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
+                schema = self._target(schema)
+            if schema.asks or schema.value is False:
+                out[schema] = None
+        if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
+            known = self._leaves.get(said)
+            if known is None:
+                (known,) = out
+                self._leaves[said], self._said[known] = known, said
+            return (known,)
+        compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
+        goal = tuple(dict.fromkeys(map(self.negation.shared, out)) if compared else out)
+        if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
+            return self._orders.setdefault(frozenset(goal), goal)
+        return goal
+
+    def _target(self, schema: Schema) -> Schema:
+        """What a schema that is only a reference stands for."""
+        seen = {schema}
+        while is_alias(schema):
+            schema = self.reader.read(schema).groups[0][0]
+            if schema in seen:
+                raise endless(schema)
+            seen.add(schema)
+        return schema
+
+    def expand(self, goal: Goal) -> Expansion:
+        """The union of shapes that the goal is."""
+        found = self._done.get(goal)
+        if found is None:
+            self.open_goals.add(goal)
+            try:
+                found = self._done[goal] = self._expand(goal)
+            except LimitExceeded as error:
+                error.place = error.place or goal[0].where
+                raise
+            finally:
+                self.open_goals.discard(goal)
+            self.step()
+        return found
+
+    def _expand(self, goal: Goal) -> Expansion:
+        said = self._said.get(goal[0]) if len(goal) == 1 else None
+        if said is None or "pattern" in goal[0].asks:  # patterns are read for each compilation
+            return self._made(goal)
+        key = (self._options.format, self._options.unknown_format, said)
+        found = leaves_expanded.get(key)
+        if found is None:
+            found = self._made(goal)
+            if found.shapes:  # why there are none is told with the place
+                if len(leaves_expanded) >= MOST_LEAVES:
+                    leaves_expanded.clear()
+                leaves_expanded[key] = found
+        return found
+
+    def _made(self, goal: Goal) -> Expansion:
+        if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
+            alone, why = self.finished(reading.shape)  # the usual case: nothing to combine
+            return Expansion(alone, () if alone else ((goal[0].where, why),))
+        for schema in goal:
+            self._acyclic.check(schema)
+        for most in self._bounds(goal):
+            try:
+                return self._multiplied(goal, most)
+            except LimitExceeded as error:
+                if error.limit != "nodes":
+                    raise
+        return self._by_type(goal)
+
+    def _bounds(self, goal: Goal) -> Iterator[int]:
+        """How large a normal form may be, in nodes: what is always few, then what is in proportion to what was written.
+
+        What is written are the schemas that apply to the same value; into complements nothing is counted.
+        """
+        yield _FEW
+        met = set(goal)
+        work = list(goal)
+        while work:
+            schema = work.pop()
+            if self.negation.complement_of(schema) is None:
+                found = {inner for group in self.reader.read(schema).groups for inner in group} - met
+                met |= found
+                work += found
+        if int(_GROWTH * _STEP * len(met)) > _FEW:
+            yield int(_GROWTH * _STEP * len(met))
+
+    def _multiplied(self, goal: Goal, most: int) -> Expansion:
+        """The disjunctive normal form; LimitExceeded beyond so many nodes."""
+        shapes: list[Shape] = []
+        reasons: list[tuple[str, str]] = []
+        # (shape so far, groups still to choose from as a linked list, schemas already met, those that are put off)
+        work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
+        work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
+        steps = 0
+        while work:
+            shape, groups, met, later = work.pop()
+            steps += 1 + (len(shape.objects) + len(shape.required)) // 8
+            if steps * _STEP > most:
+                raise LimitExceeded("nodes", steps * _STEP, most)
+            self.step()
+            groups, later = self._choices.next(groups, later, shape)
+            if groups is None:
+                finished, why = self.finished(shape, most - steps * _STEP)
+                steps += len(finished)
+                shapes += finished
+                if not finished:
+                    reasons.append((goal[0].where if goal else "", why))
+                continue
+            group, groups = groups
+            for schema in reversed(group):
+                if schema in met or schema in later:
+                    work.append((shape, groups, met, later))
+                elif self.negation.excludes(schema, met) or self.negation.excludes(schema, later):
+                    reasons.append((schema.where, "it is asked for and excluded"))
+                elif schema.value is False:
+                    reasons.append((schema.where, "false allows no value"))
+                elif len(group) > 1 and self._choices.has_cases(schema):
+                    work.append((shape, groups, met, (*later, schema)))
+                else:
+                    reading = self.reader.read(schema)
+                    rest = groups
+                    for inner in reversed(reading.groups):
+                        rest = (inner, rest)
+                    both = shape.meet(reading.shape)
+                    if both is not shape and rest is not None:  # what is empty already need not be multiplied
+                        narrowed, why = self._narrow(both)
+                        if not narrowed.types:
+                            reasons.append((schema.where, why))
+                            continue
+                    work.append((both, rest, met | {schema}, later))
+        return Expansion(tuple(shapes), tuple(reasons))
+
+    def _by_type(self, goal: Goal) -> Expansion:
+        """The shapes of a formula, type by type, where alternatives would multiply."""
+        shapes = self.by_type.shapes(goal)
+        why = "no type is left that all parts of the schema allow"
+        return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+
+    def narrowed(self, shape: Shape) -> Shape | None:
+        """The shape without the types for which nothing is left; None where none is."""
+        narrowed = self._narrow(shape)[0]
+        return narrowed if narrowed.types else None
+
+    def step(self) -> None:
+        """Count a step; LimitExceeded where the work or the seconds of this compilation are used up."""
+        self._work += _WORK
+        if self._work > self._limits.work:
+            raise LimitExceeded("work", self._work, self._limits.work)
+        if (elapsed := time.monotonic() - self._begin) > self._limits.seconds:
+            raise LimitExceeded("seconds", elapsed, self._limits.seconds)
+
+    def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
+        """The shape as a union in which nothing is left that some item or member must be; and why it is empty.
+
+        Raises LimitExceeded beyond `most` nodes, without it beyond the limit's.
+        """
+        asked = shape.some_items or shape.some_members or shape.item_counts
+        if not (asked or shape.unique or shape.repeated):
+            narrowed, why = self._narrow(shape)
+            return ((narrowed,) if narrowed.types else ()), why
+        out: list[Shape] = []
+        why = ""
+        most = self._limits.nodes if most is None else most
+        for at, case in enumerate(self._cases(shape)):
+            if at * _STEP > most:
+                raise LimitExceeded("nodes", at * _STEP, most)
+            self.step()
+            narrowed, problem = self._narrow(case)
+            why = why or problem
+            out += (narrowed,) if narrowed.types else ()
+        return tuple(out), why or "no item or member can be what the schema asks some of them to be"
+
+    def _cases(self, shape: Shape) -> Iterator[Shape]:
+        arrays, objects, rest = by_type(shape)
+        graph = None
+        if arrays is not None and shape.values is None:
+            graph = count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
+        if graph is None and not (shape.some_items or shape.some_members or shape.item_counts):
+            yield shape
+            return
+        if rest is not None:
+            yield rest
+        if arrays is not None and graph is None and _has_many_obligations(arrays):
+            yield arrays
+        elif arrays is not None:
+            yield from obliged_items(arrays) if graph is None else (arrays._replace(count_graph=graph),)
+        if objects is not None:
+            yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
+
+    def _narrow(self, shape: Shape) -> tuple[Shape, str]:
+        """Drop the types and constants for which nothing is left, and say what was the last of them."""
+        self.step()
+        problems: dict[str, str] = {}
+        if (values := values_left(shape, self.reader.overlap)) != shape.values:
+            shape = shape._replace(values=values)
+        for name in shape.types:
+            if problem := problem_of(shape, name, self):
+                problems[name] = problem
+        if shape.types and not problems and shape.values is None:
+            return shape, ""
+        present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
+        types = tuple(name for name in shape.types if name in present and name not in problems)
+        why = "no type is left that all parts of the schema allow"
+        if not types:
+            if problems:
+                why = "; ".join(problems.values())
+            elif shape.values is not None:
+                why = "no value of the enumeration satisfies the other keywords"
+        return (shape if types == shape.types else shape._replace(types=types)), why
+
+    def allows(self, shape: Shape, name: str) -> bool:
+        """Whether there may be a member `name`, as far as its name and `false` tell."""
+        return self.allows_name(shape, name) and not is_nothing(self.member(shape, name))
+
+    def allows_name(self, shape: Shape, name: str) -> bool:
+        """Whether all schemas of names have this name."""
+        return all(self.keys.has(names, name) for names in shape.names)
+
+    def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
+        """Whether members that no part declares or matches are forbidden, by a schema or by the option.
+
+        `formula`: the parts of the shape's formula; where one speaks of such members, the option does not.
+        """
+        if any(part.patterns or part.additional is not None for part in formula):
+            shape = shape._replace(speaks_of_objects=False)
+        elif formula:
+            shape = shape._replace(speaks_of_objects=True)
+        for part in shape.objects:
+            if not part.patterns and part.additional is not None and part.additional.value is False:
+                return True
+        return self._closed_by_option(shape) and not any(part.patterns for part in shape.objects)
+
+    def _closed_by_option(self, shape: Shape) -> bool:
+        if self._options.additional_properties is not False or not shape.speaks_of_objects or shape.values is not None:
+            return False
+        return all(part.additional is None for part in shape.objects)
+
+    def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
+        """The schemas for the member `name`."""
+        out: list[Schema] = []
+        for part in shape.objects:
+            found = [part.properties[name]] if name in part.properties else []
+            if part.patterns:
+                found += [schema for source, schema in part.patterns if self.keys.has(source, name)]
+            for schema in found or (part.additional,):
+                if schema is not None:
+                    out.append(schema)
+        return tuple(out)
+
+    def may_be(self, goal: Goal) -> bool:
+        """Whether a value may satisfy the goal; False: none does."""
+        if is_nothing(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
+            return False
+        return goal in self.open_goals or bool(self.expand(goal).shapes)
+
+    def others(self, shape: Shape) -> Iterator[KeyClass]:
+        """The classes of names that no part declares, and the schemas for their members."""
+        spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
+        spoken += [some.keys for block in shape.extra_blocks for some in block]
+        for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
+            schemas: list[Schema | None] = []
+            matched = False
+            for part in shape.objects:
+                found = [schema for source, schema in part.patterns if id(source) in ids]
+                matched = matched or bool(found)
+                schemas += found or [part.additional]
+            if self._closed_by_option(shape) and not matched:
+                continue
+            blocks = [
+                tuple(some.schema for some in block if some.schema is not None)
+                if all(id(some.keys) in ids for some in block)
+                else None
+                for block in shape.extra_blocks
+            ]
+            yield KeyClass(names, tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
+
+    def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
+        """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects
+        (names again) is not looked at."""
+        parts: list[Node] = []
+        string = self.reader.negation.derived(schema, Shape(types=("string",)))
+        goal = self.goal((string, schema))
+        for shape in () if is_nothing(goal) else self.expand(goal).shapes:
+            content: list[Node] = [*map(written, shape.patterns)]
+            if shape.values is not None:
+                texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
+                content.append(Alt(tuple(map(Text, texts))))
+            elif (asked := asked_content(shape)) is not None:
+                raise refusal(asked, "JSON texts as names of members are not enforced", "drop it from propertyNames")
+            every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            parts.append(sized(every, shape.length.low, shape.length.high))
+        return either(parts)
+
+
+def _has_many_obligations(shape: Shape) -> bool:
+    """Whether the ways to share items would multiply, and nothing else tells the items apart."""
+    plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
+    later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
+    return plain and len(shape.some_items) > _MANY and not later
+
+
+def _pattern_of(shape: Shape) -> str:
+    """The place of a pattern of names."""
+    return next((schema.where for part in shape.objects for _, schema in part.patterns), "")

@@ -1,0 +1,103 @@
+"""Whether a JSON value satisfies schemas. In: a value, and schemas or a shape. Out: yes or no.
+
+The schemas are read, not expanded: what they say is looked up keyword by keyword, as a validator does, so a schema that
+stands in itself ends with the value. Numbers count by what they are worth (draft 4's integers differ by spelling: a
+value is in where one of its spellings is). Cost: the schemas that apply, times the parts of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from guided.spec.json_schema.algebra.content import content_fits
+from guided.spec.json_schema.algebra.keys import Keys
+from guided.spec.json_schema.algebra.shape import ObjectPart, Shape, SomeMember, item_goal
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
+
+__all__ = ["Membership"]
+
+_Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
+
+
+class Membership:
+    """Answers for one compilation; `read` gives a schema's own shape and the groups of schemas beside it."""
+
+    def __init__(self, read: _Read, keys: Keys) -> None:
+        self._read, self._keys = read, keys
+        self._open: set[tuple[Schema, int]] = set()
+
+    def has(self, schemas: Iterable[Schema], value: Json) -> bool:
+        """Whether the value satisfies all of the schemas."""
+        return all(self._satisfies(schema, value) for schema in schemas)
+
+    def _satisfies(self, schema: Schema, value: Json) -> bool:
+        if isinstance(schema.value, bool):
+            return schema.value
+        key = (schema, id(value))
+        if key in self._open:  # it leads back to itself, which is refused elsewhere
+            return False
+        self._open.add(key)
+        try:
+            shape, groups = self._read(schema)
+            return self.fits(shape, value) and all(any(self.has((one,), value) for one in group) for group in groups)
+        finally:
+            self._open.discard(key)
+
+    def fits(self, shape: Shape, value: Json) -> bool:
+        """Whether the value is in the shape. A block of several shapes that together are one asks for some item."""
+        if json_type(value) not in shape.types:
+            return False
+        if shape.values is not None and canonical(value) not in map(canonical, shape.values):
+            return False
+        if isinstance(value, str):
+            fits = len(value) in shape.length and content_fits(value, shape)
+            return fits and all(self._keys.has(one, value) for one in shape.patterns)
+        if isinstance(value, Decimal10):
+            return value in shape.numbers
+        if isinstance(value, list):
+            return len(value) in shape.items and self._items(shape, value)
+        return not isinstance(value, dict) or (len(value) in shape.members and self._members(shape, value))
+
+    def _items(self, shape: Shape, items: list[Json]) -> bool:
+        if shape.unique is not None or shape.repeated is not None:
+            differ = len({canonical(item) for item in items}) == len(items)
+            if (shape.unique is not None and not differ) or (shape.repeated is not None and differ):
+                return False
+        if not all(self.has(item_goal(shape, at), item) for at, item in enumerate(items)):
+            return False
+        after = items[shape.prefix_length :]
+        return (
+            all(any(self.has((some.schema,), item) for item in items[some.start :]) for some in shape.some_items)
+            and all(sum(self.has((c.schema,), item) for item in items) in c.count for c in shape.item_counts)
+            and all(any(self.has(block, item) for item in after) for block in shape.rest_blocks)
+        )
+
+    def _members(self, shape: Shape, members: dict[str, Json]) -> bool:
+        if not members.keys() >= set(shape.required):
+            return False
+        if not all(self._keys.has(names, name) for names in shape.names for name in members):
+            return False
+        if not all(self.has(self._asked(part, name), value) for part in shape.objects for name, value in members.items()):  # fmt: skip  # noqa: E501
+            return False
+        declared = shape.named()
+        others = {name: value for name, value in members.items() if name not in declared}
+        return all(self._some((some,), members) for some in shape.some_members) and all(
+            self._some(block, others) for block in shape.extra_blocks
+        )
+
+    def _some(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
+        """Whether some member is what all of the block ask for."""
+        return any(
+            all(
+                self._keys.has(some.keys, name) and (some.schema is None or self.has((some.schema,), value))
+                for some in block
+            )
+            for name, value in members.items()
+        )
+
+    def _asked(self, part: ObjectPart, name: str) -> list[Schema]:
+        """What a part asks of the member `name`."""
+        found = [part.properties[name]] if name in part.properties else []
+        found += [schema for source, schema in part.patterns if self._keys.has(source, name)]
+        return [schema for schema in found or (part.additional,) if schema is not None]

@@ -1,0 +1,107 @@
+"""Why no value of a type is in a shape, as far as counts, bounds, patterns and names tell. In: a shape. Out: words, or
+nothing; and of an enumeration what is left.
+
+Cost: linear in what is required; several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from guided.errors import UnsupportedError
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.documents.values import Decimal10, Json
+from guided.spec.regex.overlap import Overlap
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.expand import Expander
+
+__all__ = ["problem_of", "repeated_problem", "values_left"]
+
+
+def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
+    """The enumeration of a shape without the numbers and strings that its other parts exclude, as far as is told."""
+    plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
+    if shape.values is None or plain:
+        return shape.values
+    texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
+    for pattern in shape.patterns:
+        texts = overlap.those_in(texts, pattern) if texts else texts
+    left = set(texts)
+    return tuple([value for value in shape.values if _may_be(value, shape, left)])
+
+
+def _may_be(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+    if isinstance(value, str):
+        return value in texts
+    return not isinstance(value, Decimal10) or value in shape.numbers
+
+
+def problem_of(shape: Shape, name: str, expander: Expander) -> str:
+    """Why no value of this type is in the shape; empty where one may be."""
+    if name == "number":
+        return "no number lies between the bounds" if shape.numbers.is_empty else ""
+    if name == "string":
+        return _string_problem(shape, expander.reader.overlap)
+    if name == "array":
+        return _array_problem(shape)
+    return _object_problem(shape, expander) if name == "object" else ""
+
+
+def repeated_problem(shape: Shape) -> UnsupportedError:
+    """The error for arrays of which two items must be equal, and may have many values."""
+    assert shape.repeated is not None
+    return UnsupportedError(
+        "an array that must hold two equal items is not enforced where they may have many values",
+        pointer=shape.repeated.where,
+        hint="the complement of uniqueItems is asked for here, by not, oneOf or if",
+    )
+
+
+def _string_problem(shape: Shape, overlap: Overlap) -> str:
+    contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
+    if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
+        return "a string would have to hold a JSON text, and none"
+    if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
+        return "no string is in all of the patterns and formats"
+    return _window_problem(shape.length, "length of a string")
+
+
+def _array_problem(shape: Shape) -> str:
+    if shape.count_graph is not None and shape.count_graph.is_empty:
+        return "there are not as many items as are asked for"
+    if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
+        return "two items would be equal, which other parts exclude"
+    return _window_problem(shape.items, "number of items")
+
+
+def _object_problem(shape: Shape, expander: Expander) -> str:
+    declared = shape.properties() if shape.required else {}
+    for name in shape.required:
+        if is_nothing(expander.member(shape, name)):
+            return f"the required member {name!r} is not allowed"
+        if not expander.allows_name(shape, name):
+            return f"the required member {name!r} has a name that is not allowed"
+        if name not in declared and expander.is_closed(shape):
+            return f"the required member {name!r} is not declared, and additional ones are not allowed"
+    if shape.members.high is not None and len(shape.required) > shape.members.high:
+        return f"{len(shape.required)} members are required, at most {shape.members.high} allowed"
+    if shape.members.low > 1 and (most := _most_members(shape, expander)) is not None and most < shape.members.low:
+        return f"{shape.members.low} members are required, but only {most} are allowed"
+    return _window_problem(shape.members, "number of members")
+
+
+def _most_members(shape: Shape, expander: Expander) -> int | None:
+    """How many members there can be; None: as many as one likes."""
+    others = expander.few.other_names(shape)
+    if others is None:
+        return None
+    named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    return others + sum(expander.few.of(goal) != () for goal in named)
+
+
+def _window_problem(window: Window, what: str) -> str:
+    if window.high is None or window.low <= window.high:
+        return ""
+    return f"the {what} would be at least {window.low} and at most {window.high}"

@@ -1,0 +1,261 @@
+"""What one conjunction of schemas asks of a value. Data and `meet`; no text, no IR.
+
+A `Shape` is the set of JSON values that pass all of its parts, one part for each JSON type: the design's normal form
+is a union of shapes. `meet` is exact for everything that a shape can hold: types and constants intersect, windows
+and intervals narrow, patterns and the schemas of items and members add up (each value under a key then meets all of
+them, computed when that place is reached). Cost: linear in the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guided.grammar.ir import Node
+from guided.spec.json_schema.algebra.keys import KeySet, Source
+from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import Json, canonical, json_type
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.count_graph import CountGraph
+    from guided.spec.json_schema.algebra.formula import Formula
+
+__all__ = [
+    "ALL_TYPES",
+    "ANYTHING",
+    "ArrayPart",
+    "ItemCount",
+    "ObjectPart",
+    "Shape",
+    "SomeItem",
+    "SomeMember",
+    "Window",
+    "allows_every",
+    "is_nothing",
+    "item_goal",
+    "listed_scalars",
+    "of_type",
+]
+
+ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A count from `low` to `high` (None: no upper bound)."""
+
+    low: int = 0
+    high: int | None = None
+
+    def meet(self, other: Window) -> Window:
+        """The counts in both."""
+        high = self.high
+        if high is None or (other.high is not None and other.high < high):
+            high = other.high
+        return Window(max(self.low, other.low), high)
+
+    def __contains__(self, count: int) -> bool:
+        return self.low <= count and (self.high is None or count <= self.high)
+
+    def complement(self) -> tuple[Window, ...]:
+        """Windows that together hold every count that this one does not."""
+        below = () if self.low == 0 else (Window(0, self.low - 1),)
+        return below if self.high is None else (*below, Window(self.high + 1))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no count is in the window."""
+        return self.high is not None and self.high < self.low
+
+
+_ANY_COUNT = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """Schemas of the first items, and of those after them (None: anything)."""
+
+    prefix: tuple[Schema | None, ...]
+    rest: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class SomeItem:
+    """At least one item, none of the first `start`, satisfies `schema`."""
+
+    start: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCount:
+    """So many items satisfy `schema`, the others satisfy `others`, its complement."""
+
+    schema: Schema
+    others: Schema
+    count: Window
+
+
+@dataclass(frozen=True, slots=True)
+class SomeMember:
+    """At least one member whose name is in `keys` satisfies `schema` (None: any value)."""
+
+    keys: KeySet
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPart:
+    """Schemas of named members, of those whose names a source speaks of, and of all others.
+
+    None: the schema does not say.
+    """
+
+    properties: Mapping[str, Schema | None]
+    additional: Schema | None
+    patterns: tuple[tuple[Source, Schema], ...] = ()
+
+
+class Shape(NamedTuple):
+    """A conjunction, type by type. `values` None: no enumeration.
+
+    `unique`, `repeated`: the schema that asks that all items differ, or that some do not. `json_text`, `no_json_text`:
+    the schema that asks that a string holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: in
+    base64.
+    """
+
+    types: tuple[str, ...] = ALL_TYPES
+    values: tuple[Json, ...] | None = None
+    numbers: NumberSet = EVERY_NUMBER
+    length: Window = _ANY_COUNT
+    patterns: tuple[Node, ...] = ()
+    json_text: Schema | None = None
+    no_json_text: Schema | None = None
+    json_base64: Schema | None = None
+    no_json_base64: Schema | None = None
+    items: Window = _ANY_COUNT
+    arrays: tuple[ArrayPart, ...] = ()
+    unique: Schema | None = None
+    repeated: Schema | None = None
+    members: Window = _ANY_COUNT
+    names: tuple[Schema, ...] = ()
+    required: tuple[str, ...] = ()
+    objects: tuple[ObjectPart, ...] = ()
+    speaks_of_objects: bool = False
+    some_items: tuple[SomeItem, ...] = ()
+    some_members: tuple[SomeMember, ...] = ()
+    item_counts: tuple[ItemCount, ...] = ()
+    rest_blocks: tuple[tuple[Schema, ...], ...] = ()
+    extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
+    """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
+    part declares, that satisfies all of it."""
+    count_graph: CountGraph | None = None
+    """The arrays of the shape item by item, where its items are counted; of shapes that are finished."""
+    formula: Formula | None = None
+    """Of an object: what its members must satisfy besides, where alternatives would multiply. Set last: no shape that
+    has one meets another."""
+
+    def meet(self, other: Shape) -> Shape:
+        """The values in both. Members keep the order in which they were first named."""
+        if self is ANYTHING or other is ANYTHING:
+            return other if self is ANYTHING else self
+        parts = zip(self, other, ANYTHING, _BOTH, strict=True)
+        return Shape._make([two if one is every else one if two is every else both(one, two)
+                            for one, two, every, both in parts])  # fmt: skip
+
+    @property
+    def prefix_length(self) -> int:
+        """How many items any part speaks of by their index."""
+        return max((len(part.prefix) for part in self.arrays), default=0)
+
+    def properties(self) -> dict[str, None]:
+        """The names declared by any part, in order."""
+        names: dict[str, None] = {}
+        for part in self.objects:
+            names |= dict.fromkeys(part.properties)
+        return names
+
+    def named(self) -> dict[str, None]:
+        """The names that any part declares or requires."""
+        return self.properties() | dict.fromkeys(self.required)
+
+
+ANYTHING = Shape()
+
+
+def _common(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
+    keys = {canonical(value) for value in b}
+    return tuple(value for value in a if canonical(value) in keys)
+
+
+def _each_once(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(dict.fromkeys(a + b))
+
+
+_MEETS: dict[str, Callable[[Any, Any], object]] = {
+    "types": lambda a, b: tuple([name for name in a if name in b]),
+    "values": _common,
+    "numbers": NumberSet.meet,
+    **dict.fromkeys(("length", "items", "members"), Window.meet),
+    **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
+    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
+    **dict.fromkeys(
+        ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "speaks_of_objects"),
+        lambda a, b: a or b,
+    ),
+    **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
+}
+_BOTH = tuple(_MEETS[name] for name in Shape._fields)
+"""For each field what two shapes say of it together; not asked where one of them says nothing."""
+
+
+_FIELDS = {
+    "null": (),
+    "boolean": (),
+    "number": ("numbers",),
+    "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
+    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
+    "object": ("members", "names", "required", "objects", "speaks_of_objects", "some_members", "extra_blocks"),
+}
+_DEFAULTS = Shape._field_defaults
+
+
+def of_type(shape: Shape, name: str) -> dict[str, Any]:
+    """The fields of a shape that say something of values of one type, but for its types and its enumeration."""
+    return {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
+
+
+def allows_every(shape: Shape, name: str) -> bool:
+    """Whether all values of a type are in a shape."""
+    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"speaks_of_objects"}
+
+
+def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
+    """The values of a shape that lists numbers, strings, booleans and null, and says nothing but their types else."""
+    values = shape.values
+    if values is None or any(isinstance(value, list | dict) for value in values):
+        return None
+    if shape._replace(types=ALL_TYPES, values=None, speaks_of_objects=False) != ANYTHING:
+        return None
+    return tuple(value for value in values if json_type(value) in shape.types)
+
+
+def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
+    """The schemas for the item number `at`."""
+    out = []
+    for part in shape.arrays:
+        found = part.prefix[at] if at < len(part.prefix) else part.rest
+        if found is not None:
+            out.append(found)
+    return tuple(out)
+
+
+def is_nothing(schemas: tuple[Schema, ...]) -> bool:
+    """Whether one of the schemas is `false`."""
+    for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
+        if schema.value is False:
+            return True
+    return False

@@ -1,0 +1,24 @@
+"""Languages of strings as schemas speak of them, and the union of any: IR of decoded characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from guided.grammar.ir import ANY_CHAR, EMPTY, Alt, Length, Node, Repeat
+
+__all__ = ["any_text", "either", "sized"]
+
+
+def any_text(low: int = 0, high: int | None = None) -> Node:
+    """Decoded content of `low` to `high` characters."""
+    return Repeat(ANY_CHAR, low, high)
+
+
+def either(nodes: Sequence[Node]) -> Node:
+    """The union of the nodes."""
+    return EMPTY if not nodes else nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))
+
+
+def sized(content: Node, low: int, high: int | None) -> Node:
+    """`content` within a window of lengths in characters."""
+    return content if low == 0 and high is None else Length(content, low, high)

@@ -1,0 +1,1 @@
+"""Reading schemas: JSON values with their places, references, dialects, keywords."""

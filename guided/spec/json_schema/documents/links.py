@@ -1,0 +1,55 @@
+"""What references are made of: a reference as messages name it, and URIs joined. In: texts. Out: texts, and errors."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from guided.errors import SpecError
+from guided.spec.json_schema.documents.values import Json
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.documents.resolve import Schema
+
+__all__ = ["Link", "absolute", "joined", "nearby"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A reference, for messages."""
+
+    source: Schema
+    keyword: str
+    reference: str
+
+    def problem(self, text: str, hint: str = "") -> SpecError:
+        """The error that says `text` of it."""
+        pointer = self.source.at(self.keyword)
+        return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
+
+
+def absolute(uri: str, link: Link) -> str:
+    """The URI of a reference, from the base of the schema that it stands in."""
+    try:
+        return urljoin(link.source.base, uri)
+    except ValueError as error:
+        raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
+
+
+def joined(base: str, path: str) -> str:
+    """A URI from a base; the path as it is where the two make none."""
+    try:
+        return urljoin(base, path)
+    except ValueError:
+        return path
+
+
+def nearby(value: Json, token: str) -> str:
+    """A hint: what there is instead of a token of a pointer."""
+    if not isinstance(value, dict) or not value:
+        return ""
+    close = difflib.get_close_matches(token, list(value)[:1000], n=1)
+    names = close or list(value)[:5]
+    return f"did you mean {close[0]!r}?" if close else "there is " + ", ".join(repr(name) for name in names)

@@ -1,0 +1,1 @@
+"""Shapes as text: how values are spelled, containers written, and rules made."""

@@ -1,0 +1,104 @@
+"""The text of arrays. In: a shape of arrays. Out: IR.
+
+Items are those of the prefix, then any number of the rest, within a window; where items must differ each is an `Entry`
+of a `Distinct`. What some items must be (`contains`) is counted, or bound by a condition over cells of items.
+Cost: linear in the prefix; the layouts' own is said in `containers.py`, that of cells in `cells.py`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from guided.errors import UnsupportedError
+from guided.grammar.ir import EMPTY, AllOf, Distinct, Entry, Node, Written
+from guided.spec.json_schema.algebra.cells import Cells
+from guided.spec.json_schema.algebra.expand import Goal
+from guided.spec.json_schema.algebra.obligations import obliged_items
+from guided.spec.json_schema.algebra.problems import repeated_problem
+from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing, item_goal
+from guided.spec.json_schema.algebra.strings import either
+from guided.spec.json_schema.text.containers import array_body, array_with, bound_members, counted_items, graph_body
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.text.lower import Lowering
+
+__all__ = ["array_text"]
+
+_FEW = 6  # obligations whose ways to share items are few
+
+
+def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the arrays of a shape."""
+    if shape.count_graph is not None:
+        name, graph = f"items {lowering.size} of #{where}", shape.count_graph
+        item, comma = partial(_item, lowering, shape, level=level), lowering.layout.between(level)
+        text = lowering.layout.wrap(
+            "[]", graph_body(graph, item, comma, lowering.chain_rule(where), name), 0 in graph.ends, level
+        )
+    elif shape.repeated is not None:
+        raise repeated_problem(shape)
+    else:
+        text = _items(lowering, shape, where, level)
+    return text if shape.unique is None or text == EMPTY else Distinct(text)
+
+
+def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of an array; where its items must differ, each of them is an `Entry`."""
+    longest = shape.prefix_length if shape.arrays else 0
+    window = lowering.capped(shape.items, lowering.options.max_items, "max_items", where)
+    comma, prefix = lowering.layout.between(level), []
+    for at in range(longest if window.high is None else min(longest, window.high)):
+        goal = lowering.expander.goal(item_goal(shape, at))
+        if is_nothing(goal):
+            window = window.meet(Window(0, at))
+            break
+        prefix.append(_item(lowering, shape, goal, level))
+    rest = None
+    if window.high is None or window.high > longest:
+        goal = lowering.expander.goal(item_goal(shape, longest))
+        if not is_nothing(goal):
+            rest = _item(lowering, shape, goal, level)
+    if rest is None and window.low > len(prefix):
+        lowering.reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
+    if shape.item_counts:
+        return _with_count(lowering, shape, level)
+    if shape.some_items:
+        return _bound(lowering, shape, window, where, level)
+    if shape.rest_blocks:
+        goals = [lowering.expander.goal((*item_goal(shape, longest), *block)) for block in shape.rest_blocks]
+        some = [_item(lowering, shape, goal, level) for goal in goals]
+        body = None if rest is None else array_with(prefix, some, rest, comma, window)
+        return lowering.layout.wrap("[]", body, False, level)
+    return lowering.layout.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
+
+
+def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int) -> Node:
+    item = lowering.value(goal, level + 1)
+    return item if shape.unique is None else Entry(item)
+
+
+def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
+    """Items of which so many satisfy a schema, and nothing else is asked of their number or of the first ones."""
+    (counted,) = shape.item_counts
+    goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
+    yes, no = (EMPTY if is_nothing(goal) else _item(lowering, shape, goal, level) for goal in goals)
+    body = counted_items(yes, no, lowering.layout.between(level), counted.count)
+    return lowering.layout.wrap("[]", body, counted.count.low == 0, level)
+
+
+def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
+    """The text of the arrays of a shape with many obligations, and nothing that speaks of the first items."""
+    expander = lowering.expander
+    base = expander.goal(item_goal(shape, 0))
+    asked = [expander.goal((some.schema,)) for some in shape.some_items]
+    try:
+        cells = Cells(expander, where).of(base, [goal for goal in asked if goal and not is_nothing(goal)])
+    except UnsupportedError:
+        if len(asked) > _FEW:
+            raise
+        return either([array_text(lowering, one, where, level) for one in obliged_items(shape)])
+    within = [Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in asked]
+    items = [lowering.value(cell.goal, level + 1) for cell in cells]
+    body = bound_members([], items, lowering.layout.between(level), window, AllOf(tuple(within)), False)
+    return lowering.layout.wrap("[]", body, False, level)

@@ -1,0 +1,191 @@
+"""The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
+
+A value is written with every escape, number spelling and gap that the options allow; its members in their own order,
+or any with `property_order="any"`. What the other keywords ask of it is decided here, value by value, except
+patterns: those are intersected with the text. Cost: linear in the values; a deep value becomes several rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
+
+from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
+from guided.spec.json_schema.algebra.content import content_fits
+from guided.spec.json_schema.algebra.expand import Goal
+from guided.spec.json_schema.algebra.number_set import NumberSet
+from guided.spec.json_schema.algebra.shape import Shape, Window, item_goal
+from guided.spec.json_schema.algebra.strings import either
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.spec.json_schema.text.containers import array_body, declared_order, permuted
+from guided.spec.json_schema.text.numbers import number_constant
+from guided.spec.json_schema.text.spelling import MINIMAL_STRING, quoted, quoted_text
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.text.lower import Lowering
+
+__all__ = ["Constants"]
+
+_DEEP = 8
+_Place = TypeVar("_Place")
+_Asked = TypeVar("_Asked")
+
+
+class Constants:
+    """Spells constants for one `Lowering`."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self._lowering = lowering
+
+    def any_of(self, shape: Shape, level: int) -> Node:
+        """The values of the shape's enumeration that the rest of the shape admits."""
+        others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
+        parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
+        if "string" in shape.types:
+            texts = [v for v in shape.values or () if isinstance(v, str) and _may_be(v, shape)]
+            if texts:
+                parts.insert(0, _strings(texts, shape, self._lowering.encoding))
+        if "number" in shape.types:
+            numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
+            if numbers:
+                parts.append(self._numbers(numbers, shape.numbers))
+        return either(parts)
+
+    def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
+        """The spellings of `value` if the goal admits it (None: it does not)."""
+        if nested > _DEEP and isinstance(value, list | dict):
+            key = ("constant", id(value), goal, level)
+            where = goal[0].where if goal else ""
+            return self._lowering.rule(
+                key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
+            )
+        parts = []
+        for shape in self._lowering.shapes(goal):
+            if shape.values is None or canonical(value) in map(canonical, shape.values):
+                node = self._in_shape(value, shape, level, nested)
+                parts += [] if node is None else [node]
+        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
+        return either(unique) if unique else None
+
+    def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+        if json_type(value) not in shape.types:
+            return None
+        if value is None or isinstance(value, bool):
+            return Text({None: "null", True: "true", False: "false"}[value])
+        if isinstance(value, Decimal10):
+            return self._numbers((value,), shape.numbers) if value in shape.numbers else None
+        if isinstance(value, str):
+            return _strings([value], shape, self._lowering.encoding) if _may_be(value, shape) else None
+        return (
+            self._array(value, shape, level, nested)
+            if isinstance(value, list)
+            else self._object(value, shape, level, nested)
+        )
+
+    def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
+        """One rule for all of them, which are in the set: their spellings share most of their states."""
+        plain = self._lowering.options.numbers == "plain"
+        nodes = either([number_constant(value, plain, numbers) for value in values])
+        if plain:
+            return nodes
+        few = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
+        key = ("constants", values, numbers.bare, numbers.not_bare)
+        return self._lowering.rule(key, f"json number of {few}", "", lambda: nodes)
+
+    def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if len(value) not in shape.items:
+            return None
+        equal = len({canonical(item) for item in value}) < len(value)
+        if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
+            return None
+        has, layout = self._lowering.expander.membership.has, self._lowering.layout
+        if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
+            return None
+        cases: list[Node] = []
+        for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+            goals = ((*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value)))
+            items = self._literals(zip(value, goals, strict=True), level, nested)
+            if items is not None:
+                body = array_body(items, None, layout.between(level), Window(len(items), len(items)))
+                cases.append(layout.wrap("[]", body, not items, level))
+        return either(cases) if cases else None
+
+    def _literals(
+        self, values: Iterable[tuple[Json, tuple[Schema, ...]]], level: int, nested: int
+    ) -> list[Node] | None:
+        """The spellings of each value under its schemas; None where one has none."""
+        out = []
+        for value, schemas in values:
+            node = self._literal(value, self._lowering.expander.goal(schemas), level + 1, nested + 1)
+            if node is None:
+                return None
+            out.append(node)
+        return out
+
+    def _choices(
+        self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
+    ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
+        """Each way to give every block a place, as what the places must satisfy."""
+        every = list(places)
+        for chosen in product(range(len(every)), repeat=len(blocks)):
+            asked: dict[_Place, tuple[_Asked, ...]] = {}
+            for at, number in enumerate(chosen):
+                asked[every[number]] = (*asked.get(every[number], ()), *blocks[at])
+            yield asked
+
+    def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
+        if shape.formula is not None:
+            settled = self._lowering.expander.by_type.multiplied(shape)
+            found = [node for one in settled if (node := self._object(value, one, level, nested)) is not None]
+            return either(found) if found else None
+        if len(value) not in shape.members or not value.keys() >= set(shape.required):
+            return None
+        expander = self._lowering.expander
+        declared = {*shape.properties(), *shape.required}
+        others = [name for name in value if name not in declared]
+        if not all(expander.keys.has(names, name) for names in shape.names for name in value):
+            return None
+        if others and expander.is_closed(shape):
+            return None
+        cases: list[Node] = []
+        for chosen in self._choices(others, shape.extra_blocks):
+            if not all(expander.keys.has(some.keys, name) for name, asked in chosen.items() for some in asked):
+                continue
+            goals = (
+                (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
+                for name in value
+            )
+            members = self._literals(zip(value.values(), goals, strict=True), level, nested)
+            if members is not None:
+                cases.append(self._members(value, members, level))
+        return either(cases) if cases else None
+
+    def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
+        fields = [self._lowering.field(name, node, True) for name, node in zip(value, members, strict=True)]
+        layout = self._lowering.layout
+        comma, window = layout.between(level), Window()
+        if self._lowering.options.property_order == "any":
+            body = permuted(fields, None, comma, window)
+        else:
+            body = declared_order(fields, None, comma, window, None, _no_rule, "", Text)
+        return layout.wrap("{}", body, not fields, level)
+
+
+def _may_be(text: str, shape: Shape) -> bool:
+    """Whether the string is in the shape, as far as its length and a JSON text in it tell."""
+    return len(text) in shape.length and content_fits(text, shape)
+
+
+def _strings(texts: list[str], shape: Shape, encoding: Encoding) -> Node:
+    patterns = {id(pattern): pattern for pattern in shape.patterns}
+    if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
+        nodes = tuple(quoted_text(text, encoding) for text in texts)
+        return nodes[0] if len(nodes) == 1 else Alt(nodes)
+    content = Alt(tuple(Text(text) for text in texts))
+    return quoted(And((content, *patterns.values())) if patterns else content, encoding)
+
+
+def _no_rule(name: str, node: Node) -> None:
+    raise AssertionError("a constant has no choice of members")

@@ -1,0 +1,297 @@
+"""The text of arrays and objects from that of their parts. In: IR nodes and counts. Out: IR nodes, never empty text.
+
+Members in declared order are one flat sequence once a required one is among them: each optional member before it
+brings its own comma. Without a required member "something was written" nests to the left. Where many optional members
+follow one another, `ordered.py` takes over. A window on the count makes one rule for each (member, count so far). Any
+order is the IR's `Permutation`; many optional members are entries with names that must differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.spec.json_schema.algebra.shape import Window
+from guided.spec.json_schema.algebra.strings import either
+from guided.spec.json_schema.text.ordered import Chain, Field
+from guided.spec.json_schema.text.spelling import comma_list, optional
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.algebra.count_graph import CountGraph
+    from guided.spec.json_schema.algebra.expand import Goal
+
+__all__ = [
+    "Field",
+    "array_body",
+    "array_with",
+    "bound_members",
+    "counted_items",
+    "declared_order",
+    "declared_then",
+    "graph_body",
+    "many_optional",
+    "permuted",
+]
+
+_LONG = 64
+_MANY = 64  # from some 80 on they are quicker
+
+
+def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
+    """One item or more; None where there can be none. `rest` None: nothing after the prefix."""
+    high = window.high
+    if rest is None:
+        high = len(prefix) if high is None else min(high, len(prefix))
+    low = max(window.low, 1)
+    if high is not None and high < low:
+        return None
+    if not prefix and rest is not None:
+        return comma_list(rest, comma, low, high)
+    listed = list(prefix if high is None else prefix[:high])
+    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(listed)]
+    tail: Node = EPSILON
+    if rest is not None and (high is None or high > len(steps)):
+        tail = Repeat(Seq((comma, rest)), max(low - len(steps), 0), None if high is None else high - len(steps))
+    return Seq((*steps[:low], _prefixes(steps[low:], tail) if low < len(steps) else tail))
+
+
+def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
+    """Any number of the steps from the front; after all of them, the tail."""
+    if len(steps) == 1:
+        return optional(Seq((steps[0], tail)))
+    half = len(steps) // 2
+    return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
+
+
+def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window) -> Node | None:
+    """All of the prefix, then items of `rest`, among them in any order one of each of `some`."""
+    low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
+    if high is not None and high < low:
+        return None
+    members = (*(Member(item, required=True) for item in some), Member(rest, repeatable=True))
+    steps = (part for item in prefix for part in (item, comma))
+    return Seq((*steps, Permutation(members, comma, low, high)))
+
+
+def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
+    """Items of `yes` and `no` in any order, so many of `yes`; one item or more in all."""
+    more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
+    high = count.high
+
+    def rest(low: int, most: int | None) -> Node:  # after an item
+        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
+
+    cases = [Seq((no, rest(count.low, high)))]
+    if high is None or high > 0:
+        cases.append(Seq((yes, rest(count.low - 1, None if high is None else high - 1))))
+    return Alt(tuple(cases))
+
+
+def graph_body(
+    graph: CountGraph, item: Callable[[Goal], Node], comma: Node, new_rule: Callable[[str, Node], None], name: str
+) -> Node | None:
+    """One item or more along the paths of a graph: a rule for each of its states, and for each item that leads to one.
+
+    With rules of their own the kinds of items stay apart: where one has no new value, the others are known.
+    """
+    ways: dict[tuple[Goal, int], Node] = {}
+    for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
+        way = ways[goal, after] = Ref(f"{name}.{len(ways)} to {after}")
+        new_rule(way.name, Seq((item(goal), Ref(f"{name}.{after}"))))
+    for state, out in enumerate(graph.edges):
+        rest: list[Node] = [Seq((comma, Alt(tuple(ways[way] for way in out))))]
+        rest += [EPSILON] if state in graph.ends else []
+        if state in graph.tails:
+            goal, window = graph.tails[state]
+            rest.append(Repeat(Seq((comma, item(goal))), window.low, window.high))
+        new_rule(f"{name}.{state}", Alt(tuple(rest)))
+    first = [ways[way] for way in graph.edges[0]]
+    if 0 in graph.tails:
+        goal, window = graph.tails[0]
+        first.append(comma_list(item(goal), comma, 1, window.high))
+    return Alt(tuple(first)) if first else None
+
+
+def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
+    """Any of the optional members, where these are many: its name is an `Entry`, so that none is written twice.
+
+    What was written is then a trie of names, not a set of members that has tables of its own. None where they are few,
+    where names need escapes, and where the window may ask for more of them than have values.
+    """
+    others = [field for field in fields if not field.required]
+    if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
+        return None
+    if any(c in '"\\' or c < " " for field in others for c in field.name):
+        return None
+    return either([Seq((Entry(field.key), field.value)) for field in others])
+
+
+def permuted(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    some: Sequence[Node] = (),
+    ordered: bool = False,
+) -> Node | None:
+    """One member or more in any order, each declared one at most once, each of `some` at least once.
+
+    `ordered`: the declared ones in their order, all others after them.
+    """
+    members = [Member(field.node, required=field.required) for field in fields]
+    members += [Member(node, required=True, repeatable=ordered) for node in some]
+    if extra is not None:
+        members.append(Member(extra, repeatable=True))
+    if not members or window.high == 0:
+        return None
+    return Permutation(tuple(members), comma, max(window.low, 1), window.high, ordered=ordered)
+
+
+def bound_members(
+    slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
+    ordered: bool,
+) -> Node | None:  # fmt: skip
+    """One member or more: for each slot one of its members at most, extras any number of times, under a condition.
+
+    `ordered`: the slots in their order, extras last.
+    """
+    members = [(Member(node), at) for at, nodes in enumerate(slots) for node in nodes]
+    members += [(Member(node, repeatable=True), len(slots) + at) for at, node in enumerate(extras)]
+    if not members or window.high == 0:
+        return None
+    numbers = tuple(at for _, at in members)
+    whole = tuple(member for member, _ in members)
+    return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
+
+
+def declared_then(
+    fields: Sequence[Field],
+    extras: Node,
+    comma: Node,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+    spell: Callable[[str], Node],
+) -> Node:
+    """Members in the order of `fields`, then `extras`, which are not empty."""
+    declared = declared_order(fields, None, comma, Window(), None, new_rule, name, spell)
+    if declared is None:
+        return extras
+    before = Seq((declared, comma))
+    return Seq((before if any(field.required for field in fields) else optional(before), extras))
+
+
+def declared_order(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    extra_cap: int | None,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+    spell: Callable[[str], Node],
+) -> Node | None:
+    """One member or more in the order of `fields`, then any of `extra`; rules are made with `new_rule`.
+
+    `spell` writes a part of a key.
+    """
+    if extra_cap == 0:
+        extra = None
+    if not fields and extra is None:
+        return None
+    required = sum([field.required for field in fields])
+    if extra is None and window.high is not None and window.high >= len(fields):
+        window = Window(window.low, None)
+    if not fields and extra is not None:
+        window = window.meet(Window(0, extra_cap))
+        empty = window.high is not None and window.high < max(window.low, 1)
+        return None if empty else comma_list(extra, comma, window.low, window.high)
+    if window.low <= max(required, 1) and window.high is None:
+        if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
+            return _uncounted(fields, extra, comma, extra_cap)
+        extras = None if extra is None else comma_list(extra, comma, 1, extra_cap)
+        return Chain(comma, extras, spell, new_rule, name).members(fields)
+    return _counted(fields, extra, comma, window, extra_cap, new_rule, name)
+
+
+def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+    pivot = next((at for at, field in enumerate(fields) if field.required), None)
+    if pivot is None:
+        return _some(fields, extra, comma, extra_cap)
+    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
+    items += (fields[pivot].key, fields[pivot].value)
+    for field in fields[pivot + 1 :]:
+        member = (comma, field.key, field.value)
+        items += member if field.required else (optional(Seq(member)),)
+    if extra is not None:
+        items.append(Repeat(Seq((comma, extra)), 0, extra_cap))
+    return Seq(tuple(items))
+
+
+def _some(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+    """At least one of a few optional members in order."""
+    node: Node | None = None
+    for field in fields:
+        first = field.node
+        node = first if node is None else Alt((Seq((node, optional(Seq((comma, field.key, field.value))))), first))
+    if extra is not None:
+        first = comma_list(extra, comma, 1, extra_cap)
+        node = first if node is None else Alt((Seq((node, Repeat(Seq((comma, extra)), 0, extra_cap))), first))
+    assert node is not None
+    return node
+
+
+def _optional_run(fields: Sequence[Field]) -> int:
+    """The most optional members in a row."""
+    longest = run = 0
+    for field in fields:
+        run = 0 if field.required else run + 1
+        longest = max(longest, run)
+    return longest
+
+
+def _counted(
+    fields: Sequence[Field],
+    extra: Node | None,
+    comma: Node,
+    window: Window,
+    extra_cap: int | None,
+    new_rule: Callable[[str, Node], None],
+    name: str,
+) -> Node:
+    """Rules `name.i.c`: from member i on, with c written (counted up to where the count no longer matters)."""
+    enough = max(window.low, 1) if window.high is None else window.high
+
+    def rule(at: int, count: int) -> Ref:
+        return Ref(f"{name}.{at}.{count}")
+
+    def end(count: int) -> Node:
+        low = max(window.low - count, 0)
+        high = None if window.high is None else window.high - count
+        if extra_cap is not None:
+            high = extra_cap if high is None else min(high, extra_cap)
+        if extra is None:
+            return EPSILON if low == 0 and count else EMPTY
+        if high is not None and high < low:
+            return EMPTY
+        if count:
+            return Repeat(Seq((comma, extra)), low, high)
+        return EMPTY if high == 0 else comma_list(extra, comma, low, high)
+
+    reached = {0}
+    for at, field in enumerate(fields):
+        node, following = field.node, set[int]()
+        for count in reached:
+            cases: list[Node] = []
+            if window.high is None or count < window.high:
+                after = min(count + 1, enough)
+                following.add(after)
+                cases.append(Seq((*((comma,) if count else ()), node, rule(at + 1, after))))
+            if not field.required:
+                following.add(count)
+                cases.append(rule(at + 1, count))
+            new_rule(rule(at, count).name, Alt(tuple(cases)))
+        reached = following
+    for count in reached:
+        new_rule(rule(len(fields), count).name, end(count))
+    return rule(0, 0)

@@ -1,0 +1,341 @@
+"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the places of the schema.
+
+A goal (the schemas that apply to one value) is one rule, made once, so recursion ends and shared definitions are
+shared rules; what is small and regular stands in place. Strings are constrained decoded and then encoded; numbers
+are `numbers.py`; the values of `enum` and `const` are spelled under the other keywords' constraints. The rules are
+made from a queue, nothing recurses over the depth of the schema. Cost: linear in the expansions.
+
+What must differ (the names of additional members, the items of `uniqueItems`) is an `Entry` of a `Distinct`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.ir import (
+    EMPTY,
+    Alt,
+    And,
+    Encoded,
+    Entry,
+    Grammar,
+    Node,
+    Not,
+    Ref,
+    Seq,
+    Text,
+)
+from guided.limits import Limits
+from guided.spec.json_schema.algebra.content import refuse_content
+from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.strings import any_text, either, sized
+from guided.spec.json_schema.documents.resolve import Library
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.text.arrays import array_text
+from guided.spec.json_schema.text.constants import Constants
+from guided.spec.json_schema.text.content_base64 import json_in_base64
+from guided.spec.json_schema.text.content_json import json_string
+from guided.spec.json_schema.text.numbers import number_node
+from guided.spec.json_schema.text.objects import object_text
+from guided.spec.json_schema.text.ordered import Field
+from guided.spec.json_schema.text.productive import generates
+from guided.spec.json_schema.text.spelling import JSON_STRING, MINIMAL_STRING, layout_of, quoted, quoted_text
+
+__all__ = ["Lowering"]
+
+_SMALL = 8
+_NULL = Text("null")
+_BOOLEAN = Alt((Text("true"), Text("false")))
+
+
+class Lowering:
+    """Makes the rules of one grammar."""
+
+    def __init__(self, library: Library, expander: Expander, options: JsonSchemaOptions, limits: Limits) -> None:
+        self.expander, self.options, self._limits = expander, options, limits
+        self.layout = layout_of(options)
+        self.encoding = MINIMAL_STRING if options.escapes == "minimal" else JSON_STRING
+        self._plain = options.numbers == "plain"
+        self._constants = Constants(self)
+        self._root = library.root
+        self._rules: dict[str, Node] = {}
+        self._origins: dict[str, str] = {}
+        self._values: dict[tuple[Goal, int], Node] = {}
+        self._refs: dict[object, Ref] = {}
+        self._numbers: dict[str, int] = {}  # by label, the last that a rule was given
+        self._containers: set[str] = set()  # rules of one place of the schema
+        self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
+        self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
+        self.reasons: list[tuple[str, str]] = []  # places with no value, and why
+        self._nested: set[Goal] = set()
+        self._other_keys: dict[object, Node] = {}
+        self._kept: list[object] = []  # keeps alive what is known by its id
+
+    def grammar(self, *, asked: bool) -> Grammar:
+        """The whole grammar; SpecError where no value satisfies the schema and this is `asked`."""
+        around = self.layout.around
+        goal = self.expander.goal((self._root,))
+        top = self.value(goal, 0)
+        self.add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
+        while self._queue:
+            self.expander.step()
+            name, make = self._queue.popleft()
+            self._rules[name] = make()
+        if asked and not generates("start", self._rules):
+            pointer, reason = self.reasons[0] if self.reasons else (self._root.where, "every value would be infinite")
+            raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
+        return Grammar(self._rules, "start", self._origins)
+
+    # --- rules
+
+    @property
+    def size(self) -> int:
+        """The number of rules so far."""
+        return len(self._rules)
+
+    def add(self, name: str, node: Node, origin: str) -> None:
+        """A rule of this name, which comes from this place of the schema."""
+        if len(self._rules) * 4 > self._limits.nodes:
+            raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
+        self._rules[name] = node
+        self._origins[name] = origin
+
+    def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
+        """The rule for `key`, made later and once; its name is the label, numbered where another has it."""
+        found = self._refs.get(key)
+        if found is None:
+            name, number = label, self._numbers.get(label, 1)
+            while name in self._rules or name == "start":
+                number += 1
+                name = f"{label}~{number}"
+            self._numbers[label] = number
+            found = self._refs[key] = Ref(name)
+            self.add(name, EMPTY, origin)
+            self._queue.append((name, make))
+        return found
+
+    def value(self, goal: Goal, level: int) -> Node:
+        """The text of the values that satisfy the goal, at a depth of containers."""
+        key = (goal, 0 if self.layout.indent is None else level)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = self._value(goal, level)
+        return found
+
+    def _value(self, goal: Goal, level: int) -> Node:
+        if is_nothing(goal):
+            where = next(schema.where for schema in goal if schema.value is False)
+            self.reasons.append((where, "false allows no value"))
+            return EMPTY
+        expansion = self.expander.expand(goal)
+        if len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
+            return self._in_place(goal, expansion, level)
+        if self.layout.indent is None:
+            level = 0
+        else:
+            self._nested.add(goal)
+            if level > len(self._nested) or (level and not goal):  # more levels than goals: one stands inside itself
+                self._refuse_indent(goal)
+        if not goal:
+            return self.rule((goal, level), "json value", "", self._anything)
+        where = goal[0].where
+        label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
+        label += f" @{level}" if level else ""
+        found = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        self._containers.add(found.name)
+        return found
+
+    def _anything(self) -> Node:
+        """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
+        member = (self.other_key((), ""), self.after(self.value((), 0)))
+        rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
+        known = self.layout.anything
+        if rules not in known:
+            whole = self._in_place((), self.expander.expand(()), 0)
+            if known:
+                return whole
+            known[rules] = whole
+        return known[rules]
+
+    def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
+        """As `value`, without a rule of its own."""
+        self.reasons.extend(expansion.reasons)
+        where = goal[0].where if goal else ""
+        parts: list[Node] = []
+        shapes, together = strings_of_same_patterns(expansion.shapes)
+        for shape in shapes:
+            parts += self.shape_(shape, where, level)
+        parts += [self._strings(group, where) for group in together]
+        return parts[0] if len(parts) == 1 else either(list({id(part): part for part in parts}.values()))
+
+    def _refuse_indent(self, goal: Goal) -> None:
+        raise UnsupportedError(
+            "indentation needs a bounded depth, and this value may nest without end",
+            pointer=goal[0].where if goal else self._root.where,
+            hint="give every value a type and close the objects, or use whitespace='single_space'",
+        )
+
+    def shapes(self, goal: Goal) -> tuple[Shape, ...]:
+        """The shapes of a goal; none where one of its schemas is `false`."""
+        return () if is_nothing(goal) else self.expander.expand(goal).shapes
+
+    # --- one shape
+
+    def shape_(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+        """The texts of a shape: of its constants, or of each of its types."""
+        if shape.values is not None:
+            node = _placed(where, lambda: self._constants.any_of(shape, level))
+            if node == EMPTY:
+                self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
+            return [node]
+        return [_OF_TYPE[name](self, shape, where, level) for name in shape.types]
+
+    def _number(self, shape: Shape, where: str, level: int) -> Node:
+        numbers = shape.numbers
+        if (found := self._refs.get(numbers)) is not None:
+            return found
+        label = "json integer" if numbers.integral else "json number"
+        label += " with fraction or exponent" if numbers.not_bare else ""
+        label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
+        label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
+        make = partial(number_node, numbers, self._plain, self.options.max_digits)
+        return self.rule(numbers, label, "", partial(_placed, where, make))
+
+    def _string(self, shape: Shape, where: str, level: int) -> Node:
+        length = self.capped(shape.length, self.options.max_string, "max_string", where)
+        low, high = length.low, length.high
+        if length.is_empty:
+            return EMPTY
+        refuse_content(shape, length)
+        if shape.json_text is not None:
+            return self.rule("json string", "string of JSON", "", lambda: json_string(self.rule, self.encoding))
+        if shape.json_base64 is not None:
+            label = "string of JSON in base64"
+            return self.rule("json in base64", label, "", lambda: json_in_base64(self.rule, self.encoding))
+        if not shape.patterns:
+            window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
+            return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
+        patterns = self._written(shape)
+        content = patterns[0] if len(patterns) == 1 else And(patterns)
+        key = ("string", tuple(map(id, patterns)), length)
+        return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
+
+    def _strings(self, shapes: Sequence[Shape], where: str) -> Node:
+        """Strings that alternatives ask for which combine the same patterns: one rule, read by one automaton."""
+        length = self.capped(Window(), self.options.max_string, "max_string", where)
+        for shape in shapes:
+            refuse_content(shape, length)
+        written = [self._written(shape) for shape in shapes]
+        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
+        key = ("strings", tuple(tuple(map(id, patterns)) for patterns in written), length)
+        make = partial(quoted, sized(content, length.low, length.high), self.encoding)
+        return self.rule(key, f"string of #{where}", where, make)
+
+    def _written(self, shape: Shape) -> tuple[Node, ...]:
+        """What is written of a string's patterns, each once."""
+        return tuple({id(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
+
+    def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
+        """A window under an option's cap on what the schema leaves open."""
+        if cap is None:
+            return window
+        capped = window.meet(Window(high=cap))
+        if capped.is_empty and not window.is_empty:
+            self.reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
+        return capped
+
+    def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
+        """A key that is in all of these languages of names."""
+        key = ("key", in_place, *map(id, names))
+        found = self._other_keys.get(key)
+        if found is None:
+            content = any_text(0, self.options.max_string)
+            content = And((*names, content)) if names else content
+            label = f"other key of #{where}" if names else "json key"
+            make = partial(quoted, content, self.encoding)
+            found = Entry(make() if in_place else self.rule(key, label, where, make))
+            self._other_keys[key] = found
+            self._kept.append(names)
+        return found
+
+    def chain_rule(self, where: str) -> Callable[[str, Node], None]:
+        """What adds the rules of one place's members or items."""
+        return lambda name, node: self.add(name, node, where)
+
+    def field(self, name: str, value: Node, required: bool) -> Field:
+        """A member with this key and value."""
+        return Field(name, self.after(value), required, quoted_text(name, self.encoding))
+
+    def after(self, value: Node) -> Node:
+        """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
+        found = self._after_key.get(id(value))
+        if found is None:
+            text = Seq((self.layout.colon, value))
+            name = value.name if isinstance(value, Ref) else "value"
+            in_place = name in self._containers
+            found = text if in_place else self.rule(("after", id(value)), f"{name} of a member", "", lambda: text)
+            self._after_key[id(value)] = found
+        return found
+
+    def spell(self, text: str) -> Node:
+        """A part of a key."""
+        return Encoded(Text(text), self.encoding)
+
+
+_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
+    "null": lambda *_: _NULL,
+    "boolean": lambda *_: _BOOLEAN,
+    "number": Lowering._number,
+    "string": Lowering._string,
+    "array": array_text,
+    "object": object_text,
+}
+
+
+def _placed(where: str, make: Callable[[], Node]) -> Node:
+    """What `make` makes; what it refuses without a place is refused at this one."""
+    try:
+        return make()
+    except UnsupportedError as error:
+        error.pointer = error.pointer or where
+        raise
+
+
+def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
+    """Shapes without the strings that differ only in which of the same patterns they match; and these, as groups.
+
+    One automaton for a group has no more states than its members' together: each of them is read along all patterns.
+    """
+    groups: dict[frozenset[int], list[Shape]] = {}
+    bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
+    for shape, base in zip(shapes, bases, strict=True):
+        if base:
+            groups.setdefault(base, []).append(shape)
+    together = [group for group in groups.values() if len(group) > 1]
+    out: list[Shape] = []
+    for shape, base in zip(shapes, bases, strict=True):
+        if base and len(groups[base]) > 1:
+            shape = shape._replace(types=tuple(name for name in shape.types if name != "string"))
+        if shape.types:
+            out.append(shape)
+    return out, together
+
+
+def _base_patterns(shape: Shape) -> frozenset[int] | None:
+    """The patterns that a shape's strings match or do not match; None where something else is asked of them, too."""
+    if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
+        return None
+    if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
+        return None
+    return frozenset(id(pattern.item if isinstance(pattern, Not) else pattern) for pattern in shape.patterns)
+
+
+def _is_small(shape: Shape) -> bool:
+    """Whether the text stands in place rather than in a rule of its own."""
+    if shape.values is not None:
+        return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
+    return "array" not in shape.types and "object" not in shape.types

@@ -1,0 +1,130 @@
+"""The text of objects. In: a shape of objects. Out: IR.
+
+The members are the declared ones and, unless the shape is closed, others: their names are `Entry`s of a `Distinct`
+that knows the declared ones. Members bound by a condition (`dependentRequired`, `if`) are those of `conditional.py`;
+where that refuses, the ways to satisfy the condition are multiplied out, if few.
+Cost: linear in the members; the layouts' own is said in `containers.py` and `ordered.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from guided.errors import LimitExceeded, UnsupportedError
+from guided.grammar.ir import EMPTY, Alt, Distinct, Member, Node, Permutation, Ref, Seq
+from guided.spec.json_schema.algebra.conditional import bind
+from guided.spec.json_schema.algebra.expand import KeyClass
+from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.strings import either
+from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.json_schema.text.containers import (
+    bound_members,
+    declared_order,
+    declared_then,
+    many_optional,
+    permuted,
+)
+from guided.spec.json_schema.text.ordered import Field
+
+if TYPE_CHECKING:
+    from guided.spec.json_schema.text.lower import Lowering
+
+__all__ = ["object_text"]
+
+_FEW_CLASSES = 4  # of names, whose tables are shared with other objects
+
+
+def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the objects of a shape."""
+    if shape.formula is not None:
+        return _bound(lowering, shape, where, level)
+    comma, fields = lowering.layout.between(level), list[Field]()
+    names = shape.named()
+    required = set(shape.required)
+    closed = lowering.expander.is_closed(shape)
+    for name in names:
+        schemas = lowering.expander.member(shape, name)
+        goal = lowering.expander.goal(schemas)
+        if not is_nothing(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
+            fields.append(lowering.field(name, lowering.value(goal, level + 1), name in required))
+    extra, some = (None, []) if closed else _others(lowering, shape, where, level)
+    may_be_empty = not shape.required and shape.members.low == 0 and not some
+    window, cap = shape.members, lowering.options.max_items
+    if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
+        cap = few if cap is None else min(cap, few)  # else the last ones of the count would have no names
+    if extra is None and window.low > len(fields):
+        lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
+    ordered = lowering.options.property_order == "declared"
+    if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
+        most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+        if extra is None and not ordered and (extra := many_optional(fields, window)) is not None:
+            fields, names = [field for field in fields if field.required], {}
+        body = permuted(fields, extra, comma, most, some, ordered)
+    else:
+        name = f"members {lowering.size} of #{where}"
+        if some and extra is not None:
+            others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
+            body = declared_then(fields, others, comma, lowering.chain_rule(where), name, lowering.spell)
+        else:
+            body = declared_order(fields, extra, comma, window, cap, lowering.chain_rule(where), name, lowering.spell)
+    text = lowering.layout.wrap("{}", body, may_be_empty, level)
+    return text if extra is None or text == EMPTY else Distinct(text, tuple(names))
+
+
+def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+    """A member that no part declares; and for each of the shape's blocks one that satisfies it.
+
+    That it is none of the declared ones is left to the `Distinct` around the object. Where names fall into many
+    classes these are one rule, so that a name is read by one automaton.
+    """
+    members: list[Node] = []
+    some: list[list[Node]] = [[] for _ in shape.extra_blocks]
+    classes = list(lowering.expander.others(shape))
+    together = len(classes) > _FEW_CLASSES
+    for one in classes:
+        key = lowering.other_key(one.names, where, in_place=together)
+        for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
+            normal = lowering.expander.goal(goal)
+            if not is_nothing(normal):
+                out.append(Seq((key, lowering.after(lowering.value(normal, level + 1)))))
+    member = either(members) if members else None
+    if member is not None and together:
+        name = f"other members {lowering.size} of #{where}"
+        lowering.add(name, member, where)
+        member = Ref(name)
+    return member, [Alt(tuple(nodes)) for nodes in some]
+
+
+def _asked(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+    for block, out in zip(one.blocks, some, strict=True):
+        if block is not None:
+            yield (*one.schemas, *block), out
+
+
+def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+    """The text of the objects of a shape with a formula."""
+    try:
+        bound = bind(shape, lowering.expander)
+    except UnsupportedError as error:
+        try:
+            settled = lowering.expander.by_type.multiplied(shape)
+        except LimitExceeded:
+            raise error from None
+        return either([node for one in settled for node in lowering.shape_(one, where, level)])
+    slots = [
+        [lowering.field(name, lowering.value(cell.goal, level + 1), False).node for cell in cells]
+        for name, cells in bound.slots.items()
+    ]
+    extras = [
+        Seq((lowering.other_key(extra.names, where), lowering.after(lowering.value(cell.goal, level + 1))))
+        for extra in bound.extras
+        for cell in extra.cells
+    ]
+    window, cap = shape.members, lowering.options.max_items
+    if extras and cap is not None:
+        window = window.meet(Window(0, len(slots) + cap))
+    ordered = lowering.options.property_order == "declared"
+    body = bound_members(slots, extras, lowering.layout.between(level), window, bound.condition, ordered)
+    text = lowering.layout.wrap("{}", body, bound.may_be_empty, level)
+    return Distinct(text, bound.names) if extras and text != EMPTY else text

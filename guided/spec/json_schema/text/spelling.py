@@ -1,0 +1,207 @@
+"""How JSON is written: the encoding of string content, and the text between values. In: options. Out: IR nodes.
+
+String content is constrained on decoded characters and then spelled through `JSON_STRING` (RFC 8259, section 7): a
+character stands for itself unless it is a control, a quote or a backslash; eight have a short escape; every one has
+its `\\uXXXX` escape, above the basic plane as a pair of surrogates. A lone surrogate is no spelling of anything.
+`MINIMAL_STRING` keeps one spelling of each: what `json.dumps(ensure_ascii=False)` writes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from guided.errors import SpecError, UnsupportedError
+from guided.grammar.ir import (
+    EPSILON,
+    UTF8,
+    And,
+    Chars,
+    Encoded,
+    Encoding,
+    Form,
+    Node,
+    Repeat,
+    Seq,
+    Span,
+    Text,
+    charset,
+    complement,
+    intersect,
+)
+from guided.spec.json_schema.algebra.strings import either
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.regex import parse_regex
+
+__all__ = [
+    "GAP",
+    "JSON_STRING",
+    "MINIMAL_STRING",
+    "Layout",
+    "comma_list",
+    "layout_of",
+    "optional",
+    "quoted",
+    "quoted_text",
+]
+
+_SHORT = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
+_RAW = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
+
+
+def _byte(char: str, value: int = 0) -> tuple[Span, ...]:
+    return (Span(ord(char), ord(char), value, 1),)
+
+
+def _letter(char: str) -> tuple[Span, ...]:
+    return (*_byte(char.upper()), *_byte(char.lower()))
+
+
+def _hex(step: int) -> tuple[Span, ...]:
+    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
+
+
+def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
+    """The hexadecimal digits `low` to `low + 3`, counted from 0."""
+    spans = []
+    for at in range(4):
+        for char in sorted({f"{low + at:x}", f"{low + at:X}"}):
+            spans.append(Span(ord(char), ord(char), at * step, step))
+    return tuple(spans)
+
+
+def _raw_forms() -> tuple[Form, ...]:
+    return tuple(Form(both, form.digits) for form in UTF8.forms if (both := intersect(form.ranges, _RAW)))
+
+
+def _short_form(letters: str) -> Form:
+    escapes = {char: _SHORT[char] for char in letters}
+    return Form(
+        charset((code, code) for code in escapes.values()),
+        (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in escapes.items())),
+    )
+
+
+def _string_forms() -> tuple[Form, ...]:
+    unit = Form(
+        charset(((0, 0xFFFF),)),
+        (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
+    )
+    first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
+    second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
+    return (*_raw_forms(), _short_form("".join(_SHORT)), unit, Form(((0x10000, 0x10FFFF),), first + second))
+
+
+def _minimal_forms() -> tuple[Form, ...]:
+    short = _short_form('"\\bfnrt')
+    controls = intersect(complement(short.ranges), ((0, 0x1F),))
+    digit = (Span(0x30, 0x39, 0, 1), Span(0x61, 0x66, 10, 1))
+    unit = Form(controls, (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), digit))
+    return (*_raw_forms(), short, unit)
+
+
+JSON_STRING = Encoding("json-string", _string_forms())
+MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
+
+_QUOTE = Text('"')
+_BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
+GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
+"""Any white space of JSON."""
+
+
+def quoted(content: Node, encoding: Encoding) -> Node:
+    """A JSON string with this decoded content."""
+    return Seq((_QUOTE, Encoded(content, encoding), _QUOTE))
+
+
+def quoted_text(text: str, encoding: Encoding) -> Node:
+    """A JSON string with exactly this decoded content."""
+    if encoding is MINIMAL_STRING:
+        return Text(_MINIMAL.encode(text))
+    return _short(text) if len(text) <= _LONGEST_KEPT and encoding is JSON_STRING else quoted(Text(text), encoding)
+
+
+_LONGEST_KEPT = 64
+_MINIMAL = json.JSONEncoder(ensure_ascii=False)
+
+
+@lru_cache(maxsize=4096)
+def _short(text: str) -> Node:
+    """For the names of members: the same ones come in most schemas."""
+    return quoted(Text(text), JSON_STRING)
+
+
+def optional(node: Node) -> Node:
+    """`node` or nothing."""
+    return Repeat(node, 0, 1)
+
+
+def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
+    """`low` to `high` items (at least one) with commas between."""
+    rest = Repeat(Seq((comma, item)), max(low, 1) - 1, None if high is None else high - 1)
+    return item if high == 1 else Seq((item, rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The text between values. `indent` None: the same at every depth."""
+
+    comma: Node
+    colon: Node
+    inside: Node
+    around: Node
+    indent: str | None = None
+    anything: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
+    """The text of any value with these rules for numbers, strings and names, once it was made."""
+
+    def between(self, level: int) -> Node:
+        """Between two items of a container at this depth (the outermost is 0)."""
+        return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
+
+    def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
+        """A container: its non-empty `body` (None: there is none), or nothing, between brackets."""
+        opening, closing = _BRACKETS[brackets]
+        cases: list[Node] = []
+        if may_be_empty:
+            cases.append(Seq((opening, self.inside, closing)))
+        if body is not None:
+            before, after = self.inside, self.inside
+            if self.indent is not None:
+                before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
+            cases.append(Seq((opening, before, body, after, closing)))
+        return either(cases)
+
+
+@lru_cache(maxsize=64)
+def layout_of(options: JsonSchemaOptions) -> Layout:
+    """The layout that the options ask for."""
+    if options.separators is not None or options.indent is not None:
+        item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
+        indent = " " * options.indent if isinstance(options.indent, int) else options.indent
+        return Layout(Text(item), Text(key), EPSILON, _around(options, GAP), indent)
+    if options.whitespace == "single_space":
+        return Layout(Text(", "), Text(": "), EPSILON, _around(options, GAP))
+    if options.whitespace == "compact":
+        return Layout(Text(","), Text(":"), EPSILON, _around(options, GAP))
+    gap: Node = GAP
+    if options.whitespace != "json":
+        gap = And((_gap_pattern(options.whitespace), GAP))
+    return Layout(Seq((gap, Text(","), gap)), Seq((gap, Text(":"), gap)), gap, _around(options, gap))
+
+
+def _around(options: JsonSchemaOptions, gap: Node) -> Node:
+    return gap if options.surrounding_whitespace else EPSILON
+
+
+def _gap_pattern(pattern: str) -> Node:
+    try:
+        return parse_regex(pattern, dialect="ecma")
+    except SpecError as error:
+        raise SpecError(
+            f"option whitespace: {error.message}", text=error.text, span=error.span, hint=error.hint
+        ) from None
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"option whitespace: {error.reason}", text=error.text, span=error.span, hint=error.hint
+        ) from None
