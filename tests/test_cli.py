@@ -97,14 +97,30 @@ def test_no_command_and_version():
         (["explain", "--regex", "a", "--vocabulary", __file__], "not a kind of tokenizer file"),
         (["explain", "--regex", "a", "--eos", "3"], "not to the vocabulary of bytes"),
         (["explain", "--regex", "a", "--token", "257"], "no id of this vocabulary (0 to 256)"),
-        (["explain", "--regex", "a", "--pre", "b"], "unrecognized arguments"),
+        (["explain", "--regex", "a", "--pre", "b"], "there is no option --pre; did you mean --prefix?"),
+        (["chekc"], "guided: there is no command 'chekc'; did you mean check?"),
+        (["frobnicate"], "there is no command 'frobnicate'; the commands are generate, check"),
+        ([], "guided: a command is missing; the commands are generate"),
+        (["check", "--shcema", "x"], "guided check: there is no option --shcema; did you mean --schema?"),
+        (["check", "--regex", "a", "b", "c"], "'b' is one argument too many"),
+        (["check", "--regex", "a", "--zzz"], "guided check: there is no option --zzz\n"),
+        (["check"], "one of the arguments --schema --regex --choice --pattern is required"),
+        (["generate", "--tempreature=3", "hi"], "there is no option --tempreature; did you mean --temperature?"),
     ],
 )
 def test_bad_input_is_2_and_says_why(arguments, message):
     code, out, err = run(*arguments)
     assert code == 2
     assert message in err
+    assert not out and "usage:" not in err
     assert out == ""
+
+
+def test_arguments_that_make_no_sense_are_json_where_that_is_asked_for():
+    code, out, err = run("check", "--regex", "a", "--json", "--shema", "b")
+    assert (code, err) == (2, "")
+    message = "there is no option --shema; did you mean --schema?"
+    assert json.loads(out) == {"error": {"type": "UsageError", "message": message}}
 
 
 def test_errors_are_json_for_machines():

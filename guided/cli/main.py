@@ -12,6 +12,7 @@ from typing import Final
 from guided import __version__
 from guided.cli import bench, check, explain, generate, sample
 from guided.cli.console import BAD_INPUT, InputError, error_fields, note, print_json, warnings_as_notes
+from guided.cli.parser import Parser, UsageError
 from guided.errors import GuidedError
 
 __all__ = ["main"]
@@ -34,7 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = _parser().parse_args(given)
+    except UsageError as error:
+        if "--json" in given:
+            print_json({"error": error_fields(error)})
+        else:
+            note(f"{error.prog}: {error}\n  {error.prog} --help shows what there is")
+        return BAD_INPUT
     try:
         with warnings_as_notes():
             code: int = arguments.run(arguments)
@@ -54,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="guided",
         description="What a model may write: generate, check, explain, sample and measure specifications.",
         epilog=_EPILOG,

@@ -1,0 +1,72 @@
+"""The parser of the command line: what it refuses is an error like any other, and says what may have been meant.
+
+In: what `argparse` finds wrong. Out: an `InputError` of one line, without the usage, which `--help` shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from guided.cli.console import InputError
+
+__all__ = ["Parser", "UsageError"]
+
+
+class UsageError(InputError):
+    """The arguments make no sense; `prog` is the command that they were given to."""
+
+    def __init__(self, prog: str, message: str) -> None:
+        super().__init__(message)
+        self.prog = prog
+
+
+class Parser(argparse.ArgumentParser):
+    """As `argparse` has it, but for its errors."""
+
+    _given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As `argparse` has it; what a command does not know is that command's error."""
+        self._given = list(args or ())
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(self._unknown(rest[0]))
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError, with what may have been meant."""
+        raise UsageError(self.prog, self._worded(message))
+
+    def _worded(self, message: str) -> str:
+        if unknown := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
+            commands = self._commands()
+            return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(commands)}"
+        if message == "the following arguments are required: COMMAND":
+            return f"a command is missing{_listed(self._commands())}"
+        if message.endswith(("is required", "are required")):  # it may be there, written otherwise
+            options = [word.split("=")[0] for word in self._given if word.startswith("--") and word != "--"]
+            wrong = next((option for option in options if option not in self._option_string_actions), None)
+            return message if wrong is None else self._unknown(wrong)
+        return message
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"{word!r} is one argument too many; a text with spaces stands in quotes"
+        option = word.split("=")[0]
+        return f"there is no option {option}{_meant(option, list(self._option_string_actions))}"
+
+    def _commands(self) -> list[str]:
+        return [name for action in self._actions if isinstance(action.choices, dict) for name in action.choices]
+
+
+def _meant(word: str, known: list[str]) -> str:
+    close = get_close_matches(word, known, n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _listed(commands: list[str]) -> str:
+    return f"; the commands are {', '.join(commands)}"
