@@ -327,7 +327,7 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
             if isinstance(node, str)
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
-        what = f"{brief(node)}" if _is_plain(node) else f"an object of {kind.__name__}"
+        what = brief(node) if _is_plain(node) else f"an object of {kind.__name__}"
         return SpecError(f"rule {rule!r}: {what} is no node of guided.grammar", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
     shown = [f"{name}={brief(value)}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]

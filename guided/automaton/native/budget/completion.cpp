@@ -18,12 +18,12 @@ constexpr int kMostFrames = 64;          // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 
-// ---- pieces
-// The tree's path from a thread up to the next link.
 CompletionFinder::~CompletionFinder() {
   for (int32_t i = 0; i < arena_.size(); ++i) delete arena_.config(i).completion.load(std::memory_order_relaxed);
 }
 
+// ---- pieces
+// The tree's path from a thread up to the next link.
 void CompletionFinder::follow(Thread at, Completion& out) {
   auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/whole_characters.hpp"
 #include "budget/budgets.hpp"
 
 namespace guided {
@@ -16,14 +17,6 @@ namespace {
 
 constexpr int kManyKinds = 16;   // fewer kinds of characters: walking them costs less than their set
 constexpr int kManyTokens = 64;  // below a node: fewer are walked
-
-// The bytes that may begin a character past ASCII, with those that may come second, and how many come after these.
-struct Sequence {
-  int lead_lo, lead_hi, second_lo, second_hi, more;
-};
-constexpr Sequence kSequences[] = {
-    {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1}, {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
-    {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2}, {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
 
 // Whether each of some bytes, and all that complete a character after it, leads to `goal`.
 bool completes(Arena& arena, int32_t from, int lo, int hi, int more, int32_t goal) {
@@ -46,15 +39,20 @@ Kinds loops(Arena& arena, int32_t state) {
   }
   out &= ~others;
   if (std::popcount(out) < kManyKinds) return 0;
-  const bool all = std::ranges::all_of(kSequences, [&](const Sequence& s) {
+  const bool leads = std::ranges::all_of(kCharacterLeads, [&](const CharacterLead& c) {
     int32_t last = kDead;
-    for (int b = s.lead_lo; b <= s.lead_hi; ++b) {
+    for (int b = c.lo; b <= c.hi; ++b) {
       const int32_t to = arena.step(state, static_cast<uint8_t>(b));
       if (to == kDead) return false;
-      if (to != last && !completes(arena, to, s.second_lo, s.second_hi, s.more, state)) return false;
+      if (to != last && !completes(arena, to, c.second_lo, c.second_hi, c.more - 1, state)) return false;
       last = to;
     }
     return true;
+  });
+  const bool all = leads && std::ranges::all_of(kCharacterEnds, [&](const CharacterEnd& c) {
+    const int32_t first = arena.step(state, c.first);
+    const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
+    return second != kDead && completes(arena, second, c.lo, c.hi, 0, state);
   });
   return all ? out | kWholeCharacters : out;
 }
@@ -93,9 +91,11 @@ class Grouping {
     last_ = next;
     into_->push_back(token);
   }
-  void take_all(const TokenTrie::Node& node, int32_t state) {
+  // The tokens of a node, but those that are taken.
+  void take_at(const TokenTrie::Node& node, int32_t state, const KindSet* taken) {
     if (node.payload_hi == node.payload_lo || !at_boundary(arena_, state)) return;
-    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) take(trie_.payloads()[i], state);
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
+      if (!taken || !(taken->places[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], state);
   }
 
   // The tokens at and below a node that is reached in a state, where that is a loop for what was read before, which is
@@ -115,18 +115,17 @@ class Grouping {
       // Of a character that loops only the tokens that end inside of it: what follows it is in the set, or at an edge.
       const bool inside_only = b >= 0x80 && (loop.kinds & kWholeCharacters);
       loop.set->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
-        if (edge.node > at) take_below(edge.node, next, inside_only, *loop.set);  // else it lies above
+        if (edge.node > at) take_below(edge.node, next, inside_only, loop.set.get());  // else it lies above
       });
     }
     return true;
   }
 
-  void take_below(int32_t from, int32_t state, bool inside_only, const KindSet& taken) {
+  // The tokens at and below a node; `inside_only`: those that end inside of its character.
+  void take_below(int32_t from, int32_t state, bool inside_only, const KindSet* taken) {
     walk_trie_from(arena_, trie_, from, state, [&](const TokenTrie::Node& node, int32_t after) {
       if (inside_only && !node.inside) return false;
-      if (node.payload_hi > node.payload_lo && at_boundary(arena_, after))
-        for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
-          if (!(taken.places[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], after);
+      take_at(node, after, taken);
       return true;
     });
   }
@@ -140,7 +139,7 @@ class Grouping {
     walk_trie_from(arena_, trie_, 0, state, [&](const TokenTrie::Node& node, int32_t at) {
       const auto number = static_cast<int32_t>(&node - trie_.nodes().data());
       if (number == 0 || node.inside) {
-        take_all(node, at);
+        take_at(node, at, nullptr);
         return true;
       }
       firsts.push_back({number, at});
@@ -150,10 +149,7 @@ class Grouping {
       const TokenTrie::Node& node = trie_.nodes()[first.node];
       const Kinds kind = node.byte < 0x80 ? kind_of_ascii(node.byte) : kWholeCharacters;
       if (node.subtree_hi - node.payload_lo > kManyTokens && take_loop(first.node, first.state, kind)) continue;
-      walk_trie_from(arena_, trie_, first.node, first.state, [&](const TokenTrie::Node& below, int32_t at) {
-        take_all(below, at);
-        return true;
-      });
+      take_below(first.node, first.state, false, nullptr);
     }
   }
 
