@@ -39,11 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(given)
     except UsageError as error:
-        if "--json" in given:
-            print_json({"error": error_fields(error)})
-        else:
-            note(f"{error.prog}: {error}\n  {error.prog} --help shows what there is")
-        return BAD_INPUT
+        return _refused(error, f"{error.prog}: {error}\n  {error.prog} --help shows what there is", "--json" in given)
     try:
         with warnings_as_notes():
             code: int = arguments.run(arguments)
@@ -52,15 +48,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except (GuidedError, OSError) as error:
-        if arguments.json:
-            print_json({"error": error_fields(error)})
-        else:
-            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            note(f"guided {arguments.command}: {kind}{error}")
-        return BAD_INPUT
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        return _refused(error, f"guided {arguments.command}: {kind}{error}", arguments.json)
     except KeyboardInterrupt:
         return _INTERRUPTED
     return code
+
+
+def _refused(error: Exception, text: str, as_json: bool) -> int:
+    """The exit code, after the error was told as JSON or as this text."""
+    if as_json:
+        print_json({"error": error_fields(error)})
+    else:
+        note(text)
+    return BAD_INPUT
 
 
 def _parser() -> Parser:
