@@ -3,7 +3,8 @@
 #   make demo      the guarantees, shown on SmolLM2 (fetched once, 93 MB)
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
-#   make lint      ruff, mypy, import-linter
+#   make lint      ruff, mypy, import-linter, clang-format
+#   make format    applies what of it can be applied
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks, checks the links and the code of the documents
 #   make clean     removes .venv and what was built
@@ -20,6 +21,7 @@ TORCH ?= torch==2.13.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
 STEP := sh scripts/step.sh $(VENV)/setup.log
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/*)
+SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 export CXX
@@ -30,10 +32,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench docs clean
+.PHONY: help demo test test-all lint format bench docs clean
 
 help:
-	@sed -n '3,14s/^# \{0,1\}//p' Makefile
+	@sed -n '3,15s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -73,6 +75,13 @@ lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
+
+# Applies what `make lint` checks.
+format: $(VENV)/.guided $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(SOURCES)
 
 bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks

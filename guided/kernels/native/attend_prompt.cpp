@@ -16,8 +16,8 @@ constexpr int64_t kBlock = 16;  // positions whose keys lie side by side
 
 // A KV head's keys and values in float32, by chunks of sixteen numbers.
 struct Panel {
-  std::vector<Line> keys;    // (blocks, 16 chunks): a number of sixteen positions
-  std::vector<Line> values;  // (positions, chunks)
+  std::vector<Line> keys;                       // (blocks, 16 chunks): a number of sixteen positions
+  std::vector<Line> values;                     // (positions, chunks)
   std::vector<float> key_scales, value_scales;  // (positions): of packed rows
   int64_t chunks = 0;
 
@@ -67,7 +67,8 @@ GUIDED_INLINE void fill(Panel& panel, const Past<Stored>& past, int64_t size, in
 
 // One lane, of sixteen keys, of `Rows` queries that are `stride` apart: as a lane of one key is added up elsewhere.
 template <int Rows>
-GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* keys, int64_t chunks, int lane, Vector* sums) {
+GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* keys, int64_t chunks, int lane,
+                            Vector* sums) {
   for (int r = 0; r < Rows; ++r) sums[r] = Vector{};
   for (int64_t c = 0; c < chunks; ++c) {
     Vector key;
@@ -87,7 +88,8 @@ GUIDED_INLINE void score(const float* queries, int64_t stride, const Line* keys,
     for (int two = 0; two < 2; ++two) {
       const int first = odd + 2 * two;
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) add_lane<Rows>(queries, stride, keys, chunks, first + 8 * (i % 2) + 4 * (i / 2), lanes[i]);
+      for (int i = 0; i < 4; ++i)
+        add_lane<Rows>(queries, stride, keys, chunks, first + 8 * (i % 2) + 4 * (i / 2), lanes[i]);
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r) {
         const Vector quarter = (lanes[0][r] + lanes[1][r]) + (lanes[2][r] + lanes[3][r]);
@@ -208,15 +210,15 @@ struct Kernel {
   void (*attend)(const Panel&, const Place&, const Heads&, int64_t, const Queries<Number>&, int64_t, int64_t, Scratch&);
 };
 
-#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                          \
-  template <typename Stored>                                                                                        \
-  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {                   \
-    fill(panel, past, size, block);                                                                                 \
-  }                                                                                                                 \
-  template <typename Number, typename Stored>                                                                       \
-  target void attend_##level(const Panel& panel, const Place& place, const Heads& shape, int64_t head,              \
-                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) {       \
-    attend<Number, Stored, ScoreRows, ValueRows>(panel, place, shape, head, queries, first, last, scratch);         \
+#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                    \
+  template <typename Stored>                                                                                  \
+  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {             \
+    fill(panel, past, size, block);                                                                           \
+  }                                                                                                           \
+  template <typename Number, typename Stored>                                                                 \
+  target void attend_##level(const Panel& panel, const Place& place, const Heads& shape, int64_t head,        \
+                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) { \
+    attend<Number, Stored, ScoreRows, ValueRows>(panel, place, shape, head, queries, first, last, scratch);   \
   }
 GUIDED_PROMPT(base, , 1, 1)
 #if defined(GUIDED_X86_CLONES)
@@ -239,7 +241,8 @@ thread_local Panel panel;
 }  // namespace
 
 template <typename Stored, typename Number>
-void attend_prompt(const Place& place, const Heads& shape, int64_t layer, const Queries<Number>& queries, int64_t threads) {
+void attend_prompt(const Place& place, const Heads& shape, int64_t layer, const Queries<Number>& queries,
+                   int64_t threads) {
   static const auto kernel = choose<Number, Stored>();
   const int64_t positions = std::max<int64_t>(1, kRows / (shape.heads / shape.kv_heads));
   const int64_t blocks = (place.total + kBlock - 1) / kBlock, tiles = (place.count + positions - 1) / positions;

@@ -155,12 +155,12 @@ template <typename Number, typename Stored, int Chunks>
 void attend_as(const Place& place, const Heads& shape, int64_t layer, int64_t head, const Queries<Number>& queries,
                Scratch& scratch);
 
-#define GUIDED_ATTEND(Number, Stored, Chunks)                                                                    \
-  template <>                                                                                                    \
-  GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Place& place, const Heads& shape,             \
-                                                             int64_t layer, int64_t head,                        \
-                                                             const Queries<Number>& queries, Scratch& scratch) { \
-    attend<Number, Stored, Chunks>(place, shape, layer, head, queries, scratch);                                 \
+#define GUIDED_ATTEND(Number, Stored, Chunks)                                                                       \
+  template <>                                                                                                       \
+  GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Place& place, const Heads& shape, int64_t layer, \
+                                                             int64_t head, const Queries<Number>& queries,          \
+                                                             Scratch& scratch) {                                    \
+    attend<Number, Stored, Chunks>(place, shape, layer, head, queries, scratch);                                    \
   }
 #define GUIDED_ATTEND_SIZES(Number, Stored) \
   GUIDED_ATTEND(Number, Stored, 4)          \

@@ -20,7 +20,7 @@ namespace guided {
 
 // One sequence of a batch.
 struct Place {
-  const void* keys;      // of layer 0
+  const void* keys;  // of layer 0
   const void* values;
   int64_t layer_stride;  // elements between two layers
   const int64_t* slots;  // null: they follow one another from `start`

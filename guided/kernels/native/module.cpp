@@ -24,9 +24,9 @@ namespace nb = nanobind;
 namespace guided {
 namespace {
 
-constexpr int64_t kFew = 8;                // new positions that are read where they lie
-constexpr int64_t kFewProducts = 1 << 18;  // below these a second thread starts too late to help
-constexpr int64_t kFewBlocked = 1 << 22;   // the same of prompts
+constexpr int64_t kFew = 8;                  // new positions that are read where they lie
+constexpr int64_t kFewProducts = 1 << 18;    // below these a second thread starts too late to help
+constexpr int64_t kFewBlocked = 1 << 22;     // the same of prompts
 constexpr int64_t kMany = int64_t{1} << 31;  // heads, numbers of a head, rows: the product of two of them is a number
 
 // A batch of sequences, bound once for a forward pass and run for each layer.
@@ -45,8 +45,14 @@ class Batch {
       const int64_t* own = chosen ? keep(reinterpret_cast<const int64_t*>(*chosen), total, slots) : nullptr;
       if (own == nullptr && (start < 0 || start > slots || total > slots - start))
         throw std::out_of_range("there are no such slots");
-      const Place place{reinterpret_cast<const void*>(keys), reinterpret_cast<const void*>(values), layer_stride, own,
-                        start, total, first, count};
+      const Place place{reinterpret_cast<const void*>(keys),
+                        reinterpret_cast<const void*>(values),
+                        layer_stride,
+                        own,
+                        start,
+                        total,
+                        first,
+                        count};
       (count <= kFew ? few_ : many_).push_back(place);
       if (count <= kFew) products_ += products_of(place);
       layers_ = std::min(layers_, layers);
@@ -107,9 +113,9 @@ Number* at(uintptr_t address) {
 template <typename Number>
 void multiply_as(uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs, int64_t ins,
                  int64_t threads) {
-  multiply<Number>({at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs,
-                    ins},
-                   threads);
+  multiply<Number>(
+      {at<const Number>(x), at<const Number>(weights), at<const Number>(bias), at<Number>(out), rows, outs, ins},
+      threads);
 }
 
 void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, uintptr_t out, int64_t rows, int64_t outs,
@@ -176,8 +182,8 @@ NB_MODULE(_kernels, m) {
         nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), released);
   m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
         nb::arg("rows"), nb::arg("size"), nb::arg("eps"), released);
-  m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
-        nb::arg("size"), released);
+  m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"), nb::arg("size"),
+        released);
   m.def("gelu", &guided::gelu_rows, nb::arg("half"), nb::arg("exact"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
         nb::arg("size"), released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),

@@ -41,18 +41,19 @@ template <typename Lanes, int Rows, int Outs, typename Number>
 GUIDED_INLINE void tile(const Product<Number>& p, int64_t row, int64_t out) {
   const Number *x = p.x + row * p.ins, *w = p.weights + out * p.ins;
   Vector sums[Rows][Outs] = {};
-  const auto step = [&](const Number* a, int64_t a_stride, const Number* b, int64_t b_stride) __attribute__((always_inline)) {
-    typename Lanes::Operand weights[Outs];
+  const auto step = [&](const Number* a, int64_t a_stride, const Number* b, int64_t b_stride)
+                        __attribute__((always_inline)) {
+                          typename Lanes::Operand weights[Outs];
 #pragma GCC unroll 8
-    for (int n = 0; n < Outs; ++n) Lanes::take(b + n * b_stride, weights[n]);
+                          for (int n = 0; n < Outs; ++n) Lanes::take(b + n * b_stride, weights[n]);
 #pragma GCC unroll 8
-    for (int m = 0; m < Rows; ++m) {
-      typename Lanes::Operand number;
-      Lanes::take(a + m * a_stride, number);
+                          for (int m = 0; m < Rows; ++m) {
+                            typename Lanes::Operand number;
+                            Lanes::take(a + m * a_stride, number);
 #pragma GCC unroll 8
-      for (int n = 0; n < Outs; ++n) Lanes::add(number, weights[n], sums[m][n]);
-    }
-  };
+                            for (int n = 0; n < Outs; ++n) Lanes::add(number, weights[n], sums[m][n]);
+                          }
+                        };
   const int64_t whole = p.ins / Lanes::kStep * Lanes::kStep;
   for (int64_t k = 0; k < whole; k += Lanes::kStep) step(x + k, p.ins, w + k, p.ins);
   if (whole < p.ins) {  // the rest, and zeros
@@ -134,9 +135,8 @@ template <typename Number>
 void multiply(const Product<Number>& product, int64_t threads) {
   static const Part<Number> part_of = choose<Number>();
   if (product.rows * product.outs * product.ins < kFewProducts) threads = 1;
-  share((product.outs + kShare - 1) / kShare, threads, [&](int64_t i) {
-    part_of(product, {i * kShare, std::min(product.outs, (i + 1) * kShare)});
-  });
+  share((product.outs + kShare - 1) / kShare, threads,
+        [&](int64_t i) { part_of(product, {i * kShare, std::min(product.outs, (i + 1) * kShare)}); });
 }
 template void multiply(const Product<float>&, int64_t);
 template void multiply(const Product<bfloat16>&, int64_t);

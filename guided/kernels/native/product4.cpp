@@ -11,9 +11,9 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kShare = 4;                // times sixteen outputs, that a thread takes at once
-constexpr int64_t kFewProducts = 65536;      // below these a second thread starts too late to help
-constexpr int64_t kCached = 256 << 10;       // bytes of x that stay near while the weights pass by
+constexpr int64_t kShare = 4;            // times sixteen outputs, that a thread takes at once
+constexpr int64_t kFewProducts = 65536;  // below these a second thread starts too late to help
+constexpr int64_t kCached = 256 << 10;   // bytes of x that stay near while the weights pass by
 
 struct alignas(64) Line {  // of memory, for what is unpacked
   uint8_t bytes[64];
@@ -98,8 +98,8 @@ struct Inputs {
 };
 
 template <typename Lanes, int Rows, int I, typename Source>
-GUIDED_INLINE void take_eight(const typename Lanes::Input* x, int64_t stride, const Source& source, int64_t u, bool high,
-                              Vector* sums) {
+GUIDED_INLINE void take_eight(const typename Lanes::Input* x, int64_t stride, const Source& source, int64_t u,
+                              bool high, Vector* sums) {
   if constexpr (I < 8) {
     typename Lanes::Operand numbers;
     source.template take<I>(u, high, numbers);
@@ -164,8 +164,7 @@ GUIDED_INLINE void unpack_eight(const Words& words, bool high, typename Lanes::O
 
 // Nothing is unpacked to memory, `scratch`, for `Rows` rows or fewer.
 template <typename Lanes, int Rows>
-GUIDED_INLINE void part(const Product4& p, const Inputs& in, int64_t first, int64_t last,
-                        std::vector<Line>& scratch) {
+GUIDED_INLINE void part(const Product4& p, const Inputs& in, int64_t first, int64_t last, std::vector<Line>& scratch) {
   using Operand = typename Lanes::Operand;
   const int64_t groups = p.ins / kGroup, bytes = p.group_bytes();
   for (int64_t block = first; block < last; ++block) {
@@ -190,10 +189,9 @@ GUIDED_INLINE void part(const Product4& p, const Inputs& in, int64_t first, int6
 using Part = void (*)(const Product4&, const Inputs&, int64_t, int64_t, std::vector<Line>&);
 
 #if defined(GUIDED_X86_CLONES)
-#define GUIDED_PART(name, level, Lanes, Rows)                                                                          \
-  level void name(const Product4& p, const Inputs& in, int64_t first, int64_t last,           \
-                                           std::vector<Line>& scratch) {                                              \
-    part<Lanes, Rows>(p, in, first, last, scratch);                                                                    \
+#define GUIDED_PART(name, level, Lanes, Rows)                                                                     \
+  level void name(const Product4& p, const Inputs& in, int64_t first, int64_t last, std::vector<Line>& scratch) { \
+    part<Lanes, Rows>(p, in, first, last, scratch);                                                               \
   }
 GUIDED_PART(part_v3, GUIDED_V3, Singles, 2)
 GUIDED_PART(part_v4, GUIDED_V4, Singles, 12)
@@ -240,7 +238,8 @@ thread_local std::vector<Line> unpacked;
 
 void multiply4(const Product4& product, int64_t threads) {
   static const Choice choice = choose();
-  const int64_t near = std::max<int64_t>(choice.rows, kCached / std::max<int64_t>(1, 2 * product.ins) / choice.rows * choice.rows);
+  const int64_t near =
+      std::max<int64_t>(choice.rows, kCached / std::max<int64_t>(1, 2 * product.ins) / choice.rows * choice.rows);
   if (product.rows > near) {
     for (int64_t row = 0; row < product.rows; row += near) {
       Product4 some = product;

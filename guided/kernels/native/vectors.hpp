@@ -45,8 +45,8 @@ GUIDED_INLINE void sums_of(const Vector* v, float* out) {
   const Vector quarters =
       __builtin_shufflevector(halves[0], halves[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
       __builtin_shufflevector(halves[0], halves[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  const Vector pairs = quarters + __builtin_shufflevector(quarters, quarters, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14,
-                                                          15, 12, 13);
+  const Vector pairs =
+      quarters + __builtin_shufflevector(quarters, quarters, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
   for (int i = 0; i < 4; ++i) out[i] = pairs[4 * i] + pairs[4 * i + 1];
 }
 

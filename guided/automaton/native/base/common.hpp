@@ -94,8 +94,7 @@ class Meter {
   void check() {
     worked_ += pending_;
     pending_ = 0;
-    if (worked_ > max_work_)
-      throw LimitFailure("work", static_cast<double>(worked_), static_cast<double>(max_work_));
+    if (worked_ > max_work_) throw LimitFailure("work", static_cast<double>(worked_), static_cast<double>(max_work_));
     std::chrono::duration<double> used = std::chrono::steady_clock::now() - start_;
     if (used.count() > max_seconds_) throw LimitFailure("seconds", used.count(), max_seconds_);
   }

@@ -73,8 +73,7 @@ class NumberTable {
   template <class Match>
   int32_t find(uint64_t hash, Match&& match) const {
     const auto part = static_cast<uint32_t>(hash);
-    const Numbered* found =
-        table_.find(part, [&](const Numbered& n) { return n.part == part && match(n.number - 1); });
+    const Numbered* found = table_.find(part, [&](const Numbered& n) { return n.part == part && match(n.number - 1); });
     return found ? found->number - 1 : -1;
   }
   // One that is not there.

@@ -18,8 +18,8 @@ inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31)
 inline void clear_bit(uint32_t* row, int32_t id) { row[id >> 5] &= ~(1u << (id & 31)); }
 
 struct TokenSet {
-  std::vector<uint32_t> dense;   // words of a mask row, or empty
-  std::vector<int32_t> sparse;   // sorted ids, where not dense
+  std::vector<uint32_t> dense;  // words of a mask row, or empty
+  std::vector<int32_t> sparse;  // sorted ids, where not dense
   bool has(int32_t id) const {
     if (dense.empty()) return std::binary_search(sparse.begin(), sparse.end(), id);
     return dense[static_cast<size_t>(id) >> 5] >> (id & 31) & 1;

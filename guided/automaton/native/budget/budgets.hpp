@@ -42,17 +42,17 @@ class BudgetMasks {
   struct Outlook {
     std::vector<std::pair<int64_t, const TokenSet*>> staying;  // distance after them
     std::vector<std::pair<int64_t, int32_t>> leaving;
-    std::vector<int32_t> beginning;            // tokens that leave and begin or end an entry
-    std::vector<int32_t> unsure;               // tokens whose distance is not known
-    std::vector<Memories::Written> later;      // values that the texts write
-    std::shared_ptr<const TokenGroups> groups; // what `staying` points into
+    std::vector<int32_t> beginning;             // tokens that leave and begin or end an entry
+    std::vector<int32_t> unsure;                // tokens whose distance is not known
+    std::vector<Memories::Written> later;       // values that the texts write
+    std::shared_ptr<const TokenGroups> groups;  // what `staying` points into
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
   // Of a thread whose memory takes notes.
   struct Bound {
     bool known = false, many_if_alive = false;
-    int64_t bytes = 0;                       // to the end, after any token but those that are to be looked at
-    std::vector<int32_t> if_alive, always;   // these: the former where an entry may end with a value that was there
+    int64_t bytes = 0;                      // to the end, after any token but those that are to be looked at
+    std::vector<int32_t> if_alive, always;  // these: the former where an entry may end with a value that was there
   };
   bool is_bounded(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);

@@ -7,14 +7,15 @@ namespace guided {
 
 namespace {
 constexpr int64_t kFar = ShortestText::kFar;
-constexpr int32_t kLinkEvery = 32;         // positions of a rule at which texts are cut, so that they share their ends
-constexpr size_t kLongest = 256;           // symbols of one piece at most
+constexpr int32_t kLinkEvery = 32;  // positions of a rule at which texts are cut, so that they share their ends
+constexpr size_t kLongest = 256;    // symbols of one piece at most
 constexpr size_t kLeastMemory = size_t{16} << 20;  // what is always granted
-constexpr size_t kSmallTrie = 4096;      // vocabularies up to this size get exact distances
-constexpr int kMostChoices = 16;         // choices of threads that remember, on the way to one completion
-constexpr int64_t kLeastPieces = 200;   // of a text whose end is in doubt, and for each byte that the shortest would have
+constexpr size_t kSmallTrie = 4096;                // vocabularies up to this size get exact distances
+constexpr int kMostChoices = 16;                   // choices of threads that remember, on the way to one completion
+// Pieces of a text whose end is in doubt, and for each byte that the shortest would have.
+constexpr int64_t kLeastPieces = 200;
 constexpr int64_t kPiecesOfByte = 8;
-constexpr int kMostFrames = 64;          // that an estimate looks at
+constexpr int kMostFrames = 64;  // that an estimate looks at
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 
@@ -127,8 +128,7 @@ int64_t CompletionFinder::across(int32_t node, int32_t config) {
   for (size_t i = 0; i < crossing_.size(); ++i) {  // each (node, configuration) once
     auto [at, entered] = crossing_[i];
     auto enter = [&](int32_t n, int32_t c) {
-      if (entered_.insert(pair_key(n, c)).second)
-        crossing_.push_back({n, c});
+      if (entered_.insert(pair_key(n, c)).second) crossing_.push_back({n, c});
     };
     const Completion& c = known(entered);
     for (int32_t one : c.either) enter(at, one);
@@ -231,8 +231,7 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
         follow(config.threads[0], c);
       if (--most_pieces < 0) throw NoEnd{};
       held += c.bytes();
-      if (held > allowed)
-        throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
+      if (held > allowed) throw LimitFailure("memory", static_cast<double>(held), static_cast<double>(allowed));
       std::vector<int32_t> need = c.either;
       if (c.next >= 0) need.push_back(c.next);
       for (int32_t x : need)  // `task` and `c` are not looked at again before the next round

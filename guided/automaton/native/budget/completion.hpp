@@ -20,8 +20,8 @@
 
 #include <unordered_set>
 
-#include "run/fresh_entry.hpp"
 #include "budget/token_distance.hpp"
+#include "run/fresh_entry.hpp"
 
 namespace guided {
 
@@ -78,7 +78,7 @@ class CompletionFinder {
   const Grammar& grammar_;
   FreshEntry fresh_;
   ShortestText& tree_;
-  std::vector<std::pair<int32_t, int32_t>> crossing_;           // the walk in across(): (node, configuration)
+  std::vector<std::pair<int32_t, int32_t>> crossing_;  // the walk in across(): (node, configuration)
   std::unordered_set<uint64_t> entered_;
   // For written_later(); nearly always none.
   std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;

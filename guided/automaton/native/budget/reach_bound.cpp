@@ -162,18 +162,18 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
   const int32_t from = arena_.lone(noting);
   auto add = [&](int32_t state, auto&& each) {
     const int doubtful = doubt(state, out.bytes);
-    if (doubtful > 0 && out.known) each([&](int32_t token) {
-      (doubtful == 1 ? out.if_alive : out.always).push_back(token);
-      out.known = out.always.size() <= kMostLookedAt;
-    });
+    if (doubtful > 0 && out.known)
+      each([&](int32_t token) {
+        (doubtful == 1 ? out.if_alive : out.always).push_back(token);
+        out.known = out.always.size() <= kMostLookedAt;
+      });
   };
   out.known = !table.overflow;
   if (out.known) {
     const std::shared_ptr<const TokenGroups> all = groups(noting, table);
     for (const TokenGroup& g : *all) add(step(from, g.one), [&](auto&& use) { g.tokens.each(use); });
-    masks_.each_remainder(noting, table, [&](int32_t token, int32_t state) {
-      add(state, [&](auto&& use) { use(token); });
-    });
+    masks_.each_remainder(noting, table,
+                          [&](int32_t token, int32_t state) { add(state, [&](auto&& use) { use(token); }); });
   }
   out.many_if_alive = out.if_alive.size() > kMostLookedAt;
   if (out.many_if_alive) out.if_alive = {};
@@ -182,8 +182,7 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
 }
 
 bool BudgetMasks::is_bounded(int32_t state) const {
-  return arena_.config(state).remembers && arena_.grammar().token_distance.empty() &&
-         masks_.vocabulary().byte_complete;
+  return arena_.config(state).remembers && arena_.grammar().token_distance.empty() && masks_.vocabulary().byte_complete;
 }
 
 // A text that was found for a state may be longer than what was found one token on: the bound is about the latter.

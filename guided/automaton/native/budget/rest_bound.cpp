@@ -10,9 +10,9 @@ namespace guided {
 namespace {
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
-constexpr int kDeepest = 1000;         // positions that wait for each other
+constexpr int kDeepest = 1000;          // positions that wait for each other
 constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
-constexpr int64_t kNewEnds = 10;       // bytes of which two can be chosen at each: more ends than values there may be
+constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
 constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 int64_t times(int64_t a, int64_t n) { return n == 0 || a == 0 ? 0 : a > kFar / n ? kFar : a * n; }
@@ -58,8 +58,8 @@ int RestBound::loop_bytes(int32_t position) const {
   int loops = 0;
   const ByteSet& bytes = grammar_.positions[position].bytes;
   for (int b = 0x21; b < 256 && loops < 2; ++b)
-    loops += b != '"' && bytes.has(static_cast<uint8_t>(b)) &&
-             leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
+    loops +=
+        b != '"' && bytes.has(static_cast<uint8_t>(b)) && leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
   if (loops > 1) return 1;
   if (!bytes.has('\\')) return 0;
   const int32_t escaped = grammar_.step(position, '\\');

@@ -39,16 +39,16 @@ class RestBound {
   struct Rest {
     int64_t now = 0, after = 0;  // from here, and after any bytes of a token that are read from here
   };
-  struct Entry {                 // in a frame
+  struct Entry {                          // in a frame
     std::vector<int32_t> inside, behind;  // positions where it is under way, and where it has ended
   };
-  struct Member {                // of a component of rules that call each other
+  struct Member {  // of a component of rules that call each other
     int32_t rule;
     std::vector<int32_t> calling, callees;
     int64_t rounds;
-    bool reads;                  // before each of its calls
+    bool reads;  // before each of its calls
   };
-  struct Steps {                 // of a rule: the effects of its register
+  struct Steps {  // of a rule: the effects of its register
     std::vector<int32_t> puts, incs, mores;
   };
   void prepare();
@@ -88,14 +88,14 @@ class RestBound {
   const TokenVocabulary& vocabulary_;
   const bool spells_;
   bool prepared_ = false, known_ = false;
-  int64_t frames_of_entry_ = 1;    // that are open in an entry at once
-  int64_t room_ = 0;               // that a count needs within its bound, in entries
-  std::vector<int32_t> bounded_;   // counters in entries that have one
-  int64_t entry_ = 0;              // bytes of an entry that ends in a new way
-  int32_t most_written_ = 0;       // values in a scope for which that holds
-  std::vector<int64_t> rest_;      // by position: to the end of the frame, or to its next iteration or member
-  std::vector<int32_t> path_;      // positions that wait for the next one
-  std::vector<int64_t> whole_;     // by rule: its shortest text
+  int64_t frames_of_entry_ = 1;   // that are open in an entry at once
+  int64_t room_ = 0;              // that a count needs within its bound, in entries
+  std::vector<int32_t> bounded_;  // counters in entries that have one
+  int64_t entry_ = 0;             // bytes of an entry that ends in a new way
+  int32_t most_written_ = 0;      // values in a scope for which that holds
+  std::vector<int64_t> rest_;     // by position: to the end of the frame, or to its next iteration or member
+  std::vector<int32_t> path_;     // positions that wait for the next one
+  std::vector<int64_t> whole_;    // by rule: its shortest text
   std::vector<Steps> steps_;
   std::vector<int64_t> owed_;      // by rule: what its register asks for at most; of a counter one iteration
   std::vector<int64_t> more_;      // by counter: iterations when there are enough of them

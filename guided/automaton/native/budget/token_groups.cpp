@@ -50,10 +50,10 @@ Kinds loops(Arena& arena, int32_t state) {
     return true;
   });
   const bool all = leads && std::ranges::all_of(kCharacterEnds, [&](const CharacterEnd& c) {
-    const int32_t first = arena.step(state, c.first);
-    const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
-    return second != kDead && completes(arena, second, c.lo, c.hi, 0, state);
-  });
+                     const int32_t first = arena.step(state, c.first);
+                     const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
+                     return second != kDead && completes(arena, second, c.lo, c.hi, 0, state);
+                   });
   return all ? out | kWholeCharacters : out;
 }
 

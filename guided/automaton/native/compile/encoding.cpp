@@ -159,8 +159,7 @@ class Encoder {
     key_.insert(key_.end(), residuals.begin(), residuals.end());
     const auto [number, fresh] = sets_.intern(key_);
     meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
-    if (fresh)
-      out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
+    if (fresh) out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
     return number;
   }
 

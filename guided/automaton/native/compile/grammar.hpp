@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "values/memory.hpp"
 #include "compile/rules.hpp"
+#include "values/memory.hpp"
 
 namespace guided {
 
@@ -23,16 +23,16 @@ struct Rule {
   int32_t start = 0, base = 0, size = 0, origin = -1;
   // A counter whose guards look at nothing but the count and the least that must follow: tables hold for every count.
   bool relative = false;
-  int64_t reach = 0;      // the largest finite rest that a guard adds to the count
+  int64_t reach = 0;                               // the largest finite rest that a guard adds to the count
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
   std::shared_ptr<const ConditionSearch> search;   // of a permutation with a condition
-  int32_t scopes = 0;   // that open in it (memory.hpp)
-  bool keeps = false;   // entries end in it
+  int32_t scopes = 0;                              // that open in it (memory.hpp)
+  bool keeps = false;                              // entries end in it
   bool unbounded = false;                          // some member may be written any number of times
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
-  Digest digest;                    // of the automaton and all it calls, own bounds left out if `relative`
+  Digest digest;  // of the automaton and all it calls, own bounds left out if `relative`
 };
 
 struct Grammar {
@@ -48,8 +48,8 @@ struct Grammar {
   bool nullable = false, recursive = false;
   // Found out while matching: the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
-  std::vector<KnownNames> known;  // of the scopes in which values must differ; empty: there are none
-  bool single = false;  // one plain rule without calls: every state is one position
+  std::vector<KnownNames> known;        // of the scopes in which values must differ; empty: there are none
+  bool single = false;                  // one plain rule without calls: every state is one position
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty where not known (token_graph.hpp)
 
   // Calls visit(position) for what bytes lead to; some more than once.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "fsa/condition.hpp"
 #include "compile/encoding.hpp"
+#include "fsa/condition.hpp"
 #include "values/memory.hpp"
 
 namespace guided {
@@ -18,25 +18,39 @@ constexpr size_t kStackPerLevel = 32 << 10;
 #else
 constexpr size_t kStackPerLevel = 8 << 10;  // a level takes up to 1.5 KB, and several times that under sanitizers
 #endif
-constexpr size_t kStackKept = 128 << 10;    // for what is not lowering
+constexpr size_t kStackKept = 128 << 10;  // for what is not lowering
 constexpr const char* kDepth = "depth";
 
 enum class Kind : uint8_t {
-  Chars, Text, Seq, Alt, Repeat, And, Not, Length, Encoded, Ref, Special, Permutation, Distinct, Entry, Automaton
+  Chars,
+  Text,
+  Seq,
+  Alt,
+  Repeat,
+  And,
+  Not,
+  Length,
+  Encoded,
+  Ref,
+  Special,
+  Permutation,
+  Distinct,
+  Entry,
+  Automaton
 };
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges;        // Chars
-  std::vector<uint32_t> text;       // Text: code points
-  std::vector<int32_t> items;       // children; of Permutation: the members
-  int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
-  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
-                                    // Distinct: known names
-  std::vector<uint8_t> required, repeatable;  // Permutation
-  std::shared_ptr<const Dfa> automaton;       // Automaton
-  Digest digest;                              // of the whole subtree
-  bool closed = true;                         // no rule, token or permutation anywhere in it
+  std::vector<Range> ranges;   // Chars
+  std::vector<uint32_t> text;  // Text: code points
+  std::vector<int32_t> items;  // children; of Permutation: the members
+  int64_t min = 0, max = -1;   // Repeat, Length, Permutation; -1: unbounded
+  int32_t ref = -1;            // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
+                               // Distinct: known names
+  std::vector<uint8_t> required, repeatable;             // Permutation
+  std::shared_ptr<const Dfa> automaton;                  // Automaton
+  Digest digest;                                         // of the whole subtree
+  bool closed = true;                                    // no rule, token or permutation anywhere in it
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };
 

@@ -91,8 +91,8 @@ LiveCharacters characters(const Encoding& encoding, const ByteSet& live, Meter& 
 
 }  // namespace
 
-LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests,
-                           const ByteSet& live, ByteCaches* caches, Meter& meter) {
+LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
+                           ByteCaches* caches, Meter& meter) {
   for (size_t e = 0; e < encodings.size(); ++e) {
     std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
     if (!known) {

@@ -26,8 +26,8 @@ struct LiveCharacters {
 class LiveAlphabet {
  public:
   // `digests`: of the encodings; `caches` may be null.
-  LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-               ByteCaches* caches, Meter& meter);
+  LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live, ByteCaches* caches,
+               Meter& meter);
   // `dfa` without the characters that cannot be written.
   Dfa restricted(Dfa dfa) const;
   bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }

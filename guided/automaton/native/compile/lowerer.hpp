@@ -28,8 +28,14 @@ class Lowerer {
  public:
   Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
           Meter& meter)
-      : ir_(ir), options_(options), only_closed_(only_closed), meter_(meter), nullable_(ir, meter),
-        keys_(ir, nullable_), live_(alphabet), weight_(ir) {}
+      : ir_(ir),
+        options_(options),
+        only_closed_(only_closed),
+        meter_(meter),
+        nullable_(ir, meter),
+        keys_(ir, nullable_),
+        live_(alphabet),
+        weight_(ir) {}
   LoweredGrammar run();
 
  private:
@@ -95,9 +101,9 @@ class Lowerer {
   std::map<std::vector<int64_t>, int32_t> counters_;
   std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;
-  bool in_flat_ = false;     // rules are built in place
+  bool in_flat_ = false;  // rules are built in place
   int operand_depth_ = 0;
-  int32_t looped_ = -1;      // the item of an unbounded repetition right before the node that is being built; -1: none
+  int32_t looped_ = -1;  // the item of an unbounded repetition right before the node that is being built; -1: none
   std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };

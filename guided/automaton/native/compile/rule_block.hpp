@@ -42,15 +42,15 @@ struct TokenEdge {
 
 struct Position {
   int32_t rule = 0;
-  int32_t row = -1;               // start of its row in Grammar::next; -1: byte_lo..byte_hi in Grammar::spans
+  int32_t row = -1;  // start of its row in Grammar::next; -1: byte_lo..byte_hi in Grammar::spans
   int32_t byte_lo = 0, byte_hi = 0;
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
-  bool accept = false;            // the rule may end here
-  bool active = false;            // has byte or token edges: worth keeping in a configuration
-  int32_t scopes = 0;             // that the frame has open here (memory.hpp)
-  int32_t rest = 0;               // of a relative rule: the least that the frame must still count
-  bool boundary = true;           // a token may end here (false only where no whole token leads on)
-  ByteSet bytes;                  // bytes with an edge
+  bool accept = false;   // the rule may end here
+  bool active = false;   // has byte or token edges: worth keeping in a configuration
+  int32_t scopes = 0;    // that the frame has open here (memory.hpp)
+  int32_t rest = 0;      // of a relative rule: the least that the frame must still count
+  bool boundary = true;  // a token may end here (false only where no whole token leads on)
+  ByteSet bytes;         // bytes with an edge
 };
 
 struct RuleBlock {

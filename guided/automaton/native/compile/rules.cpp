@@ -139,8 +139,8 @@ class Keeper {
 
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
   auto out = std::make_shared<PreparedRule>();
-  out->automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
-                                : encode(rule.dfa, options, meter);
+  out->automaton =
+      rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)} : encode(rule.dfa, options, meter);
   rule.dfa = {};
   rule.callees = number_calls(out->automaton.dfa);
   out->calls = static_cast<int32_t>(rule.callees.size());

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "fsa/condition.hpp"
 #include "compile/encoding.hpp"
 #include "compile/ir.hpp"
 #include "compile/live_alphabet.hpp"
-#include "values/memory.hpp"
 #include "compile/rule_block.hpp"
+#include "fsa/condition.hpp"
+#include "values/memory.hpp"
 
 namespace guided {
 
@@ -39,7 +39,7 @@ struct PreparedRule {
 
 // What a rule of the IR says, apart from the names of what it refers to: rules with equal digests have equal automata.
 struct RuleKey {
-  bool portable = false;        // the rule can be known from another grammar
+  bool portable = false;  // the rule can be known from another grammar
   Digest digest;
   std::vector<int32_t> refs;    // the rules that it refers to, in the order of the digest
   std::vector<int32_t> scopes;  // its lists of known names, in this order too
@@ -109,16 +109,16 @@ struct ByteCaches {
 struct LoweredRule {
   Dfa dfa;
   std::shared_ptr<const PreparedRule> prepared;
-  std::vector<int32_t> callees;  // by the calls of `prepared`: rules
-  RuleKey key;                   // portable: goes into the cache
+  std::vector<int32_t> callees;                            // by the calls of `prepared`: rules
+  RuleKey key;                                             // portable: goes into the cache
   std::vector<std::shared_ptr<const Spelling>> spellings;  // where `dfa` is over bytes already
   bool encoded = false;
   RuleKind kind = RuleKind::Plain;
-  int64_t min = 0, max = -1;  // Counter: bounds of the count; Set: bounds of the number of members
-  std::vector<Effect> effects;  // each once
-  std::vector<uint8_t> required, repeatable;  // Set; repeatable: kAbsent for a member that cannot be written
+  int64_t min = 0, max = -1;                   // Counter: bounds of the count; Set: bounds of the number of members
+  std::vector<Effect> effects;                 // each once
+  std::vector<uint8_t> required, repeatable;   // Set; repeatable: kAbsent for a member that cannot be written
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
-  int32_t origin = -1;                        // the IR rule it comes from
+  int32_t origin = -1;                         // the IR rule it comes from
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {
@@ -151,7 +151,7 @@ struct LoweredGrammar {
 };
 
 struct LowerOptions {
-  ByteSet live;      // bytes that occur in some token
+  ByteSet live;  // bytes that occur in some token
   ByteCaches* caches = nullptr;
   int max_depth = kMaxDepth;
   bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself

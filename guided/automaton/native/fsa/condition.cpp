@@ -30,7 +30,8 @@ Condition Condition::read(const std::vector<uint8_t>& required, const std::vecto
   std::vector<int32_t> in_slot(slots.size(), 0);
   if (slots.size() != required.size()) throw std::invalid_argument("each member has a slot");
   for (int32_t slot : slots)
-    if (slot < 0 || slot >= members || ++in_slot[slot] > kMostInSlot) throw std::invalid_argument("a slot out of range");
+    if (slot < 0 || slot >= members || ++in_slot[slot] > kMostInSlot)
+      throw std::invalid_argument("a slot out of range");
   for (int32_t m = 0; m < members; ++m)
     if (repeatable[m] && in_slot[slots[m]] > 1) throw std::invalid_argument("a repeatable member shares its slot");
   Condition out{{}, slots, ordered};
@@ -186,9 +187,7 @@ std::string ConditionSearch::key(int32_t part, const SeenSet& seen) const {
   std::string out(reinterpret_cast<const char*>(&part), sizeof part);
   for (int32_t slot : parts_[part].slots) {
     const uint64_t options = domain(slot, seen, false);
-    out.push_back(static_cast<char>(options == kNone       ? 1
-                                    : options & kNone      ? 0
-                                                           : 2 + __builtin_ctzll(options)));
+    out.push_back(static_cast<char>(options == kNone ? 1 : options & kNone ? 0 : 2 + __builtin_ctzll(options)));
   }
   if (counted_) out.append(reinterpret_cast<const char*>(&seen.count), sizeof seen.count);
   return out;

@@ -22,10 +22,10 @@ struct ConditionSearch::Search {
   const Part& part;
   int64_t count;
   State state;
-  std::vector<uint8_t> fixed;         // by slot: written already
-  std::vector<uint8_t> values;        // by node
-  std::vector<int32_t> waiting;       // roots to look at
-  std::vector<uint8_t> waits;         // by root
+  std::vector<uint8_t> fixed;    // by slot: written already
+  std::vector<uint8_t> values;   // by node
+  std::vector<int32_t> waiting;  // roots to look at
+  std::vector<uint8_t> waits;    // by root
   int64_t steps = 0;
 
   Search(const ConditionSearch& search, int32_t number, const SeenSet& seen, bool ended)
@@ -231,8 +231,7 @@ bool ConditionSearch::generates() const {
 
 bool ConditionSearch::holds(int32_t part, const SeenSet& seen) const {
   Search search(*this, part, seen, true);
-  return std::ranges::all_of(parts_[part].roots,
-                             [&](int32_t root) { return search.evaluate(roots_[root]) == Yes; });
+  return std::ranges::all_of(parts_[part].roots, [&](int32_t root) { return search.evaluate(roots_[root]) == Yes; });
 }
 
 std::optional<std::vector<int32_t>> ConditionSearch::plan(int32_t part, const SeenSet& seen,

@@ -122,8 +122,8 @@ void on_stack_of(size_t bytes, const std::function<void()>& work) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) throw std::bad_alloc();
   pthread_t thread;
-  const bool begun = pthread_attr_setstacksize(&attributes, bytes) == 0 &&
-                     pthread_create(&thread, &attributes, run, &task) == 0;
+  const bool begun =
+      pthread_attr_setstacksize(&attributes, bytes) == 0 && pthread_create(&thread, &attributes, run, &task) == 0;
   pthread_attr_destroy(&attributes);
   if (!begun) throw std::bad_alloc();
   pthread_join(thread, nullptr);

@@ -237,8 +237,7 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   {
     std::lock_guard<std::mutex> lock(arena.mutex());
     if (max_tokens >= 0 && !is_plenty(work_->rest_bytes.after_token(state_)) &&
-        !is_plenty(work_->rest_tokens.after_token(state_)) &&
-        !is_plenty(work_->budgets.reach_bound(state_))) {
+        !is_plenty(work_->rest_tokens.after_token(state_)) && !is_plenty(work_->budgets.reach_bound(state_))) {
       const int64_t needed = min_tokens_locked();
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token

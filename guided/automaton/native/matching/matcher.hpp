@@ -19,7 +19,10 @@ namespace guided {
 
 struct Workspace {
   Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit), masks(arena, v), completions(masks), budgets(masks, completions),
+      : arena(std::move(g), limit),
+        masks(arena, v),
+        completions(masks),
+        budgets(masks, completions),
         rest_bytes(arena, completions.fresh().tree(), v, false),
         rest_tokens(arena, completions.fresh().tree(), v, true) {
     arena.viable = [this](const Thread& thread) { return completions.fresh().exists(thread); };
@@ -95,10 +98,10 @@ class Matcher {
   std::vector<int32_t> forced(size_t limit);
   std::vector<int32_t> shortest(size_t limit);
   std::vector<uint8_t> next_bytes();
-  std::vector<int32_t> next_tokens();                         // control tokens that the grammar names here
+  std::vector<int32_t> next_tokens();                                     // control tokens that the grammar names here
   std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // bytes read, and what was possible there
-  std::vector<std::string> places(std::string_view after);    // rules that are open after these bytes
-  std::vector<int32_t> walk_mask();                           // the mask by its definition, nothing kept
+  std::vector<std::string> places(std::string_view after);                // rules that are open after these bytes
+  std::vector<int32_t> walk_mask();                                       // the mask by its definition, nothing kept
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
   int32_t configurations() const { return work_->arena.size(); }

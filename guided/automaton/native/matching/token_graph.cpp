@@ -49,9 +49,8 @@ void prune_token_graph(Grammar& g, const TokenVocabulary& vocabulary, Meter& met
       meter.work(1);
       const TokenTrie::Node& n = vocabulary.trie.nodes()[node];
       if (n.payload_hi > n.payload_lo) lead(pos);
-      vocabulary.trie.children(node, g.positions[pos].bytes, [&](int32_t c) {
-        stack.push_back({c, g.step(pos, vocabulary.trie.nodes()[c].byte)});
-      });
+      vocabulary.trie.children(node, g.positions[pos].bytes,
+                               [&](int32_t c) { stack.push_back({c, g.step(pos, vocabulary.trie.nodes()[c].byte)}); });
     }
   }
   // Backwards from the ends, breadth first.

@@ -5,8 +5,7 @@ using namespace nanobind::literals;
 namespace guided {
 
 void bind_builder(nb::module_& m) {
-  nb::class_<ReadEncoding>(m, "Encoding")
-      .def(nb::init<const FormList&>(), "forms"_a);
+  nb::class_<ReadEncoding>(m, "Encoding").def(nb::init<const FormList&>(), "forms"_a);
   nb::class_<Builder>(m, "Builder")
       .def(nb::init<>())
       .def("chars", &Builder::chars)

@@ -10,8 +10,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "python/bindings.hpp"
 #include "matching/compile.hpp"
+#include "python/bindings.hpp"
 
 namespace guided {
 
@@ -224,8 +224,7 @@ class Builder {
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
-    auto compiled =
-        std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
+    auto compiled = std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }

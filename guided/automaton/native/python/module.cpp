@@ -27,8 +27,9 @@ nb::bytes to_bytes(const std::vector<uint8_t>& v) {
 uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
   int32_t words = const_cast<Matcher&>(matcher).compiled().vocabulary->words;
   if (static_cast<int64_t>(mask.shape(1)) != words)
-    throw nb::value_error(("bitmask has " + std::to_string(mask.shape(1)) + " words a row, the vocabulary needs " +
-                           std::to_string(words)).c_str());
+    throw nb::value_error(
+        ("bitmask has " + std::to_string(mask.shape(1)) + " words a row, the vocabulary needs " + std::to_string(words))
+            .c_str());
   if (row < 0 || row >= static_cast<int64_t>(mask.shape(0))) throw nb::index_error("row outside the bitmask");
   return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
 }
@@ -137,43 +138,44 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
 
   nb::class_<TokenVocabulary>(m, "TokenVocabulary")
-      .def(nb::new_([](const nb::sequence& tokens, const std::vector<int32_t>& ends, int32_t size,
-                       int64_t cache_bytes) {
-             std::vector<std::string> list;
-             std::vector<uint8_t> has_text;
-             for (nb::handle t : tokens) {
-               has_text.push_back(!t.is_none());
-               if (t.is_none()) {
-                 list.emplace_back();
-                 continue;
-               }
-               nb::bytes b = nb::cast<nb::bytes>(t);
-               list.emplace_back(b.c_str(), b.size());
-             }
-             if (size < 0 || size > (1 << 24) || list.size() > static_cast<size_t>(size))
-               throw nb::value_error("vocabulary size");
-             if (cache_bytes < 0) throw nb::value_error("cache_bytes");
-             for (int32_t e : ends)
-               if (e < 0 || e >= size) throw nb::index_error("end token");
-             nb::gil_scoped_release release;
-             return std::make_shared<TokenVocabulary>(std::move(list), std::move(has_text), ends, size,
-                                                      static_cast<size_t>(cache_bytes));
-           }),
-           "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a)
+      .def(
+          nb::new_([](const nb::sequence& tokens, const std::vector<int32_t>& ends, int32_t size, int64_t cache_bytes) {
+            std::vector<std::string> list;
+            std::vector<uint8_t> has_text;
+            for (nb::handle t : tokens) {
+              has_text.push_back(!t.is_none());
+              if (t.is_none()) {
+                list.emplace_back();
+                continue;
+              }
+              nb::bytes b = nb::cast<nb::bytes>(t);
+              list.emplace_back(b.c_str(), b.size());
+            }
+            if (size < 0 || size > (1 << 24) || list.size() > static_cast<size_t>(size))
+              throw nb::value_error("vocabulary size");
+            if (cache_bytes < 0) throw nb::value_error("cache_bytes");
+            for (int32_t e : ends)
+              if (e < 0 || e >= size) throw nb::index_error("end token");
+            nb::gil_scoped_release release;
+            return std::make_shared<TokenVocabulary>(std::move(list), std::move(has_text), ends, size,
+                                                     static_cast<size_t>(cache_bytes));
+          }),
+          "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a)
       .def_ro("size", &TokenVocabulary::size)
       .def_ro("byte_complete", &TokenVocabulary::byte_complete)
       .def_ro("longest", &TokenVocabulary::longest)
       .def_prop_ro("trie_nodes", [](const TokenVocabulary& v) { return v.trie.nodes().size(); })
       .def_prop_ro("cached_bytes", [](const TokenVocabulary& v) { return v.cache.bytes(); })
       .def_prop_ro("cached_tables", [](const TokenVocabulary& v) { return v.cache.size(); })
-      .def("extends", [](const TokenVocabulary& v, const nb::bytes& b) {
-        int32_t node = 0;
-        for (char ch : view(b)) {
-          node = v.trie.child(node, static_cast<uint8_t>(ch));
-          if (node < 0) return false;
-        }
-        return v.trie.nodes()[node].children > 0;
-      })
+      .def("extends",
+           [](const TokenVocabulary& v, const nb::bytes& b) {
+             int32_t node = 0;
+             for (char ch : view(b)) {
+               node = v.trie.child(node, static_cast<uint8_t>(ch));
+               if (node < 0) return false;
+             }
+             return v.trie.nodes()[node].children > 0;
+           })
       .def("clear_cache", [](TokenVocabulary& v) { v.cache.clear(); });
 
   nb::class_<Compiled>(m, "Compiled")
@@ -209,24 +211,29 @@ NB_MODULE(_core, m) {
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Compiled>>())
-      .def("__init__", [](Matcher* self, Matcher& other) {
-        InUse use(other);
-        new (self) Matcher(other);
-      })
+      .def("__init__",
+           [](Matcher* self, Matcher& other) {
+             InUse use(other);
+             new (self) Matcher(other);
+           })
       .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(),
            "max_tokens"_a = nb::none())
-      .def("accept_token", [](Matcher& self, int64_t id) {
-             InUse use(self);
-             if (id < 0 || id > INT32_MAX) return false;
-             if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
-             // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
-             nb::gil_scoped_release release;
-             return self.accept_token(static_cast<int32_t>(id));
-           }, "token"_a)
-      .def("_accept_bytes", [](Matcher& self, const nb::bytes& b) {
-        std::string_view bytes = view(b);
-        return unlocked(self, [&] { return self.accept_bytes(bytes); });
-      })
+      .def(
+          "accept_token",
+          [](Matcher& self, int64_t id) {
+            InUse use(self);
+            if (id < 0 || id > INT32_MAX) return false;
+            if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
+            // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
+            nb::gil_scoped_release release;
+            return self.accept_token(static_cast<int32_t>(id));
+          },
+          "token"_a)
+      .def("_accept_bytes",
+           [](Matcher& self, const nb::bytes& b) {
+             std::string_view bytes = view(b);
+             return unlocked(self, [&] { return self.accept_bytes(bytes); });
+           })
       .def("validate_tokens", unlocked(&Matcher::validate), "tokens"_a)
       .def("rollback", alone(&Matcher::rollback), "n"_a)
       .def("reset", alone(&Matcher::reset))
@@ -242,15 +249,17 @@ NB_MODULE(_core, m) {
       .def("_shortest", unlocked(&Matcher::shortest))
       .def("_next_bytes", [](Matcher& self) { return to_bytes(unlocked(self, [&] { return self.next_bytes(); })); })
       .def("_next_tokens", alone(&Matcher::next_tokens))
-      .def("_probe", [](Matcher& self, const nb::bytes& b) {
-        std::string_view bytes = view(b);
-        auto [read, possible] = unlocked(self, [&] { return self.probe(bytes); });
-        return std::make_pair(read, to_bytes(possible));
-      })
-      .def("_places", [](Matcher& self, const nb::bytes& b) {
-        std::string_view bytes = view(b);
-        return unlocked(self, [&] { return self.places(bytes); });
-      })
+      .def("_probe",
+           [](Matcher& self, const nb::bytes& b) {
+             std::string_view bytes = view(b);
+             auto [read, possible] = unlocked(self, [&] { return self.probe(bytes); });
+             return std::make_pair(read, to_bytes(possible));
+           })
+      .def("_places",
+           [](Matcher& self, const nb::bytes& b) {
+             std::string_view bytes = view(b);
+             return unlocked(self, [&] { return self.places(bytes); });
+           })
       .def("_rests", unlocked(&Matcher::rests))
       .def("_walk_mask", unlocked(&Matcher::walk_mask));
 

@@ -101,19 +101,57 @@ class NodeReader {
 
  private:
   enum Usual {
-    TextType, SeqType, AltType, RefType, RepeatType, CharsType, EncodedType, AndType, NotType, LengthType, DistinctType,
-    EntryType, PermutationType, Unusual, MemberType = Unusual, Classes
+    TextType,
+    SeqType,
+    AltType,
+    RefType,
+    RepeatType,
+    CharsType,
+    EncodedType,
+    AndType,
+    NotType,
+    LengthType,
+    DistinctType,
+    EntryType,
+    PermutationType,
+    Unusual,
+    MemberType = Unusual,
+    Classes
   };
-  enum Field { Item, Items, TextField, Name, Min, Max, RangesField, EncodingField, KnownField, Members, Separator, Fields };
+  enum Field {
+    Item,
+    Items,
+    TextField,
+    Name,
+    Min,
+    Max,
+    RangesField,
+    EncodingField,
+    KnownField,
+    Members,
+    Separator,
+    Fields
+  };
   static constexpr std::array<const char*, Fields> kNames{"item",   "items",    "text",  "name",    "min",      "max",
                                                           "ranges", "encoding", "known", "members", "separator"};
-  static inline const std::array<std::vector<Field>, Classes> kFields{{
-      {TextField}, {Items}, {Items}, {Name}, {Item, Min, Max}, {RangesField}, {Item, EncodingField}, {Items}, {Item},
-      {Item, Min, Max}, {Item, KnownField}, {Item}, {Members, Separator}, {Item}}};
-  static constexpr int32_t kOpen = -2;  // its children are being read
-  static constexpr int32_t kCounted = -3;  // not read, but in a kept subtree that was taken over
+  static inline const std::array<std::vector<Field>, Classes> kFields{{{TextField},
+                                                                       {Items},
+                                                                       {Items},
+                                                                       {Name},
+                                                                       {Item, Min, Max},
+                                                                       {RangesField},
+                                                                       {Item, EncodingField},
+                                                                       {Items},
+                                                                       {Item},
+                                                                       {Item, Min, Max},
+                                                                       {Item, KnownField},
+                                                                       {Item},
+                                                                       {Members, Separator},
+                                                                       {Item}}};
+  static constexpr int32_t kOpen = -2;             // its children are being read
+  static constexpr int32_t kCounted = -3;          // not read, but in a kept subtree that was taken over
   static constexpr Py_ssize_t kOwnReferences = 3;  // to a node that was read: its parent's, and two of this reader
-  static constexpr int kMostCalls = 16;  // of `read` by its callback: each takes some of the machine's stack
+  static constexpr int kMostCalls = 16;            // of `read` by its callback: each takes some of the machine's stack
 
   bool is_open(PyObject* node) const { return known_.of(node) == kOpen; }
   // The number of a node that was read; negative where there is none.

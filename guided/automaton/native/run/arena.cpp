@@ -5,13 +5,12 @@
 #include <new>
 #include <type_traits>
 
-
 namespace guided {
 
 namespace {
 constexpr size_t kMaxThreads = 200000;
 constexpr int kMergeDepth = 256;
-constexpr int kManyEffects = 4;  // of one position, whose closure is kept
+constexpr int kManyEffects = 4;   // of one position, whose closure is kept
 constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
 }  // namespace
 
@@ -23,8 +22,7 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
       counts_(*grammar_, endless_),
       few_strings_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
-  memories_.run_out =
-      !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;
+  memories_.run_out = !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
   const Rule& start = grammar_->rules[grammar_->start];

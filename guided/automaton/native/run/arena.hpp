@@ -25,13 +25,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/pair_map.hpp"
+#include "compile/grammar.hpp"
 #include "run/endless_strings.hpp"
 #include "run/few_strings.hpp"
-#include "compile/grammar.hpp"
-#include "values/memory.hpp"
-#include "base/pair_map.hpp"
 #include "run/thread_set.hpp"
 #include "run/value_counts.hpp"
+#include "values/memory.hpp"
 
 namespace guided {
 
@@ -45,9 +45,9 @@ struct Completion;
 struct Config {
   const Thread* threads = nullptr;
   int32_t count = 0;
-  bool accepting = false;  // holds the exit through kBottom
-  bool remembers = false;  // some thread is in a scope
-  ByteSet bytes;           // bytes that some thread can read (guards not asked)
+  bool accepting = false;                           // holds the exit through kBottom
+  bool remembers = false;                           // some thread is in a scope
+  ByteSet bytes;                                    // bytes that some thread can read (guards not asked)
   std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   std::atomic<const MaskRecipe*> mask{nullptr};
@@ -205,9 +205,9 @@ class Arena {
   EndlessStrings endless_;
   ValueCounts counts_;
   FewStrings few_strings_;
-  std::vector<int32_t> ahead_of_, near_of_;  // by position, into aheads_; -1: not known
+  std::vector<int32_t> ahead_of_, near_of_;            // by position, into aheads_; -1: not known
   std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
-  std::vector<const Ahead*> aheads_;      // each once
+  std::vector<const Ahead*> aheads_;                   // each once
   std::map<Ahead, int32_t> ahead_numbers_;
   bool raw_ = false;  // in a raw step
   std::vector<SeenSet> seen_;

@@ -123,16 +123,15 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
   if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
   const TokenSet& staying = tokens.relative ? within_bounds(tokens, thread) : tokens.all;
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
-                          .build(noting, staying, tokens.within_bytes,
-                                 [&](auto&& look, std::vector<int32_t>& unsure) {
-                                   const TokenTable* needed = needed_remainders(thread, tokens);
-                                   if (!needed) return;
-                                   walk_remainders(noting, *needed, [&](const Remainder& r, int32_t after) {
-                                     if (!at_boundary(arena_, after)) return;
-                                     look(r.token, after);
-                                     if (r.touched > 0) unsure.push_back(r.token);
-                                   });
-                                 });
+                          .build(noting, staying, tokens.within_bytes, [&](auto&& look, std::vector<int32_t>& unsure) {
+                            const TokenTable* needed = needed_remainders(thread, tokens);
+                            if (!needed) return;
+                            walk_remainders(noting, *needed, [&](const Remainder& r, int32_t after) {
+                              if (!at_boundary(arena_, after)) return;
+                              look(r.token, after);
+                              if (r.touched > 0) unsure.push_back(r.token);
+                            });
+                          });
   arena_.charge(found.bytes());
   return entry_tokens_.add(noting, std::move(found));
 }
@@ -201,9 +200,8 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
 void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const {
   auto allowed = [&](int32_t token, const Share* but) {
     return std::any_of(shares.begin(), shares.end(), [&](const Share* s) { return s != but && s->allows(token); }) ||
-           std::any_of(out.dense.begin(), out.dense.end(), [&](const uint32_t* row) {
-             return row[token >> 5] >> (token & 31) & 1;
-           });
+           std::any_of(out.dense.begin(), out.dense.end(),
+                       [&](const uint32_t* row) { return row[token >> 5] >> (token & 31) & 1; });
   };
   std::sort(out.sparse.begin(), out.sparse.end());
   for (const Share* s : shares)

@@ -52,9 +52,8 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
   auto add = [&](int32_t token, int32_t state) {
     if (!staying.has(token)) return;
     ++met;
-    const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) {
-      return t.mem == kUntold;
-    });
+    const bool untouched =
+        state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) { return t.mem == kUntold; });
     (untouched ? by_state[state] : out.others).push_back(token);
   };
   const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUntold});
@@ -120,8 +119,8 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
   auto several = [&](const Memories::Written& one) {  // an unknown value may be like another one
     return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
   };
-  const bool unknown = std::ranges::any_of(
-      ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
+  const bool unknown =
+      std::ranges::any_of(ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
   if (!sure || !alike || unknown) {
     (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
     return;

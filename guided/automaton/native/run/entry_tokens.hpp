@@ -50,7 +50,7 @@ struct EntryTokens {
   std::vector<int32_t> refused;  // that stay: known names, and what leads to nothing else
   std::vector<int32_t> unsure;
   std::vector<int32_t> unsure_if_alive;  // where an entry under way may end with a value that was there
-  bool many = false;  // that are not certain: nothing is listed then but `leaving`
+  bool many = false;                     // that are not certain: nothing is listed then but `leaving`
   size_t bytes() const;
   // Calls visit(text up to the end, scopes around the entry, tokens that end it so).
   template <class Visit>

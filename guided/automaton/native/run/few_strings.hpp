@@ -13,9 +13,9 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
 #include "values/json_value.hpp"
-#include "base/pair_map.hpp"
 #include "values/value_trie.hpp"
 
 namespace guided {

@@ -8,10 +8,10 @@ namespace {
 constexpr size_t kMostStates = 8192;
 constexpr int64_t kStatesOfValue = 4096;  // where a way is known to be there: so many more for each value
 constexpr size_t kMostBytes = 1 << 16;
-constexpr size_t kStatesOfWay = 4;      // looked at after a way was met, for each before it
+constexpr size_t kStatesOfWay = 4;  // looked at after a way was met, for each before it
 constexpr size_t kLeastOfWay = 512;
-constexpr int kMostForks = 4;     // returns to several callers that one way tries all of
-constexpr int kMostNested = 2;    // entries in entries for which ways are looked for at once
+constexpr int kMostForks = 4;   // returns to several callers that one way tries all of
+constexpr int kMostNested = 2;  // entries in entries for which ways are looked for at once
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 

@@ -27,7 +27,8 @@ namespace guided {
 
 class FreshEntry {
  public:
-  explicit FreshEntry(Arena& arena) : arena_(arena), memories_(arena.memories()), tree_(arena), new_string_(arena, tree_) {}
+  explicit FreshEntry(Arena& arena)
+      : arena_(arena), memories_(arena.memories()), tree_(arena), new_string_(arena, tree_) {}
   struct Way {
     std::string text;
     std::vector<Thread> after;  // the threads that it leads to, not closed

@@ -79,7 +79,8 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
 
 int32_t LineWalk::free_run(int32_t place) {
   if (!runs()) return -1;
-  if (static_cast<size_t>(place) >= free_runs_.size()) free_runs_.resize(static_cast<size_t>(place) * 2 + 64, kUnknownYet);
+  if (static_cast<size_t>(place) >= free_runs_.size())
+    free_runs_.resize(static_cast<size_t>(place) * 2 + 64, kUnknownYet);
   int32_t& known = free_runs_[static_cast<size_t>(place)];
   if (known == kUnknownYet) {
     const int32_t position = places_.position_of(place);

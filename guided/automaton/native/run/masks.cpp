@@ -69,8 +69,8 @@ int32_t MaskBuilder::state_outside(const Thread& t) {
 
 std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
   const ByteSet follow = arena_.config(state_outside(t)).bytes;
-  auto [it, fresh] = follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
-                                          static_cast<int32_t>(follows_.size()));
+  auto [it, fresh] =
+      follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]}, static_cast<int32_t>(follows_.size()));
   return {follow, it->second};
 }
 

@@ -19,21 +19,21 @@
 #include <tuple>
 #include <vector>
 
-#include "vocabulary/free_runs.hpp"
 #include "run/entry_tokens.hpp"
 #include "run/token_table.hpp"
 #include "run/trie_walk.hpp"
+#include "vocabulary/free_runs.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {
 
 struct MaskRecipe {
   std::vector<const uint32_t*> dense;
-  std::vector<int32_t> sparse;  // in any order
+  std::vector<int32_t> sparse;                     // in any order
   std::vector<const std::vector<int32_t>*> lists;  // more ids
-  std::vector<int32_t> refused;  // of all these
-  std::deque<TokenSet> own;  // what no table holds
-  bool everything = false;  // nothing is masked
+  std::vector<int32_t> refused;                    // of all these
+  std::deque<TokenSet> own;                        // what no table holds
+  bool everything = false;                         // nothing is masked
   void write(uint32_t* row, int32_t words) const;
   void add(const TokenSet& set);
 };
@@ -101,10 +101,10 @@ class MaskBuilder {
   bool is_sure(int32_t state);
   // What a thread that remembers adds to a recipe.
   struct Share {
-    const TokenSet* staying = nullptr;  // of its table
+    const TokenSet* staying = nullptr;              // of its table
     const std::vector<int32_t>* leaving = nullptr;  // sorted
-    std::vector<int32_t> own;  // where these are its own
-    std::vector<int32_t> refused;  // sorted
+    std::vector<int32_t> own;                       // where these are its own
+    std::vector<int32_t> refused;                   // sorted
     bool allows(int32_t token) const {
       return (staying->has(token) || std::binary_search(leaving->begin(), leaving->end(), token)) &&
              !std::binary_search(refused.begin(), refused.end(), token);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "run/trie_walk.hpp"
 #include "base/whole_characters.hpp"
+#include "run/trie_walk.hpp"
 
 namespace guided {
 
@@ -15,8 +15,7 @@ int32_t Places::number(int32_t place) {
   int32_t& number = numbers_[slot(place)];
   if (number < 0) {
     number = count();
-    const ByteSet& bytes =
-        place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes;
+    const ByteSet& bytes = place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes;
     int32_t* row = nullptr;
     if (bytes.count() >= kFewBytes) {
       rows_.emplace_back().fill(kNotYet);

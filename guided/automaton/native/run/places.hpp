@@ -86,7 +86,7 @@ class Places {
   Thread thread_;
   std::vector<Numbered> met_;
   std::deque<std::array<int32_t, 256>> rows_;
-  std::vector<int32_t> numbers_;  // open addressing over places
+  std::vector<int32_t> numbers_;                 // open addressing over places
   std::unordered_map<int32_t, int32_t> closed_;  // position -> the state of its closure
 };
 

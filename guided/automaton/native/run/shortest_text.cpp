@@ -94,9 +94,7 @@ void ShortestText::spread(const Rule& rule) {
   }
 }
 
-int64_t ShortestText::call_cost(int32_t call) const {
-  return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]);
-}
+int64_t ShortestText::call_cost(int32_t call) const { return plus(kCallCost, rule_cost_[grammar_.calls[call].rule]); }
 
 // What a rule's shortest text costs: at least as much as each rule that it calls on the way, so that texts are finite.
 int64_t ShortestText::whole_cost(const Rule& rule) const {

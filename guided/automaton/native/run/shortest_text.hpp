@@ -58,9 +58,9 @@ class ShortestText {
   const Grammar& grammar_;
   std::vector<int64_t> cost_, rule_cost_;  // by position and by rule
   std::vector<int32_t> by_byte_;
-  std::vector<uint8_t> read_early_;        // by position: an edge leads back to it
-  std::vector<uint8_t> settled_;           // by rule: what it costs is known
-  std::unordered_map<uint64_t, int32_t> needed_;  // by rule and register
+  std::vector<uint8_t> read_early_;                            // by position: an edge leads back to it
+  std::vector<uint8_t> settled_;                               // by rule: what it costs is known
+  std::unordered_map<uint64_t, int32_t> needed_;               // by rule and register
   std::unordered_map<int32_t, std::vector<int32_t>> effects_;  // of a position, the cheapest first
 };
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "run/arena.hpp"
-#include "vocabulary/free_runs.hpp"
 #include "run/token_table.hpp"
+#include "vocabulary/free_runs.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {

@@ -18,8 +18,7 @@ class TableWalk {
 
   std::shared_ptr<TokenTable> run(const OtherTable* other) {
     const int reads = places_.bytes(0).count();
-    if (other && reads >= kMostBytes && lines_.differ(*other))
-      return table_.finish(places_.only_positions());
+    if (other && reads >= kMostBytes && lines_.differ(*other)) return table_.finish(places_.only_positions());
     if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;

@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "run/arena.hpp"
-#include "vocabulary/free_runs.hpp"
 #include "run/token_table.hpp"
+#include "vocabulary/free_runs.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {
@@ -21,8 +21,7 @@ namespace guided {
 // `thread`: with an unknown caller; `follow`: the bytes that may come after its frame. With the arena's lock held.
 // `other`: null, or a table that the new one may be made of.
 std::shared_ptr<TokenTable> build_token_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,
-                                              const ByteSet& follow, FreeRuns& runs,
-                                              const OtherTable* other = nullptr);
+                                              const ByteSet& follow, FreeRuns& runs, const OtherTable* other = nullptr);
 // The same for the remainders of another frame's tokens, which go on in this one. In place of tokens the table has
 // numbers of `left.entries`; its own entries are tokens again.
 std::shared_ptr<TokenTable> build_remainder_table(Arena& arena, const TokenVocabulary& vocabulary, const Thread& thread,

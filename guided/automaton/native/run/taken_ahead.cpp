@@ -71,7 +71,8 @@ int64_t Arena::taken_ahead(const Thread& t) {
     for (const ValueTrie::Child& child : trie.children(node)) {
       const bool plain = child.byte >= 0x20 && child.byte != '"' && child.byte != '\\';
       const int32_t next = plain ? grammar_->step(position, child.byte) : -1;
-      const bool as_it_stands = child.byte < 0x80 && plain ? escapes_lead(position, child.byte, next) : !bytes.has('\\');
+      const bool as_it_stands =
+          child.byte < 0x80 && plain ? escapes_lead(position, child.byte, next) : !bytes.has('\\');
       if (!as_it_stands)
         count += trie.count(child.node);
       else if (next >= 0)

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "values/memory.hpp"
 #include "base/slot_table.hpp"
+#include "values/memory.hpp"
 
 namespace guided {
 

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "run/label.hpp"
 #include "base/token_set.hpp"
+#include "run/label.hpp"
 #include "vocabulary/token_trie.hpp"
 
 namespace guided {
@@ -35,23 +35,23 @@ using TokenGroups = std::vector<TokenGroup>;
 
 struct Remainder {  // payload of the remainder trie
   int32_t token;
-  int32_t count;  // how far the frame had counted at the exit (relative tables; else 0)
+  int32_t count;    // how far the frame had counted at the exit (relative tables; else 0)
   int32_t touched;  // of entries of an untold scope (memory.hpp) before the exit
   int32_t depth;    // bytes of the token before the exit
 };
 
 struct TokenTable {
   bool relative = false;
-  bool overflow = false;  // too many remainders: walk the vocabulary instead
-  TokenSet all;           // plain: the tokens; relative: those that stay, with no bound near
+  bool overflow = false;                           // too many remainders: walk the vocabulary instead
+  TokenSet all;                                    // plain: the tokens; relative: those that stay, with no bound near
   std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
-  int32_t furthest = 0;   // largest count in any label or remainder
-  bool within_bytes = false;       // the walk met no call, effect or end: no register was looked at
-  bool touches_entries = false;    // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
-  std::vector<int32_t> unsure;     // tokens that touch two
+  int32_t furthest = 0;                            // largest count in any label or remainder
+  bool within_bytes = false;                       // the walk met no call, effect or end: no register was looked at
+  bool touches_entries = false;  // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
+  std::vector<int32_t> unsure;   // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
-  std::vector<int32_t> both;  // plain tables: tokens that stay, but could also leave
+  std::vector<int32_t> both;               // plain tables: tokens that stay, but could also leave
   std::vector<Remainder> staying_entries;  // of relative ones; in no trie, but in that of with_all_remainders()
   // The tokens that stay, by the state that they lead to (see budgets.hpp). Grammars share tables: set once, under the
   // lock.

@@ -9,9 +9,9 @@
 namespace guided {
 
 namespace {
-constexpr int kMostSteps = 6;     // to where characters are counted
-constexpr size_t kMostMet = 64;   // positions on the way there
-constexpr int64_t kMuch = 64;     // room for characters past which more make no difference
+constexpr int kMostSteps = 6;    // to where characters are counted
+constexpr size_t kMostMet = 64;  // positions on the way there
+constexpr int64_t kMuch = 64;    // room for characters past which more make no difference
 
 int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
 bool is_digit(uint8_t b) { return b >= '0' && b <= '9'; }
@@ -306,7 +306,8 @@ bool ValueCounts::is_repeated(const Node& node, int32_t number) {
 int32_t ValueCounts::at(int32_t position, int32_t reg) {
   const int32_t known = at(position);
   const Rule& rule = grammar_.rules[grammar_.positions[position].rule];
-  if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].met || begun_[grammar_.positions[position].rule] != 2)
+  if (known >= kMany || rule.kind != RuleKind::Counter || !facts_[position].met ||
+      begun_[grammar_.positions[position].rule] != 2)
     return known;
   return std::max(known, counted(position, rule.max < 0 ? kMuch : rule.max - rule.reach - reg));
 }
@@ -340,11 +341,13 @@ int32_t ValueCounts::counted(int32_t position, int64_t room) {
     if (steps == kMostSteps) continue;
     const Position& p = grammar_.positions[at];
     auto meet = [&, next = steps + 1](int32_t to) {
-      if (std::none_of(open.begin(), open.end(), [&](const auto& o) { return o.first == to; })) open.push_back({to, next});
+      if (std::none_of(open.begin(), open.end(), [&](const auto& o) { return o.first == to; }))
+        open.push_back({to, next});
     };
     grammar_.each_next(p, meet);
     for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
-      if (grammar_.effects[e].effect.op == Effect::Inc && grammar_.effects[e].effect.b < 0) meet(grammar_.effects[e].to);
+      if (grammar_.effects[e].effect.op == Effect::Inc && grammar_.effects[e].effect.b < 0)
+        meet(grammar_.effects[e].to);
   }
   return 0;
 }

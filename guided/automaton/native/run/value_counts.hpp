@@ -54,7 +54,20 @@ class ValueCounts {
  private:
   // What has been read: see the head. Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash;
   // Digits4 to Digits1: so many of its digits are to come
-  enum Mode : uint8_t { Between, Whole, Fraction, Power, Word, String, Escape, Digits4, Digits3, Digits2, Digits1, kModes };
+  enum Mode : uint8_t {
+    Between,
+    Whole,
+    Fraction,
+    Power,
+    Word,
+    String,
+    Escape,
+    Digits4,
+    Digits3,
+    Digits2,
+    Digits1,
+    kModes
+  };
   struct Edge {
     int32_t to, times;  // node; bytes
     bool more;          // some of them is a digit that is not 0
@@ -65,7 +78,7 @@ class ValueCounts {
   struct Node {
     int32_t position;
     Mode mode;
-    bool ends = false;          // a string or a number can end here, the frame in it
+    bool ends = false;           // a string or a number can end here, the frame in it
     int32_t own = 0, count = 0;  // of a scalar from here on; the most ahead
     bool passes = false;
     std::vector<Edge> bytes;
@@ -95,13 +108,13 @@ class ValueCounts {
   const Grammar& grammar_;
   EndlessStrings& strings_;
   bool prepared_ = false, regular_ = true;
-  bool nested_ = false;  // a scope opens within an entry
-  bool beyond_ = false;  // what comes after the end of an entry is looked at
-  std::vector<Facts> facts_;     // by position
-  std::vector<Node> nodes_;      // while they are prepared
-  std::vector<int32_t> number_;  // position * kModes + mode -> node, or -1
-  std::vector<uint8_t> begun_;   // by rule: 1 between tokens, 2 in a string
-  std::vector<Mode> ended_;      // by rule: Between or String, kModes: not known yet
+  bool nested_ = false;                                            // a scope opens within an entry
+  bool beyond_ = false;                                            // what comes after the end of an entry is looked at
+  std::vector<Facts> facts_;                                       // by position
+  std::vector<Node> nodes_;                                        // while they are prepared
+  std::vector<int32_t> number_;                                    // position * kModes + mode -> node, or -1
+  std::vector<uint8_t> begun_;                                     // by rule: 1 between tokens, 2 in a string
+  std::vector<Mode> ended_;                                        // by rule: Between or String, kModes: not known yet
   std::vector<std::vector<std::pair<int32_t, int32_t>>> waiting_;  // by rule: nodes that call it, positions after it
 };
 

@@ -11,9 +11,9 @@ namespace {
 
 struct Decimal {
   bool negative = false, in_exponent = false, valid = true;
-  std::string digits;        // without leading zeros; all of them that were written
-  int64_t exponent = 0;      // of the last digit, the written exponent included
-  size_t trailing = 0;       // zeros at the end of `digits`
+  std::string digits;    // without leading zeros; all of them that were written
+  int64_t exponent = 0;  // of the last digit, the written exponent included
+  size_t trailing = 0;   // zeros at the end of `digits`
 };
 
 Decimal decimal(std::string_view text) {
@@ -55,19 +55,24 @@ Decimal decimal(std::string_view text) {
 
 // A number that is being written: its digits and their scale, and what there is of an exponent.
 struct Spelled {
-  std::string digits;  // neither beginning nor ending with a zero
+  std::string digits;            // neither beginning nor ending with a zero
   int64_t scale = 0, zeros = 0;  // of the last of these; how many zeros follow
   bool negative = false, point = false, in_exponent = false;
   char power_sign = 0;
-  std::string power;   // without leading zeros
+  std::string power;  // without leading zeros
 };
 
 Spelled spelled(std::string_view text) {
   const size_t e = text.find_first_of("eE");
   const Decimal d = decimal(text.substr(0, e));
-  Spelled out{d.digits.substr(0, d.digits.size() - d.trailing), d.exponent + static_cast<int64_t>(d.trailing),
-              d.digits.empty() ? -d.exponent : static_cast<int64_t>(d.trailing), d.negative,
-              text.substr(0, e).find('.') != std::string_view::npos, e != std::string_view::npos, 0, ""};
+  Spelled out{d.digits.substr(0, d.digits.size() - d.trailing),
+              d.exponent + static_cast<int64_t>(d.trailing),
+              d.digits.empty() ? -d.exponent : static_cast<int64_t>(d.trailing),
+              d.negative,
+              text.substr(0, e).find('.') != std::string_view::npos,
+              e != std::string_view::npos,
+              0,
+              ""};
   for (char ch : out.in_exponent ? text.substr(e + 1) : std::string_view()) {
     if (ch == '-' || ch == '+')
       out.power_sign = ch;

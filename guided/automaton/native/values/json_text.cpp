@@ -12,8 +12,7 @@ bool is_space(uint8_t b) { return b == ' ' || b == '\t' || b == '\n' || b == '\r
 bool is_bare(uint8_t b) { return std::isalnum(b) || b == '-' || b == '+' || b == '.'; }
 }  // namespace
 
-JsonTexts::JsonTexts(ValueStore& values)
-    : values_(values), texts_(4), frames_{{-1, -1, 0, 0, 't', Phase::Item}} {}
+JsonTexts::JsonTexts(ValueStore& values) : values_(values), texts_(4), frames_{{-1, -1, 0, 0, 't', Phase::Item}} {}
 
 // ---- reading
 int32_t JsonTexts::read(int32_t text, uint8_t byte) {
@@ -153,9 +152,10 @@ JsonTexts::Part JsonTexts::part(int32_t start, int32_t text) const {
   const Frame& around = frames_[from.frame];
   const int32_t level = frame_at(to.frame, around.depth);
   if (level == from.frame)
-    return to.frame != level ? Part::Open : to.kind == Kind::String ? Part::String
-           : to.kind == Kind::Bare                                  ? Part::Bare
-                                                                    : Part::Unknown;
+    return to.frame != level         ? Part::Open
+           : to.kind == Kind::String ? Part::String
+           : to.kind == Kind::Bare   ? Part::Bare
+                                     : Part::Unknown;
   const Frame& now = frames_[level];
   const bool one_more = level == to.frame && to.kind == Kind::Between && now.outer == around.outer &&
                         now.count == around.count + 1 && parts_[now.parts].before == around.parts;

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "values/json_value.hpp"
 #include "base/pair_map.hpp"
+#include "values/json_value.hpp"
 
 namespace guided {
 
@@ -33,9 +33,7 @@ class JsonTexts {
   uint8_t byte(int32_t text) const { return texts_[text].byte; }
   int32_t adds(int32_t text) const { return texts_[text].adds; }
   // Of a string: the escape that is under way, and nothing of what was read before.
-  StringProgress escape(int32_t text) const {
-    return {{}, texts_[text].escape, texts_[text].unit, texts_[text].high};
-  }
+  StringProgress escape(int32_t text) const { return {{}, texts_[text].escape, texts_[text].unit, texts_[text].high}; }
 
   // What the part of a text since `start` is; Unknown: not the beginning of a single JSON value.
   enum class Part : uint8_t { Unknown, Empty, String, Bare, Whole, Open };
@@ -57,11 +55,11 @@ class JsonTexts {
   enum class Kind : uint8_t { Between, String, Bare, Broken };
   struct Text {
     int32_t before = -1;
-    int32_t frame = 0;         // the innermost container that is open
-    int32_t since = 0;         // of a scalar: the text before its first byte
+    int32_t frame = 0;  // the innermost container that is open
+    int32_t since = 0;  // of a scalar: the text before its first byte
     int32_t adds = kNothing;
-    uint32_t high = 0;         // as in StringProgress
-    uint16_t unit = 0;         // the same; Broken: 1 in a string, 2 after a backslash in it
+    uint32_t high = 0;  // as in StringProgress
+    uint16_t unit = 0;  // the same; Broken: 1 in a string, 2 after a backslash in it
     int8_t escape = -1;
     uint8_t byte = 0;
     Kind kind = Kind::Between;

@@ -36,10 +36,10 @@ class ValueStore {
 
 // Progress in one string: what is decoded, and the escape that is under way.
 struct StringProgress {
-  std::string text;        // UTF-8
-  int32_t escape = -1;     // -1: none; 0: after the backslash; 1..4: after \u, so many digits less one
-  uint32_t unit = 0;       // what the digits say so far
-  uint32_t high = 0;       // a high surrogate that waits for the low one
+  std::string text;         // UTF-8
+  int32_t escape = -1;      // -1: none; 0: after the backslash; 1..4: after \u, so many digits less one
+  uint32_t unit = 0;        // what the digits say so far
+  uint32_t high = 0;        // a high surrogate that waits for the low one
   bool read(uint8_t byte);  // false: the string has ended
   bool fits(std::string_view target) const;  // whether the string may still become `target`
   void put(uint32_t code_point);

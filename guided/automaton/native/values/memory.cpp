@@ -10,8 +10,8 @@ namespace guided {
 namespace {
 constexpr int32_t kNoValue = -1;
 constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
-constexpr size_t kNode = 88;  // about what an interned record takes
-constexpr int32_t kFewObjects = 16;  // that are compared with one that is being written, member by member
+constexpr size_t kNode = 88;                       // about what an interned record takes
+constexpr int32_t kFewObjects = 16;                // that are compared with one that is being written, member by member
 
 void append_number(std::string& out, int32_t number, char end) {
   char digits[12];
@@ -271,9 +271,10 @@ int64_t Memories::ahead(int32_t memory) {
 
 // An object of the set has the members that were written and may have the one that is under way; true, too, where
 // there are many that have the members.
-bool Memories::object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const {
+bool Memories::object_may_be_there(int32_t set, int32_t start, int32_t text,
+                                   const std::vector<int32_t>& members) const {
   int32_t least = trie_.child(set, 'o');
-    for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
+  for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
     const std::string member = member_key(members[i], members[i + 1]);
     const int32_t with_it = trie_.at(set, member);
     if (with_it >= 0 && trie_.count(with_it) > trie_.count(least)) continue;
@@ -392,8 +393,7 @@ int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried
     for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.texts_.before(theirs))
       path.push_back(theirs);
     int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // up to kFrom: the same in all stores
-    for (size_t i = path.size(); i-- > 0;)
-      own = carried.texts[path[i]] = texts_.read(own, other.texts_.byte(path[i]));
+    for (size_t i = path.size(); i-- > 0;) own = carried.texts[path[i]] = texts_.read(own, other.texts_.byte(path[i]));
     return own;
   };
   auto seen = [&](int32_t theirs) {

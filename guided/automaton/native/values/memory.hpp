@@ -66,11 +66,11 @@ class Memories {
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
   // there. Nothing where it is none, or not known.
   struct StringAhead {
-    bool opened = false;     // its first quotation mark was read
-    bool inside = false;     // an entry around it is under way, too
-    int32_t around = 0;      // scopes around its own
-    StringProgress escape;   // the escape that is under way
-    int32_t node = -1;       // of the trie, at what has been read; below 0: no string that was there begins so
+    bool opened = false;    // its first quotation mark was read
+    bool inside = false;    // an entry around it is under way, too
+    int32_t around = 0;     // scopes around its own
+    StringProgress escape;  // the escape that is under way
+    int32_t node = -1;      // of the trie, at what has been read; below 0: no string that was there begins so
   };
   std::optional<StringAhead> string_ahead(int32_t memory);
   const ValueTrie& trie() const { return trie_; }
@@ -162,15 +162,15 @@ class Memories {
   struct Scope {
     // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
     int32_t outer, seen, start;
-    bool inside;                 // an entry of an outer scope is under way
-    int32_t most = 0;            // values of it, or of one around it
+    bool inside;       // an entry of an outer scope is under way
+    int32_t most = 0;  // values of it, or of one around it
   };
   struct Memory {
     int32_t scope, text, touched;
-    int32_t notes;        // 0: entries are not noted; kNoNotes: none has ended
-    int32_t before;       // the memory a byte ago, or -1
+    int32_t notes;           // 0: entries are not noted; kNoNotes: none has ended
+    int32_t before;          // the memory a byte ago, or -1
     int32_t node = kNotYet;  // of the trie, of a string that is the innermost entry
-    int8_t alive = -1;    // not known yet
+    int8_t alive = -1;       // not known yet
   };
   static constexpr int32_t kNotYet = -2;
   static constexpr int32_t kNoNotes = 1;
@@ -216,9 +216,9 @@ class Memories {
   ValueTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
-  std::deque<Memory> memories_;  // grows without a copy
+  std::deque<Memory> memories_;                                       // grows without a copy
   std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
-  PairMap seen_ids_;  // (before, value)
+  PairMap seen_ids_;                                                  // (before, value)
   NumberTable memory_ids_;
   std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
   std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;

@@ -38,7 +38,7 @@ class ValueTrie {
     const int32_t node = at(root, text);
     return node >= 0 && ends(node);
   }
-  bool ends(int32_t node) const { return nodes_[node].end; }         // a string ends here
+  bool ends(int32_t node) const { return nodes_[node].end; }        // a string ends here
   int32_t count(int32_t node) const { return nodes_[node].count; }  // how many strings end here or below
   Children children(int32_t node) const {
     const Node& n = nodes_[node];

@@ -180,7 +180,8 @@ int64_t FreeRuns::weight(Kinds kinds) const {
 FreeRuns::Runs& FreeRuns::runs(int32_t position, Kinds kinds, Kinds follow) {
   const int32_t rule = grammar_.positions[position].rule;
   auto& runs = runs_[{rule, kinds, (kinds & follow) == 0}];
-  if (!runs) runs = std::make_unique<Runs>(*this, grammar_.rules[static_cast<size_t>(rule)], kinds, (kinds & follow) == 0);
+  if (!runs)
+    runs = std::make_unique<Runs>(*this, grammar_.rules[static_cast<size_t>(rule)], kinds, (kinds & follow) == 0);
   return *runs;
 }
 

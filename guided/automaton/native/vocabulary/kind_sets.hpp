@@ -23,9 +23,9 @@ struct KindSet {
     int32_t node;           // below a string of these kinds
     int32_t depth, length;  // of that string, in bytes and in characters
   };
-  std::vector<uint32_t> tokens;  // words of a mask row
-  std::vector<int32_t> ids;      // the same tokens, sorted, where they are few
-  std::vector<uint64_t> places;  // the same tokens, by their place among the trie's payloads
+  std::vector<uint32_t> tokens;              // words of a mask row
+  std::vector<int32_t> ids;                  // the same tokens, sorted, where they are few
+  std::vector<uint64_t> places;              // the same tokens, by their place among the trie's payloads
   std::array<std::vector<Edge>, 256> edges;  // by the node's byte, in the order of the trie's payloads
 
   // Calls visit(i) for the tokens among the payloads from..to.

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "values/json_value.hpp"
-#include "vocabulary/token_trie.hpp"
 #include "values/value_trie.hpp"
+#include "vocabulary/token_trie.hpp"
 
 namespace guided {
 

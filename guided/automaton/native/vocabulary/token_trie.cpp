@@ -23,14 +23,22 @@ Utf8 read_utf8(Utf8 at, uint8_t b) {
       if (b == 0xF0) return AfterF0;
       if (b == 0xF4) return AfterF4;
       return within(0xF1, 0xF3, Three);
-    case One: return within(0x80, 0xBF, Border);
-    case Two: return within(0x80, 0xBF, One);
-    case Three: return within(0x80, 0xBF, Two);
-    case AfterE0: return within(0xA0, 0xBF, One);
-    case AfterED: return within(0x80, 0x9F, One);
-    case AfterF0: return within(0x90, 0xBF, Two);
-    case AfterF4: return within(0x80, 0x8F, Two);
-    case Broken: break;
+    case One:
+      return within(0x80, 0xBF, Border);
+    case Two:
+      return within(0x80, 0xBF, One);
+    case Three:
+      return within(0x80, 0xBF, Two);
+    case AfterE0:
+      return within(0xA0, 0xBF, One);
+    case AfterED:
+      return within(0x80, 0x9F, One);
+    case AfterF0:
+      return within(0x90, 0xBF, Two);
+    case AfterF4:
+      return within(0x80, 0x8F, Two);
+    case Broken:
+      break;
   }
   return Broken;
 }
@@ -40,8 +48,14 @@ bool is_white(const uint8_t* character, const uint8_t* end) {
   uint32_t code = 0;
   for (const uint8_t* at = character; at < end; ++at) code = code << 8 | *at;
   switch (code) {
-    case 0xC2A0: case 0xE19A80: case 0xE280A8: case 0xE280A9:
-    case 0xE280AF: case 0xE2819F: case 0xE38080: case 0xEFBBBF:
+    case 0xC2A0:
+    case 0xE19A80:
+    case 0xE280A8:
+    case 0xE280A9:
+    case 0xE280AF:
+    case 0xE2819F:
+    case 0xE38080:
+    case 0xEFBBBF:
       return true;
     default:
       return code >= 0xE28080 && code <= 0xE2808A;

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "vocabulary/kind_sets.hpp"
 #include "compile/rules.hpp"
+#include "vocabulary/kind_sets.hpp"
 #include "vocabulary/taken_strings.hpp"
 #include "vocabulary/token_trie.hpp"
 
@@ -50,14 +50,14 @@ struct TokenVocabulary {
 
   std::vector<std::string> tokens;
   std::vector<int32_t> end_tokens;
-  int32_t size;       // ids are 0..size-1
-  int32_t words;      // of a mask row
-  int32_t longest = 0;  // bytes of the longest token
-  ByteSet live;       // bytes in some token
-  ByteSet alone;      // bytes that are tokens by themselves
+  int32_t size;                              // ids are 0..size-1
+  int32_t words;                             // of a mask row
+  int32_t longest = 0;                       // bytes of the longest token
+  ByteSet live;                              // bytes in some token
+  ByteSet alone;                             // bytes that are tokens by themselves
   std::array<int32_t, 256> most_in_token{};  // by byte: how often a token has it at most
-  bool byte_complete; // every live byte is a token by itself
-  bool all_text;      // every id spells something or ends the output
+  bool byte_complete;                        // every live byte is a token by itself
+  bool all_text;                             // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
   mutable ByteCaches bytes;
