@@ -91,7 +91,7 @@ def test_what_fails_on_its_way_fails_alone():
         patch.setattr("guided.engine.stopping._CANDIDATES", 3)
         answers = dict(ENGINE.generate_each(requests))
     assert isinstance(answers[1], GuidedError)
-    assert "more than 3 places" in str(answers[1])
+    assert "more than 3 characters" in str(answers[1])
     assert [len(answers[0]), len(answers[2])] == [1, 3]
     assert answers[0][0].tokens == ENGINE.generate("a", max_tokens=9).tokens
 

@@ -165,7 +165,7 @@ def test_the_context_bounds_the_budget():
     ("prompt", "constraint", "options", "error", "message"),
     [
         ("", None, {}, GuidedError, "the prompt is empty"),
-        ([], None, {}, GuidedError, "there are no messages"),
+        ([], None, {}, GuidedError, "the list of messages is empty"),
         ([97, 272], None, {}, GuidedError, "holds the id 272"),
         ([-1], None, {}, GuidedError, "holds the id -1"),
         ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, the model reads 160 with the output"),

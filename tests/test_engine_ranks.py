@@ -19,8 +19,8 @@ import torch
 from guided.cli import main
 from guided.engine.engine import Engine
 from guided.engine.pretrained import load_model
-from guided.engine.ranks.commands import Command, Copy, Open, Step, hear, tell
-from guided.engine.ranks.leader import Ranks, _places
+from guided.engine.ranks.commands import Command, Copy, Open, Step, receive_command, send_command
+from guided.engine.ranks.leader import Ranks, _devices
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
@@ -177,10 +177,10 @@ class Recorder:
 )
 def test_commands_arrive_as_they_were_sent(command: Command) -> None:
     group = Recorder()
-    tell(group, command)  # type: ignore[arg-type]
+    send_command(group, command)  # type: ignore[arg-type]
     assert len(group.sent) <= 2
     group.hearing = True
-    assert hear(group) == command  # type: ignore[arg-type]
+    assert receive_command(group) == command  # type: ignore[arg-type]
     assert not group.sent
 
 
@@ -259,7 +259,7 @@ def test_what_workers_import_and_say(directory, tmp_path, monkeypatch) -> None:
 def test_workers_that_do_not_come(directory, tmp_path, monkeypatch, program: str, message: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("guided.engine.ranks.group._MEETING", timedelta(seconds=1))
+    monkeypatch.setattr("guided.engine.ranks.group._RENDEZVOUS", timedelta(seconds=1))
     with pytest.raises(GuidedError, match=message):
         Engine.from_pretrained(directory, pipeline_parallel=2)
 
@@ -268,13 +268,13 @@ def test_devices(monkeypatch) -> None:
     monkeypatch.setattr("guided.engine.ranks.group.dist.is_nccl_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert [str(place) for place in _places(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]
-    assert [str(place) for place in _places(torch.device("cuda:0"), 2)] == ["cuda:0", "cuda:1"]
-    assert _places(torch.device("cpu"), 2) == [torch.device("cpu")] * 2
-    with pytest.raises(GuidedError, match="3 processes need as many GPUs from cuda:2 on, 4 are there"):
-        _places(torch.device("cuda:2"), 3)
+    assert [str(place) for place in _devices(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]
+    assert [str(place) for place in _devices(torch.device("cuda:0"), 2)] == ["cuda:0", "cuda:1"]
+    assert _devices(torch.device("cpu"), 2) == [torch.device("cpu")] * 2
+    with pytest.raises(GuidedError, match="3 processes need as many GPUs from cuda:2 on, but this machine has 4"):
+        _devices(torch.device("cuda:2"), 3)
     with pytest.raises(GuidedError, match="on cpu and cuda, not on meta"):
-        _places(torch.device("meta"), 2)
+        _devices(torch.device("meta"), 2)
 
 
 INTERRUPTED = """

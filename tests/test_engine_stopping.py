@@ -75,7 +75,7 @@ def test_candidates_in_one_state_are_one():
 def test_a_pattern_that_follows_too_many_places_fails(monkeypatch):
     monkeypatch.setattr("guided.engine.stopping._CANDIDATES", 200)
     watch = Watch(Stops(patterns=["a{1,9999}b"]))
-    with pytest.raises(GuidedError, match="follows more than 200 places"):
+    with pytest.raises(GuidedError, match="could begin at more than 200 characters"):
         watch.read("a" * 300)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from guided.engine.ranks.group import Standing, connect
+from guided.engine.ranks.group import RankPosition, connect
 from guided.errors import UnsupportedError
 from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
@@ -39,7 +39,7 @@ def on_all_ranks(file: Path, tensor: int, pipeline: int, work: Callable[[Paralle
     """What `work` returns on each rank; ranks are threads here."""
 
     def rank(number: int) -> Tensor:
-        _, parallel = connect(file, Standing(number, tensor, pipeline), CPU)
+        _, parallel = connect(file, RankPosition(number, tensor, pipeline), CPU)
         return work(parallel)
 
     with ThreadPoolExecutor(tensor * pipeline) as pool:

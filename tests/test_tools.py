@@ -311,10 +311,10 @@ def test_bans_are_about_what_the_model_chooses():
 
 def test_a_grammar_without_a_place_for_the_result_fails_closed():
     open_end = guided.special("<ask>") + "go" + guided.special("</ask>") + guided.regex("[xy]")
-    with pytest.raises(GuidedError, match="no place for the result of 'fixed' after its call"):
+    with pytest.raises(GuidedError, match="does not allow the result of 'fixed' after its call"):
         once(says("a"), open_end)
     digits = guided.special("<told>") + guided.regex("[0-9]") + guided.special("</told>")
-    with pytest.raises(GuidedError, match="no place for the result"):
+    with pytest.raises(GuidedError, match="does not allow the result"):
         once(says("a"), guided.special("<ask>") + "go" + guided.special("</ask>") + digits)
 
 
@@ -330,9 +330,9 @@ def test_a_model_never_writes_a_result():
 @pytest.mark.parametrize(
     ("tools", "constraint", "error", "message"),
     [
-        ([CALCULATOR], {"type": "object"}, GuidedError, "this constraint, a dict, has no place for the call of a tool"),
-        ([CALCULATOR], "[0-9]+", GuidedError, "this constraint, a str, has no place"),
-        ([CALCULATOR], int, GuidedError, "has no place"),
+        ([CALCULATOR], {"type": "object"}, GuidedError, "a constraint of type dict cannot contain tool calls"),
+        ([CALCULATOR], "[0-9]+", GuidedError, "a constraint of type str cannot contain"),
+        ([CALCULATOR], int, GuidedError, "cannot contain tool calls"),
         ([CALCULATOR, CALCULATOR], None, GuidedError, "two tools have the name 'calculator'"),
         (
             [CALCULATOR, replace(CALCULATOR, name="b")],

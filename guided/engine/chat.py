@@ -1,9 +1,9 @@
 """The ChatML template: messages in, prompt tokens out.
 
-In: [{"role": "user", "content": "..."}, ...]. Out: ids of `<|im_start|>role\\ncontent<|im_end|>\\n` for each message,
-then of `<|im_start|>assistant\\n`. Role and content are encoded as text, so a message that spells a control token
-cannot end its turn. The default system message is the one that the model's own template names. Other templates are
-refused.
+In: [{"role": "user", "content": "..."}, ...]. Out: the ids of `<|im_start|>role\\ncontent<|im_end|>\\n` for each
+message, followed by those of `<|im_start|>assistant\\n`. Role and content are encoded as text, so a message that
+contains the name of a control token cannot end its turn. The default system message is the one in the model's own
+template. Other chat templates are refused.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class ChatMl:
 
     @classmethod
     def from_template(cls, vocabulary: Vocabulary, template: object) -> ChatMl | None:
-        """For the Jinja text in a model file; None where that is not ChatML."""
+        """The template for the Jinja text in a model file; None if that is not ChatML."""
         if not isinstance(template, str) or _START not in template or _END not in template:
             return None
         found = _DEFAULT_SYSTEM.search(template)
         return cls(vocabulary, found.group(1).replace("\\n", "\n") if found else None)
 
     def render(self, messages: Sequence[Message]) -> list[int]:
-        """The prompt that asks for the assistant's next message."""
+        """The ids of a conversation, ending where the assistant's next message begins."""
         if not messages:
-            raise GuidedError("there are no messages to answer")
+            raise GuidedError("the list of messages is empty")
         turns = [_checked(number, message) for number, message in enumerate(messages)]
         if turns[0][0] != "system" and self.default_system is not None:
             turns.insert(0, ("system", self.default_system))

@@ -1,11 +1,12 @@
-"""Drafts without a model: what followed the last time that the same tokens came.
+"""Speculative decoding without a draft model: propose what followed the same tokens the last time.
 
-In: the ids of a prompt and of its output as it grows. Out: some ids that may come next. Answers repeat their prompt
-(names, code, tables) and themselves, and a model reads several tokens in one pass for little more than one. A draft
-changes nothing in the output: each token is chosen as ever, and the draft is dropped where another one is.
+Answers repeat parts of their prompt (names, code, tables) and of themselves, and a model verifies several tokens in one
+forward pass at little more than the cost of one. The module takes the ids of a prompt and of its growing output, and
+proposes ids that may come next. Drafts never change an output: every token is chosen as usual, and a draft that differs
+from the choice is dropped with all that follow it.
 
-Source: "Prompt lookup decoding" (A. Saxena, 2023; in vLLM the n-gram drafter). Cost: O(1) for a token, one entry of a
-table for each size of n-gram.
+Source: "Prompt lookup decoding" (A. Saxena, 2023); vLLM calls it the n-gram drafter. Cost: O(1) per token, and one
+entry in a hash table for each size of n-gram.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import Sequence
 
 __all__ = ["Ngrams"]
 
-_SIZES = (4, 3, 2)  # tokens that must be the same, the longest first
+_SIZES = (4, 3, 2)  # lengths of the n-grams that are looked up, the longest first
 
 
 class Ngrams:
-    """The n-grams of a growing sequence, and where what followed each of them last begins."""
+    """The n-grams of a growing sequence, each with the position that followed its last occurrence."""
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens: list[int] = []
@@ -27,11 +28,11 @@ class Ngrams:
 
     @property
     def length(self) -> int:
-        """Tokens that have come."""
+        """How many tokens the sequence has."""
         return len(self._tokens)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """More tokens."""
+        """Append tokens to the sequence."""
         for token in tokens:
             at = len(self._tokens)
             for size in _SIZES:
@@ -40,7 +41,7 @@ class Ngrams:
             self._tokens.append(token)
 
     def propose(self, most: int) -> list[int]:
-        """At most so many tokens; none where the last ones are new."""
+        """Return at most `most` draft tokens; none where the last two tokens have not occurred before."""
         for size in _SIZES:
             at = self._after.get(tuple(self._tokens[-size:]))
             if at is not None and len(self._tokens) >= size:

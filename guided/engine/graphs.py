@@ -1,12 +1,12 @@
-"""CUDA graphs for decoding: a forward pass of one token of each sequence is launched at once, not kernel by kernel.
+"""CUDA graphs for decoding: one launch for a forward pass of one token per sequence, instead of one per kernel.
 
-In: tokens, positions, and the `FlashAttention` of a step of single tokens. Out: hidden states. A graph is captured once
-for each of some batch sizes, over buffers that stay where they are; a step is copied into them, padded to the next of
-these sizes, and replayed. Rows of padding have slot -1 and length 0: they store nothing and read nothing. Logits, masks
-and choices are not part of it.
+In: tokens, positions, and the `FlashAttention` of a step in which each sequence reads one token. Out: hidden states. A
+graph is captured once for each of a few batch sizes, over buffers with fixed addresses. A step is copied into these
+buffers, padded to the next larger size, and replayed. Padding rows have slot -1 and length 0, so they store and read
+nothing. Logits, masks and sampling are not part of the graph.
 
-What captures is handed in: `CudaCapture`, or in tests something of the same signature on the CPU. Cost: memory for the
-activations of the largest batch (graphs share it), and two forward passes when a size is first met.
+The function that captures is an argument: `CudaCapture`, or in tests one with the same signature on the CPU. Cost:
+memory for the activations of the largest batch (all graphs share it), and two forward passes when a size first occurs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from guided.models.model import Model
 __all__ = ["Capture", "CudaCapture", "DecodeGraphs"]
 
 Capture: TypeAlias = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
-"""Takes a function of no arguments that launches kernels on fixed memory; what it returns does the same again, and
-returns the same tensor each time."""
+"""Takes a function without arguments that launches kernels on fixed memory, and returns a function that launches them
+again and always returns the same tensor."""
 
 _SIZES: Final = (1, 2, 4, 8, *range(16, 513, 16))
 
@@ -43,17 +43,17 @@ class DecodeGraphs:
         self._graphs: dict[int, Callable[[], Tensor]] = {}
 
     def fits(self, step: FlashStep) -> bool:
-        """Whether there is a graph for it: single tokens, not too many."""
+        """Whether a graph can run this step: each sequence reads one token, and there are not too many sequences."""
         rows, blocks = step.tables.shape
         return step.spans is None and rows <= len(self._tables) and blocks <= self._tables.shape[1]
 
     def run(self, tokens: Tensor, positions: Tensor, step: FlashStep) -> Tensor:
-        """Hidden states (n, dim) of a step that fits; they hold until the next call."""
+        """Hidden states (n, dim) of a step that fits; valid until the next call."""
         n, blocks = step.tables.shape
         size = next(size for size in _SIZES if size >= n)
         self._slots[:size].fill_(-1)
         self._lengths[:size].zero_()
-        if size not in self._graphs:  # while all rows are padding: what runs to be captured stores nothing
+        if size not in self._graphs:  # while all rows are padding, so that the captured passes store nothing
             self._graphs[size] = self._capture(lambda: self._forward(size))
         self._tokens[:n] = tokens
         self._positions[:n] = positions
@@ -69,14 +69,14 @@ class DecodeGraphs:
 
 
 class CudaCapture:
-    """`Capture` on the device of the model. Graphs share one pool of memory: they never run side by side."""
+    """`Capture` on the device of the model. The graphs share one memory pool, for no two of them run at once."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
 
     def __call__(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        """Run once on a stream of its own (kernels are compiled and work spaces made), then capture."""
+        """Run once on a side stream, which compiles kernels and allocates workspaces; then capture."""
         with torch.cuda.device(self._device):
             here, side = torch.cuda.current_stream(), _stream()
             side.wait_stream(here)

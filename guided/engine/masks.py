@@ -1,13 +1,13 @@
-"""The masks of one output: filled by its matcher under what is left of the budget, asked, and laid on logits.
+"""The bitmask rows of one output: the matcher fills them under the remaining budget, and they are applied to logits.
 
-There is a row for the next token, and one for each that is drafted after it (drafting.py). A row is filled at most
-once between two moves of the matcher, so that whoever needs it first pays for it. Where the budget took tokens from a
-row, what it would be without a budget is filled as well, so that what the budget costs can be told from what the
-specification does. While plenty is left of the budget that costs nothing.
+There is one row for the next token, and one for each draft after it (drafting.py). A row is filled at most once between
+two moves of the matcher, by whoever needs it first. Where the budget removed tokens from a row, the row without a
+budget is filled as well, so that the result can separate what the budget costs from what the specification costs. As
+long as the budget is ample, this second row is not needed and costs nothing.
 
-Where less is left than twice the shortest completion, the budget leads before it cuts: what makes the shortest
-completion longer (one more word of a string, one more item or optional member) becomes less likely, the more so the
-less is left. What is allowed stays the same.
+The *budget ramp*: where less is left than twice the shortest completion, tokens that make the shortest completion
+longer (one more word of a string, one more item or optional member) become less likely, the more so the less is left.
+The model is thereby led to an end before the budget cuts it off. The set of allowed tokens stays the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from guided.matching.bitmask import is_allowed, row_of
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Laid", "Masks", "Matcher"]
+__all__ = ["Applied", "Masks", "Matcher"]
 
 
 class Matcher(Protocol):
@@ -35,38 +35,39 @@ class Matcher(Protocol):
 
     @property
     def budget_bound(self) -> bool:
-        """Whether the last mask may lack tokens that the budget took."""
+        """Whether the budget may have removed tokens from the last mask."""
 
     def fill_next_token_bitmask(
         self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
     ) -> bool:
-        """Write the mask of the next token; False: nothing is masked."""
+        """Fill a row with the tokens that may come next; False if nothing is masked."""
 
     def accept_token(self, token: int, /) -> bool:
-        """Go on by a token; False: refused."""
+        """Accept a token; False if it is refused."""
 
     def rollback(self, n: int, /) -> None:
         """Take back the last n tokens."""
 
     def forced_tokens(self) -> list[int]:
-        """What must come next."""
+        """The tokens that must come next; empty where there is a choice."""
 
     def is_accepting(self) -> bool:
-        """The output may end here."""
+        """Whether the output may end here."""
 
     def is_terminated(self) -> bool:
-        """An end token was accepted."""
+        """Whether an end token was accepted."""
 
     def min_tokens_to_finish(self) -> int:
-        """The shortest completion, the end token included."""
+        """The length of the shortest completion, the end token included."""
 
 
-class Laid(NamedTuple):
-    """What a mask has taken from some logits.
+class Applied(NamedTuple):
+    """How much probability a mask has removed from some logits.
 
     Attributes:
-        removed: -log of the probability of what is left.
-        by_budget: of that what the specification allows and the budget took; None where that is nothing.
+        removed: -log of the probability of the tokens that remain.
+        by_budget: the probability of tokens that the specification allows and the budget removed; None if there are
+            no such tokens.
     """
 
     removed: float
@@ -74,11 +75,11 @@ class Laid(NamedTuple):
 
 
 class Ramp(NamedTuple):
-    """What a row's logits are lowered by.
+    """The budget ramp of one row.
 
     Attributes:
-        penalty: to subtract.
-        bits: (words,), from these tokens.
+        penalty: is subtracted from the logits of some tokens.
+        bits: (words,), these tokens, as a bitmask row.
     """
 
     penalty: float
@@ -86,13 +87,13 @@ class Ramp(NamedTuple):
 
 
 class Masks:
-    """See the module.
+    """The rows of one output; see the module.
 
     Args:
-        rows: of the next token and of drafts.
-        times: takes the seconds of each filling.
-        ramp: what is subtracted at most from logits of tokens that make the output longer; 0: nothing.
-        free: the specification never ends by itself, so that the budget does; nothing is led to an end then.
+        rows: how many there are: one for the next token, and one for each draft.
+        times: a list to which the seconds of each filling are appended.
+        ramp: the largest penalty of the budget ramp; 0 switches it off.
+        free: whether the specification never ends by itself. The output then ends with the budget, without a ramp.
     """
 
     def __init__(
@@ -110,12 +111,17 @@ class Masks:
         self._everything = row_of(vocabulary.size, slice(vocabulary.size))
         self._only_end = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._everything)), np.int32)
-        self._plain: dict[int, npt.NDArray[np.int32]] = {}  # rows without a budget, where it took something
+        self._plain: dict[int, npt.NDArray[np.int32]] = {}  # rows without a budget, where it removed something
         self._ramps: dict[int, Ramp] = {}
         self._filled = 0
 
     def fill(self, left: int, row: int = 0, *, timed: bool = True) -> None:
-        """The mask of the matcher's state; `row` tokens were drafted since `take`. `timed`: it is for a choice.
+        """Fill a row with the mask of the matcher's state.
+
+        Args:
+            left: tokens that are left of the budget.
+            row: how many drafts were accepted since `take`.
+            timed: whether the time counts; it does where a token is chosen.
 
         Raises:
             GuidedError: nothing is left of the budget.
@@ -138,10 +144,10 @@ class Masks:
         self._filled = row + 1
 
     def _is_tight(self, left: int, row: int) -> bool:
-        """Whether the budget may take something, or leads (the ramp is made then); if not, the row is filled."""
+        """Whether the budget may remove tokens or has a ramp here (which is then made); otherwise fills the row."""
         if not self._most:
             return True
-        try:  # half of it suffices as well
+        try:  # with half of the budget, too, the output could be completed
             self._mask(self._bits, row, left // 2)
             return self.matcher.budget_bound
         except BudgetError:
@@ -160,29 +166,33 @@ class Masks:
         return words
 
     def has(self, token: int, row: int = 0) -> bool:
-        """Whether a token is allowed; the row was filled."""
+        """Whether a token is allowed. The row must have been filled."""
         return is_allowed(self._bits[row], token)
 
     def is_end(self, left: int, row: int = 0) -> bool:
-        """Whether this is the end. Where the budget alone allows nothing else it is not, but for free text: the end is
-        chosen then, and what the budget takes with it counted."""
+        """Whether the output ends here without a choice.
+
+        It does where the specification allows nothing but the end. Where only the budget allows nothing else, the end
+        is chosen like any token, so that the probability that the budget removes is counted; free text ends at once.
+        """
         if not self.matcher.is_accepting():
             return False
         self.fill(left, row)
         return self.allows_only_ends(row) and (self._free or row not in self._plain)
 
     def allows_only_ends(self, row: int = 0) -> bool:
-        """Whether no other tokens are allowed; the row was filled."""
+        """Whether only end tokens are allowed. The row must have been filled."""
         return not (self._bits[row] & ~self._only_end).any()
 
     def is_settled(self, left: int, row: int) -> bool:
-        """Whether nothing is chosen here: something is forced, or it is the end."""
+        """Whether there is no choice here: tokens are forced, or the output ends."""
         return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.is_end(left, row)
 
     def take(self, token: int, row: int = 0, drafted: int = 0) -> bool:
-        """Go on by a token that row `row` is the mask of, after taking back what was drafted from there on.
+        """Accept a token that was chosen with row `row`, after rolling back the drafts from there on.
 
-        False: it is not allowed, or the matcher refuses it.
+        Returns:
+            False if the token is not allowed, or the matcher refuses it.
         """
         allowed = self.has(token, row)
         if drafted > row:
@@ -191,20 +201,20 @@ class Masks:
         return allowed and self.matcher.accept_token(token)
 
     def draft(self, token: int, left: int, row: int) -> bool:
-        """Accept a token for the time being, if it is allowed: `take` decides."""
+        """Accept a draft if it is allowed; `take` keeps it or rolls it back."""
         self.fill(left, row)
         return self.has(token, row) and self.matcher.accept_token(token)
 
     def moved(self) -> None:
-        """The matcher is elsewhere than the rows say: none holds any more."""
+        """Declare all rows stale, after the matcher was moved elsewhere."""
         self._filled = 0
 
-    def lay(self, logits: Tensor, row: int = 0) -> Laid:
-        """Take from the logits (vocab_size,) what is not allowed."""
+    def apply(self, logits: Tensor, row: int = 0) -> Applied:
+        """Apply a row to logits (vocab_size,) in place, with the ramp where there is one."""
         plain, ramp = self._plain.get(row), self._ramps.get(row)
         before, allowed = lay_mask(logits, self._bits[row] if plain is None else plain)
         if plain is None and ramp is None:
-            return Laid(max(0.0, before - allowed), None)
+            return Applied(max(0.0, before - allowed), None)
         after = allowed if plain is None else lay_mask(logits, self._bits[row])[1]
         if ramp is not None:
             bits = np.unpackbits(
@@ -212,9 +222,9 @@ class Masks:
             )
             logits[torch.from_numpy(bits.nonzero()[0]).to(logits.device)] -= ramp.penalty
             after = log_mass(logits)
-        return Laid(max(0.0, before - after), max(0.0, exp(allowed - before) - exp(after - before)))
+        return Applied(max(0.0, before - after), max(0.0, exp(allowed - before) - exp(after - before)))
 
     def penalty(self, token: int, row: int = 0) -> float:
-        """What the token's logit was lowered by."""
+        """The penalty that the ramp subtracted from the logit of this token."""
         ramp = self._ramps.get(row)
         return ramp.penalty if ramp is not None and is_allowed(ramp.bits, token) else 0.0

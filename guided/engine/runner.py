@@ -1,7 +1,7 @@
 """Runs a model over the new tokens of some sequences: token ids in, logits of the last positions out.
 
-Ties model, cache and attention together; the only place where they meet. What the sequences have to do with each other,
-and how much of each is run at once, is the scheduler's business.
+This is the only module in which model, cache and attention meet. Which sequences run, and how many tokens of each, the
+scheduler decides.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = [
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
-"""How keys and values are kept: "auto" as the model computes them."""
+"""The type of the stored keys and values; "auto" is the type that the model computes."""
 
-_POSITIONS = 4096  # that fit into the default cache at least
+_POSITIONS = 4096  # the least capacity of the default cache
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some tokens of one sequence, after those that its lease holds; room for them is reserved.
+    """The next tokens of one sequence. Room for them must have been reserved in its lease.
 
     Attributes:
         lease: where the keys and values of the sequence are.
         tokens: ids, at least one.
-        keep: logits are wanted after each of the last so many.
+        keep: how many of the last positions need logits.
     """
 
     lease: Lease
@@ -57,14 +57,14 @@ class Chunk:
 
 
 def cache_shape(model: Model) -> CacheShape:
-    """What a cache for this model holds."""
+    """The shape of a cache for this model."""
     c = model.config
     return CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
 
 
 def default_blocks(model: Model) -> tuple[int, int]:
-    """How many blocks an engine's cache has by default, for twice the model's context, and positions of each."""
-    size = 16 if model.device.type == "cpu" else 256  # what flash-attn reads; the CPU's kernel takes any
+    """The number of blocks of a default cache (room for twice the model's context), and the positions in each block."""
+    size = 16 if model.device.type == "cpu" else 256  # flash-attn needs 256; the CPU's kernel takes any size
     return -(-max(2 * model.config.context, _POSITIONS) // size), size
 
 
@@ -75,7 +75,7 @@ def check_kv_dtype(kv_dtype: str) -> None:
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
-    """A paged cache of so many blocks. Raises as `check_kv_dtype`."""
+    """A paged cache with `default_blocks` blocks. Raises as `check_kv_dtype` does."""
     check_kv_dtype(kv_dtype)
     shape = cache_shape(model)
     if kv_dtype == "auto":
@@ -85,14 +85,14 @@ def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one forward pass is made of, in plain numbers.
+    """The input of one forward pass, in plain numbers.
 
     Attributes:
-        tokens: ids, those of the first sequence first.
-        counts: how many of them each sequence has.
-        lengths: positions of each sequence, these included.
-        kept: which of the tokens logits are wanted after.
-        plan: where their keys and values go.
+        tokens: the ids of all sequences, one sequence after the other.
+        counts: how many of them belong to each sequence.
+        lengths: the positions of each sequence after the pass.
+        kept: the indices of the tokens whose logits are needed.
+        plan: where the keys and values are stored.
     """
 
     tokens: Sequence[int]
@@ -106,16 +106,17 @@ class ModelRunner:
     """A model and its cache."""
 
     def __init__(self, model: Model, cache: KVCache, *, capture: Capture | None = None) -> None:
-        """`capture`: makes the graphs for decoding (graphs.py), where flash-attn reads the cache; CUDA's by default."""
+        """`capture` makes the graphs for decoding (graphs.py), where flash-attn reads the cache; CUDA's by default."""
         self.model, self.cache = model, cache
         self._capture = capture or CudaCapture(model.device)
         self._graphs: DecodeGraphs | None = None
 
     def step(self, chunks: Sequence[Chunk]) -> Tensor:
-        """One forward pass. Float32 logits, one row for each position that is kept, in order; owned by the caller.
+        """One forward pass over some chunks.
 
         Returns:
-            (sum of `keep`, vocab_size); on an accelerator launched, not waited for.
+            Float32 logits of the kept positions, in order, shape (sum of `keep`, vocab_size). The caller owns them. On
+            an accelerator the pass has been launched, but has not necessarily ended.
         """
         counts = [len(chunk.tokens) for chunk in chunks]
         kept = [at for c, end in zip(chunks, accumulate(counts), strict=True) for at in range(end - c.keep, end)]
@@ -147,7 +148,7 @@ class ModelRunner:
         return self.model.logits(hidden)
 
     def _forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Hidden states, by a graph where there can be one."""
+        """The hidden states, by a CUDA graph where one fits."""
         if isinstance(attend, FlashAttention):
             if self._graphs is None:
                 self._graphs = DecodeGraphs(self.model, attend.k, attend.v, self._capture)

@@ -1,19 +1,21 @@
 """Continuous batching: which sequences run in the next forward pass, and how many of their tokens.
 
-In: `Task`s, alone or in groups that share a prompt. Out: events, as `step` makes them. A step is one forward pass over
-a piece of each running sequence: one token for most, a forced run for some, a piece of the prompt for others, together
-no more than `token_budget` tokens. Sequences that write come first, so long prompts pass in pieces while they go on.
-The pass is launched, the masks of all sequences are filled, and only then are logits looked at.
+The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
+forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
+of the prompt for others, and never more than `token_budget` tokens together. Sequences that are decoding come first, so
+long prompts are read in chunks while the others continue (chunked prefill). After the pass is launched the bitmask rows
+of all sequences are filled; only then are the logits read, so filling overlaps with the accelerator's work.
 
-A task may be added before its grammar is compiled: it waits for the future that makes its sequence, others go on
-meanwhile, and an error in it is its own.
+A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
+sequences continue meanwhile, and an error of the compilation ends this task alone.
 
-Order: priority, then first come, first served. Where the cache has no room, the last sequence in that order gives way:
-its keys and values are dropped, and computed again when there is room; its output is not touched. One that has no room
-even alone fails with MemoryError. Samples of one prompt wait until the first of them has read it, then they go on from
-a fork of its cache and a copy of the logits. What fails fails alone: the others never see it.
+Order: by priority, then first come, first served. When the cache has no room, the last sequence in this order is
+preempted: its keys and values are dropped and computed again when there is room. Its output does not change. A sequence
+that does not fit into an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has
+read it; then they continue from a fork of its cache and a copy of its logits. An error of one sequence does not reach
+the others.
 
-Outputs do not hang on any of this: a choice is a function of seed, position and logits.
+No output depends on the batch composition: a choice is a function of seed, position and logits.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ class Task:
 
     Attributes:
         sequence: the output.
-        priority: lower ones run first.
-        salt: only tasks of equal salt share what they have read.
-        done: it has ended, has failed, or was cancelled.
-        coming: makes the sequences of its group; until then it has none.
-        number: of its sequence among them.
+        priority: tasks with a lower number run first.
+        salt: only tasks with equal salts share prefixes in the cache.
+        done: the task has ended, has failed, or was cancelled.
+        coming: the future that makes the sequences of the group; None where the sequence exists already.
+        number: which of these sequences belongs to this task.
     """
 
     sequence: Sequence
@@ -61,23 +63,23 @@ class Task:
     number: int = 0
     arrival: int = 0
     steps: Steps | None = None
-    read: list[int] = field(default_factory=list)  # all that the model has read, or must read next
-    keep: int = 1  # positions at the end of it whose logits are wanted
-    lease: Lease | None = None  # None: it waits
-    rows: list[Tensor] = field(default_factory=list)  # logits of some of these positions
-    followers: list[Task] = field(default_factory=list)  # that wait until this one has read their common prompt
+    read: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
+    keep: int = 1  # how many of their last positions need logits
+    lease: Lease | None = None  # the room in the cache; None while the task waits
+    rows: list[Tensor] = field(default_factory=list)  # the logits computed so far for these positions
+    followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
 
     @classmethod
     def later(cls, coming: Future[list[Sequence]], number: int) -> Task:
-        """A task whose sequence is being made."""
-        return cls(cast("Sequence", None), coming=coming, number=number)  # set before anybody looks
+        """A task whose sequence is still being made."""
+        return cls(cast("Sequence", None), coming=coming, number=number)  # `_take_compiled` sets it before any use
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)
 
     @property
     def missing(self) -> int:
-        """Tokens that the model must read before it goes on."""
+        """How many tokens the model must read before the next choice."""
         return len(self.read) - (self.lease.length if self.lease is not None else 0)
 
 
@@ -105,16 +107,19 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Tasks that wait for room, followers left out."""
+        """Tasks that wait for room in the cache, without followers."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """Tasks that hold memory."""
+        """Tasks that have room in the cache."""
         return len(self._running)
 
     def add(self, group: Items[Task]) -> None:
-        """Queue tasks that have the same prompt; one alone is a group, too. All of them have a future, or none has."""
+        """Queue tasks that have the same prompt; a single task is a group of one.
+
+        Either all tasks of a group have a future, or none has.
+        """
         for task in group:
             task.arrival = next(self._arrivals)
         if group and (coming := group[0].coming) is not None:
@@ -123,7 +128,7 @@ class Scheduler:
             self._begin(group)
 
     def _begin(self, group: Items[Task]) -> None:
-        """Run tasks up to the first tokens that they want read, and queue them."""
+        """Run tasks up to the first tokens that the model must read, and queue them."""
         for task in group:
             task.steps = task.sequence.steps()
             self._go_on(task, None)
@@ -136,11 +141,11 @@ class Scheduler:
             heappush(self._waiting, leader)
 
     def cancel(self, task: Task) -> None:
-        """Forget a task, whatever it does; it holds nothing any more. Once it is done this does nothing."""
+        """Stop a task in any state and release its memory. A task that is done is left as it is."""
         self._finish(task)
 
     def step(self) -> list[tuple[Task, Outcome]]:
-        """One round: admit, run, hand out. Outcomes of a task come in order."""
+        """One round: admit tasks, run one forward pass, return the outcomes. Those of one task are in order."""
         begin = perf_counter()
         self._take_compiled()
         self._admit()
@@ -154,7 +159,7 @@ class Scheduler:
 
     # ---- what runs
     def _take_compiled(self) -> None:
-        """Begin what is compiled; if there is nothing else to do, wait for it a little."""
+        """Start the tasks whose grammars are compiled; wait for one briefly if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
             wait([coming for coming, _ in self._compiling], _PATIENCE, FIRST_COMPLETED)
         ready = [entry for entry in self._compiling if entry[0].done()]
@@ -172,7 +177,7 @@ class Scheduler:
             self._begin(alive)
 
     def _admit(self) -> None:
-        """Let waiting tasks in, in order, while there is room for all that they must read."""
+        """Admit waiting tasks in order, while the cache has room for all the tokens that they must read."""
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
             if not task.done:
@@ -185,13 +190,13 @@ class Scheduler:
             heappop(self._waiting)
 
     def _plan(self) -> list[tuple[Task, int]]:
-        """Which tasks read how many tokens now; room for them is reserved."""
+        """Decide which tasks read how many tokens in this step, and reserve room for them."""
         left, planned = self.token_budget, list[tuple[Task, int]]()
         for task in sorted(self._running, key=lambda task: (not task.sequence.prompt_is_read, task)):
             if left == 0:
                 break
             if task.lease is None:
-                continue  # it gave way
+                continue  # it was preempted
             number = min(task.missing, left)
             if self._reserve(task, number, {t for t, _ in planned}):
                 planned.append((task, number))
@@ -199,7 +204,7 @@ class Scheduler:
         return planned
 
     def _reserve(self, task: Task, number: int, planned: set[Task]) -> bool:
-        """Room for a task, if need be that of tasks behind it."""
+        """Reserve room for a task; tasks behind it are preempted if necessary."""
         assert task.lease is not None
         while not self._cache.reserve(task.lease, number):
             last = max((other for other in self._running if other not in planned), default=task)
@@ -215,7 +220,7 @@ class Scheduler:
         return True
 
     def _preempt(self, task: Task) -> None:
-        """Back into the queue; what it has read is read again."""
+        """Drop a task's keys and values and put it back into the queue; it will read its tokens again."""
         assert task.lease is not None
         self._cache.close(task.lease)
         task.lease, task.rows = None, []
@@ -234,12 +239,12 @@ class Scheduler:
         begin = perf_counter()
         try:
             logits = self.runner.step(chunks)
-        except Exception as error:  # out of memory, a broken model: of all that took part
+        except Exception as error:  # out of memory or a broken model: every task of the pass fails
             for task, _ in planned:
                 self._finish(task, error)
             return
         seconds = perf_counter() - begin
-        for task, _ in planned:  # an accelerator computes; whoever looks at a number of the logits waits for it
+        for task, _ in planned:  # an accelerator is still computing: the first access to the logits waits for it
             self._fill_mask(task)
         first = 0
         for (task, _), chunk in zip(planned, chunks, strict=True):
@@ -254,14 +259,14 @@ class Scheduler:
                 self._go_on(task, rows)
 
     def _fill_mask(self, task: Task) -> None:
-        """What a sequence can do before it sees its logits."""
+        """Let a sequence do what needs no logits: fill its bitmask row."""
         try:
             task.sequence.meanwhile()
         except Exception as error:
             self._finish(task, error)
 
     def _let_follow(self, leader: Task, rows: Tensor) -> None:
-        """Samples of the same prompt go on from here."""
+        """Continue the samples of the same prompt from a fork of the leader's cache."""
         assert leader.lease is not None
         followers, leader.followers = leader.followers, []
         for task in followers:
@@ -276,7 +281,7 @@ class Scheduler:
             self._go_on(task, rows.clone())
 
     def _go_on(self, task: Task, rows: Tensor | None) -> None:
-        """Give a sequence its logits, and run it up to the next tokens that it wants read."""
+        """Give a sequence its logits, and run it up to the next tokens that the model must read."""
         assert task.steps is not None
         try:
             while not isinstance(said := task.steps.send(rows), Forward):
@@ -307,6 +312,6 @@ class Scheduler:
             task.lease = None
             self._running.remove(task)
         followers, task.followers = [t for t in task.followers if not t.done], []
-        if followers:  # the next of them reads the prompt
+        if followers:  # the next of them must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

@@ -6,7 +6,7 @@ drives it (scheduler.py) runs one sequence or a hundred.
 
 One round: what the grammar forces is taken from it and joins the last token in **one** forward pass, and so do drafts,
 as far as the grammar allows them (drafting.py). The mask is filled once that pass is launched (`meanwhile`: on an
-accelerator it runs then; on a CPU filling takes microseconds); it is laid on the raw logits, so that all else
+accelerator it runs then; on a CPU filling takes microseconds); it is applied on the raw logits, so that all else
 (penalties.py, sampler.py) is about what is allowed, and nothing can allow a token again; a token is chosen, and the
 matcher must accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were
 drafted, the next one is chosen from the same pass; what was drafted after them is forgotten.
@@ -323,10 +323,10 @@ class Sequence:
         if self.masks is None:
             logits[self.vocabulary.size :] = -float("inf")
         else:
-            laid = self.masks.lay(logits, at)
-            removed = laid.removed
-            if laid.by_budget is not None:
-                self.budget_bound = self.budget_bound.with_step(laid.by_budget)
+            applied = self.masks.apply(logits, at)
+            removed = applied.removed
+            if applied.by_budget is not None:
+                self.budget_bound = self.budget_bound.with_step(applied.by_budget)
         if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
             self.penalties.apply(logits, self.out.tokens)
         token = choose(logits, self.params, len(self.out.tokens))

@@ -1,13 +1,16 @@
-"""Where a free output stops: texts, patterns and tokens, found as they are written.
+"""Where an unconstrained output stops: stop texts, stop patterns and stop tokens, found while the text grows.
 
-In: the output's text, piece by piece. Out: the stop that ends first (of those that end there, the one that begins
-first), and how much of the text no stop can still reach back into. The borders of the pieces change nothing.
+In: the text of the output, in parts as it is written. Out: the stop that ends first (of several that end at the same
+character, the one that begins first), and how much of the text can no longer belong to any stop. The result does not
+depend on how the text is cut into parts.
 
-A pattern's match is a piece of the text that the whole pattern matches, taken by itself: `^`, `$` and `\\b` see its
-borders, not the text around it. A candidate is a matcher of ours that began at some character; those that cannot
-become a match any more drop out at once, and of two in the same state the later one goes: so there are no more of them
-than the pattern has states, and what is held back may still become a match, for certain. A character costs a step of
-each candidate; past 4096 of them (a pattern that counts far, on a text that lets it) the output fails.
+A stop pattern matches a substring by itself: `^`, `$` and `\\b` refer to the borders of the substring, not to the text
+around it. A *candidate* is a matcher that was started at some character. Candidates that can no longer match are
+dropped at once, and of two in the same state only the earlier one is kept, so there are never more candidates than the
+pattern has states. Text is withheld only as long as some candidate can really complete a match.
+
+Cost: each character is one step of each candidate. Past 4096 candidates (a pattern with large counts, on a text that
+keeps them alive) the output fails.
 """
 
 from __future__ import annotations
@@ -39,26 +42,26 @@ class Found(NamedTuple):
 
 
 class _Finder(Protocol):
-    """Looks for stops of one kind."""
+    """Looks for one stop text or one stop pattern."""
 
     def read(self, text: str, old: int) -> Found | None:
-        """The first that ends after `old`, up to where the text was read before; `text` is the whole of it."""
+        """The first stop that ends after character `old`; `text` is the complete text, read before up to `old`."""
 
-    def held(self, text: str) -> int:
-        """From where on the text may still become part of a stop."""
+    def undecided(self, text: str) -> int:
+        """The first character that may still become part of a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """What ends an output besides an end token. Refused under a constraint, which says itself where it ends.
+    """What ends an output besides an end token. Refused under a constraint, which itself determines where it ends.
 
     Attributes:
-        texts: end it where one of them is complete.
-        token_ids: end it as an end token does.
-        patterns: regular expressions (as for a constraint; at most 32, of at most 256 characters): end it where a
-            piece of the text matches one as a whole.
-        included: the stop remains in the text, the stop token's text too; else the text is cut before it.
-        ignore_eos: end tokens end nothing, and are tokens like any other.
+        texts: the output ends where one of them is complete.
+        token_ids: each of them ends the output as an end token does.
+        patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
+            where a substring matches one of them completely.
+        included: True keeps the stop, and the text of a stop token, in the output; False cuts the text before it.
+        ignore_eos: end tokens do not end the output; they are tokens like any other.
     """
 
     texts: Sequence[str] = ()
@@ -79,11 +82,11 @@ class Stops:
         object.__setattr__(self, "grammars", tuple(map(_compiled, self.patterns)))
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether there is any stop, or end tokens are ignored."""
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
     def check(self, size: int) -> None:
-        """ValueError: a stop token is none of the vocabulary of this size."""
+        """Raise ValueError if a stop token is not an id of a vocabulary of this size."""
         for id in self.token_ids:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
                 raise ValueError(f"stop_token_ids holds {brief(id)}, which is no token id below {size}")
@@ -93,8 +96,8 @@ class Watch:
     """Looks for the stops of one output.
 
     Attributes:
-        text: all that was read.
-        decided: so much of it no stop can reach back into.
+        text: all of the text so far.
+        decided: how many of its characters can no longer belong to a stop.
     """
 
     def __init__(self, stops: Stops) -> None:
@@ -103,15 +106,18 @@ class Watch:
         self._finders += [_Pattern(grammar) for grammar in stops.grammars]
 
     def read(self, piece: str, *, counts: bool = True) -> Found | None:
-        """The first stop that ends in the piece of text that comes next; None too where they do not count yet."""
+        """Append a part of the text; return the first stop that ends in it, or None.
+
+        With counts=False stops are followed, but not returned: the output is still too short to stop.
+        """
         old, self.text = len(self.text), self.text + piece
         found = [one for finder in self._finders if (one := finder.read(self.text, old)) is not None]
-        self.decided = min((finder.held(self.text) for finder in self._finders), default=len(self.text))
+        self.decided = min((finder.undecided(self.text) for finder in self._finders), default=len(self.text))
         return min(found) if found and counts else None
 
 
 class _Text:
-    """A stop text."""
+    """Finds a stop text."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
@@ -120,7 +126,7 @@ class _Text:
         begin = text.find(self.stop, max(0, old - len(self.stop) + 1))
         return None if begin < 0 else Found(begin + len(self.stop), begin, self.stop)
 
-    def held(self, text: str) -> int:
+    def undecided(self, text: str) -> int:
         for begin in range(max(0, len(text) - len(self.stop) + 1), len(text)):
             if self.stop.startswith(text[begin:]):
                 return begin
@@ -128,11 +134,11 @@ class _Text:
 
 
 class _Pattern:
-    """A stop pattern."""
+    """Finds a stop pattern."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self.grammar = grammar
-        self.candidates: list[tuple[int, GrammarMatcher]] = []  # the character each began at, in order
+        self.candidates: list[tuple[int, GrammarMatcher]] = []  # with the character each started at, in order
 
     def read(self, text: str, old: int) -> Found | None:
         found = None
@@ -145,20 +151,20 @@ class _Pattern:
             self.candidates = list(states.values())
             if len(self.candidates) > _CANDIDATES:
                 raise GuidedError(
-                    f"the stop pattern {brief(self.grammar.source)} follows more than {_CANDIDATES} places"
+                    f"the stop pattern {brief(self.grammar.source)} could begin at more than {_CANDIDATES} characters"
                 )
             if found is None:
                 ended = (begin for begin, matcher in self.candidates if matcher.is_accepting())
                 found = next((Found(at + 1, begin, str(self.grammar.source)) for begin in ended), None)
         return found
 
-    def held(self, text: str) -> int:
+    def undecided(self, text: str) -> int:
         return self.candidates[0][0] if self.candidates else len(text)
 
 
 @cache
 def _compiler() -> GrammarCompiler:
-    """Of single bytes: patterns are matched on text, whatever the tokens. Bounded: patterns come from strangers."""
+    """A compiler for single bytes, because patterns are matched on text. Bounded, because strangers write them."""
     vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
     return GrammarCompiler(vocabulary, limits=Limits(states=50_000, seconds=2.0))
 

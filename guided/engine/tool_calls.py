@@ -1,9 +1,9 @@
-"""The calls of tools in one output: noted while tokens come, run when they end, and their results as tokens to force.
+"""The tool calls of one output: collected token by token, run when they are complete, answered with forced tokens.
 
-In: a matcher of a grammar in which the tools' segments are placed, and each token that the output takes. Out: where a
-call has ended, the tokens of its result, which the matcher has accepted. A model never writes a result itself: what
-begins one is forced right after the call, or the output fails. A call is written under a budget that leaves room for
-its result; where there is none all the same, the result is empty: for that much every mask has left room.
+In: a matcher of a grammar that contains the tools' segments, and every token of the output. Out: after a complete call,
+the tokens of its result, which the matcher has accepted. The model never writes a result itself: the start of a result
+is forced right after its call, and an output that contains one anywhere else fails. While a call is written, the budget
+keeps room for its result. If the result still does not fit, it is empty; every mask has left room for that.
 """
 
 from __future__ import annotations
@@ -23,45 +23,44 @@ __all__ = ["ToolCalls", "with_tools"]
 
 
 class ForkingMatcher(Protocol):
-    """What is asked of a `GrammarMatcher` here."""
+    """The methods of `GrammarMatcher` that tool calls need."""
 
     def accept_token(self, token: int, /) -> bool:
-        """Go on by a token; False: refused."""
+        """Accept a token; False if it is refused."""
 
     def fork(self) -> Self:
-        """Another one in the same state."""
+        """A copy in the same state, which moves independently."""
 
     def min_tokens_to_finish(self) -> int:
-        """The shortest completion."""
+        """The length of the shortest completion, the end token included."""
 
 
 class ToolCalls:
-    """What one output calls.
+    """The tool calls of one output.
 
     Attributes:
-        free: the output is text without an end of its own, so that only the budget or the model ends it.
-        waiting: a call has ended, and its result must come next.
-        reserved: tokens of the budget that are kept for the result of the call that is being written.
+        free: whether the output is unconstrained text, which only the model or the budget ends.
+        waiting: whether a call is complete and its result must follow.
+        reserved: how many tokens of the budget are kept for the result of the call that is being written.
         done: the calls that have results.
     """
 
     def __init__(self, toolbox: Toolbox, matcher: ForkingMatcher, *, free: bool) -> None:
         self.free, self.done = free, list[ToolCall]()
         self._toolbox, self._matcher = toolbox, matcher
-        self._tool: BoundTool | None = None  # whose call is being written
+        self._tool: BoundTool | None = None  # the tool whose call is being written
         self._arguments: list[int] = []
         self.waiting, self.reserved = False, 0
 
     def read(self, token: int, left: int) -> None:
-        """Note a token that the model has chosen, or that the grammar has forced, after which `left` of the budget
-        are left; the matcher has accepted it.
+        """Follow a token, chosen or forced, that the matcher has accepted; `left` tokens of the budget remain after it.
 
         Raises:
-            GuidedError: it begins a result.
+            GuidedError: the token begins a result.
         """
         if token in self._toolbox.result_begins:
             raise GuidedError(
-                "the grammar lets the model write the result of a tool: place `tool.segment` in it, whole"
+                "the grammar lets the model write the result of a tool: put the complete `tool.segment` into it"
             )
         if self._tool is None:
             self._tool = self._toolbox.by_token.get(token)
@@ -78,10 +77,10 @@ class ToolCalls:
         return token in self._toolbox.by_token or (self._tool is not None and token in self._tool.ends)
 
     def answer(self, left: int) -> list[int]:
-        """Run the call that has ended; the tokens that follow it, of at most `left` to the end of the output.
+        """Run the complete call, and return the tokens of its result, which are part of the `left` tokens that remain.
 
         Raises:
-            GuidedError: the grammar has no place for them.
+            GuidedError: the grammar does not allow a result here.
         """
         bound, self._tool, self.waiting, self.reserved = self._tool, None, False, 0
         assert bound is not None
@@ -94,10 +93,13 @@ class ToolCalls:
                     self._matcher.accept_token(token)
                 self.done.append(ToolCall(bound.tool.name, text, written))
                 return tokens
-        raise GuidedError(f"the grammar has no place for the result of {bound.tool.name!r} after its call")
+        raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
 
     def _spellings(self, result: str) -> list[tuple[str, list[int]]]:
-        """The result in tokens; names of control tokens in it are text. If it cannot be spelled, why."""
+        """The result in tokens, or, if the vocabulary cannot spell it, an error message in tokens.
+
+        Names of control tokens in the result are encoded as text.
+        """
         encode = self._toolbox.vocabulary.encode
         for written in (result, "error: the vocabulary cannot spell the result"):
             try:
@@ -107,22 +109,24 @@ class ToolCalls:
         return []
 
     def _fits(self, tokens: Sequence[int], left: int) -> bool:
-        """Whether the grammar takes them, and the output can be ended in what is left after them."""
+        """Whether the grammar accepts these tokens and the output can be completed after them."""
         ahead = self._matcher.fork()
         return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= left - len(tokens)
 
 
 def with_tools(constraint: Constraint, tools: Sequence[Tool]) -> Constraint:
-    """The constraint of an answer in which tools may be called: any text without one, else as it places them.
+    """The constraint of an answer in which tools may be called.
+
+    Without a constraint, calls may occur anywhere in free text; otherwise where the constraint contains `tool.segment`.
 
     Raises:
-        GuidedError: it is of a kind that has no places for calls.
+        GuidedError: a constraint of this kind cannot contain tool calls.
     """
     if not tools or isinstance(constraint, Expr | CompiledGrammar):
         return constraint
     if constraint is None:
         return answer_with(tools)
     raise GuidedError(
-        f"this constraint, a {type(constraint).__name__}, has no place for the call of a tool: compose it of parts, "
-        "with `tool.segment` where a call may stand, such as guided.repeat(tool.segment) + guided.json_schema(...)"
+        f"a constraint of type {type(constraint).__name__} cannot contain tool calls: compose one with `tool.segment` "
+        "where a call is allowed, such as guided.repeat(tool.segment) + guided.json_schema(...)"
     )

@@ -1,7 +1,7 @@
-"""What an output has written: its tokens and their text, what of it may be handed out, and where it is cut.
+"""What an output has written so far: its tokens and their text, how much may be streamed, and where a stop cuts it.
 
-Text is handed out once no stop can reach back into it, and whole characters only; a token once some of its text is.
-So the events of an output, put together, are its result, whatever stops it.
+Text is streamed in complete characters, and only once it can no longer belong to a stop; a token is streamed with the
+first part of its text. The streamed events put together are therefore exactly the result, whichever stop ends it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Transcript:
     Attributes:
         tokens: ids, in order.
         token_masks: 1 where the token was sampled, 0 where it was forced.
-        logprobs: of each token what was noted when it was written.
-        text: whole characters, decoded.
-        found: the stop that the text was cut at.
-        thinking: what comes is reasoning, not yet the answer.
-        reasoning: the text of it, once the answer has begun.
+        logprobs: for each token its log probabilities, None where they were not requested.
+        text: the decoded text, complete characters only.
+        found: the stop at which the text was cut, if any.
+        thinking: whether the output is still reasoning and has not begun its answer.
+        reasoning: the text of the reasoning, once the answer has begun.
     """
 
     def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False) -> None:
@@ -39,14 +39,14 @@ class Transcript:
         self.thinking, self.reasoning = thinking, ""
         self._vocabulary, self._included = vocabulary, stops.included
         self._watch = Watch(stops) if stops.texts or stops.patterns else None
-        self._starts: list[int] = []  # characters before each token
-        self._handed_tokens = self._handed_text = 0
+        self._starts: list[int] = []  # for each token, how many characters come before it
+        self._streamed_tokens = self._streamed_text = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def write(
         self, tokens: Sequence[int], *, sampled: bool, stoppable: bool = True, logprobs: TokenLogprobs | None = None
     ) -> None:
-        """Append tokens; where they complete a stop, cut the text there (if `stoppable`)."""
+        """Append tokens; where they complete a stop and `stoppable` is true, cut the text there."""
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
@@ -58,32 +58,32 @@ class Transcript:
             self._cut(found.end if self._included else found.begin)
 
     def close(self) -> None:
-        """Nothing more comes: characters that are not whole become U+FFFD."""
+        """End the output: an incomplete character becomes U+FFFD."""
         if self.found is None:
             self.text += self._utf8.decode(b"", final=True)
         self._watch = None
 
     def begin_answer(self, end: str) -> None:
-        """What was written up to here, and handed out, is reasoning; `end` is the text that ended it."""
+        """Declare all text so far, which must have been streamed, to be reasoning; `end` is the text that ended it."""
         self.reasoning, self.text, self.thinking = self.text.removesuffix(end), "", False
         self._starts = [0] * len(self.tokens)
-        self._handed_text = 0
+        self._streamed_text = 0
 
     def event(self) -> StreamEvent:
-        """What can be handed out and has not been."""
+        """The event for what can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._watch is not None and self.found is None:
             decided = self._watch.decided
-            while tokens > self._handed_tokens and self._starts[tokens - 1] >= decided:
+            while tokens > self._streamed_tokens and self._starts[tokens - 1] >= decided:
                 tokens -= 1
-        new, text = self.tokens[self._handed_tokens : tokens], self.text[self._handed_text : decided]
-        scores = tuple(self.logprobs[self._handed_tokens : tokens])
-        forced = bool(new) and not self.token_masks[self._handed_tokens]
-        self._handed_tokens, self._handed_text = tokens, decided
+        new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
+        scores = tuple(self.logprobs[self._streamed_tokens : tokens])
+        forced = bool(new) and not self.token_masks[self._streamed_tokens]
+        self._streamed_tokens, self._streamed_text = tokens, decided
         return StreamEvent(tuple(new), text, forced, logprobs=scores, reasoning=self.thinking)
 
     def _cut(self, end: int) -> None:
-        """Only what begins before the character `end` remains."""
+        """Keep only the characters before `end`, and the tokens that begin before it."""
         self.text = self.text[:end]
         kept = sum(start < end for start in self._starts)
         del self.tokens[kept:], self.token_masks[kept:], self.logprobs[kept:], self._starts[kept:]

@@ -1,1 +1,1 @@
-"""A model that several processes compute together: rank 0 is the engine, the others do what it tells them."""
+"""A model that several processes compute together: rank 0 is the engine, the other ranks run the commands it sends."""

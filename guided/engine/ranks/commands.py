@@ -1,8 +1,8 @@
-"""What rank 0 tells the others: with what they start, then as integers what memory to take, to copy, what to compute.
+"""The commands that rank 0 sends to the other ranks: allocate a cache, copy slots, run a forward pass.
 
-In a step the others need no more of the cache than block tables: whose blocks they are, what is shared and what can be
-found again is known to rank 0 alone. No objects travel, so nothing is unpickled. Cost: an integer for each token, and
-for each block of each sequence of the step.
+A command is sent as integers, never as a pickled object. For a step the other ranks need only the block tables of the
+cache; which blocks are shared, free or reusable only rank 0 knows. Cost: one integer per token, and one per block of
+each sequence of the step.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import torch
 
 from guided.engine.ranks.group import TorchGroup
 
-__all__ = ["HERE", "Command", "Copy", "Open", "Order", "Step", "hear", "tell"]
+__all__ = ["READY", "Command", "Copy", "Open", "Step", "WorkerConfig", "receive_command", "send_command"]
 
-HERE = "here"  # the first line that a worker writes
-_SHORT = 512  # integers that go in one message
+READY = "here"  # the first line that a worker writes
+_SHORT = 512  # integers in the first message; a second message holds the rest
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker is started with.
+class WorkerConfig:
+    """What a worker process is started with.
 
     Attributes:
-        path: the model.
-        dtype: of its weights, as torch names it; None: what is fastest.
-        device: where it computes.
-        meeting: the file through which the ranks find one another.
+        path: the model's file or directory.
+        dtype: torch's name of the type of the weights; None chooses the fastest.
+        device: the device of this rank.
+        rendezvous: the file through which the ranks find one another.
         parent: the process id of rank 0.
-        rank, tensor, pipeline: see `Standing`.
+        rank, tensor, pipeline: see `RankPosition`.
     """
 
     path: str
     dtype: str | None
     device: str
-    meeting: str
+    rendezvous: str
     parent: int
     rank: int
     tensor: int
@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Take memory for a paged cache."""
+    """Allocate a paged cache."""
 
     blocks: int
     block_size: int
@@ -64,7 +64,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A forward pass; see `guided.engine.runner.Batch` and `PagedPlan`."""
+    """Run a forward pass; see `guided.engine.runner.Batch` and `PagedPlan`."""
 
     tokens: Sequence[int]
     counts: Sequence[int]
@@ -76,8 +76,8 @@ class Step:
 Command: TypeAlias = Open | Copy | Step
 
 
-def tell(group: TorchGroup, command: Command) -> None:
-    """Rank 0 tells all others."""
+def send_command(group: TorchGroup, command: Command) -> None:
+    """Send a command from rank 0 to all other ranks."""
     if isinstance(command, Step):
         c, kind = command, 0
         lists = (c.tokens, c.counts, c.lengths, c.kept, [len(table) for table in c.tables])
@@ -90,8 +90,8 @@ def tell(group: TorchGroup, command: Command) -> None:
         group.broadcast(torch.tensor(whole[_SHORT:], dtype=torch.int64))
 
 
-def hear(group: TorchGroup) -> Command:
-    """What rank 0 tells; waits for it."""
+def receive_command(group: TorchGroup) -> Command:
+    """Wait for the next command of rank 0, and return it."""
     kind, count, *numbers = group.broadcast(torch.zeros(_SHORT, dtype=torch.int64)).tolist()
     if (missing := count + 2 - _SHORT) > 0:
         numbers += group.broadcast(torch.zeros(missing, dtype=torch.int64)).tolist()
@@ -103,7 +103,7 @@ def hear(group: TorchGroup) -> Command:
 
 
 def _split(numbers: Sequence[int], sizes: Iterable[int]) -> list[list[int]]:
-    """Lists of these sizes, and what is left."""
+    """Cut a list into lists of these sizes, and a last one with the remainder."""
     lists, at = list[list[int]](), 0
     for size in sizes:
         lists.append(list(numbers[at : at + size]))

@@ -1,8 +1,8 @@
 """Processes that exchange tensors: torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s.
 
-In: where this process stands among the ranks, and a file through which they find one another. Out: its groups, and the
-one of all ranks over which commands go, always on the CPU. Groups are objects here; the process group that torch keeps
-for a whole program is the caller's, and is not touched.
+In: the position of this process among the ranks, and a file through which they find one another. Out: its groups, and
+the group of all ranks, always on the CPU, over which commands are sent. Groups are objects here; torch's global default
+process group belongs to the caller and is not touched.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.models.parallel import ALONE, Group, Parallel
 
-__all__ = ["Standing", "TorchGroup", "check_backend", "connect"]
+__all__ = ["RankPosition", "TorchGroup", "check_backend", "connect"]
 
-dist: Any = torch.distributed  # the names used here are not among those it says it exports
-_MEETING = timedelta(minutes=1)  # all ranks have begun when they meet
+dist: Any = torch.distributed  # the names used here are not in its list of exports
+_RENDEZVOUS = timedelta(minutes=1)  # all ranks have begun when they meet
 _STEP = timedelta(minutes=10)  # in which a rank comes as far as the others
 _FOREVER = timedelta(days=365)  # for a command
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One of tensor * pipeline ranks: those of the first stage first."""
+class RankPosition:
+    """One of tensor * pipeline ranks, which are numbered stage by stage."""
 
     rank: int
     tensor: int
@@ -38,12 +38,12 @@ class Standing:
 
     @property
     def stage(self) -> int:
-        """Of the pipeline."""
+        """The stage of the pipeline that this rank computes."""
         return self.rank // self.tensor
 
     @property
     def part(self) -> int:
-        """Among the ranks of its stage."""
+        """The number of this rank within its stage."""
         return self.rank % self.tensor
 
 
@@ -71,13 +71,13 @@ class TorchGroup:
         return out
 
     def broadcast(self, x: Tensor) -> Tensor:
-        """Fill x with what rank 0 has in it."""
+        """Overwrite x with the x of rank 0."""
         self._group.broadcast(x, 0).wait()
         return x
 
 
-def connect(file: Path, at: Standing, device: torch.device) -> tuple[TorchGroup, Parallel]:
-    """The group of all ranks, and what cuts the model; waits for the other ranks."""
+def connect(file: Path, at: RankPosition, device: torch.device) -> tuple[TorchGroup, Parallel]:
+    """Wait for the other ranks; return the group of all ranks, and the groups that cut the model."""
     store = dist.FileStore(str(file), at.tensor * at.pipeline)
     everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), at.rank, at.tensor * at.pipeline, _FOREVER))
 
@@ -92,10 +92,10 @@ def connect(file: Path, at: Standing, device: torch.device) -> tuple[TorchGroup,
 
 
 def check_backend(device: torch.device) -> None:
-    """Whether this torch has what tensors travel by between such devices.
+    """Check that this build of torch can exchange tensors between such devices.
 
     Raises:
-        GuidedError: it has not.
+        GuidedError: it cannot.
     """
     backend = {"cpu": "gloo", "cuda": "nccl"}.get(device.type)
     if backend is None:
@@ -107,9 +107,9 @@ def check_backend(device: torch.device) -> None:
 def _gloo(store: Any, rank: int, size: int, patience: timedelta) -> Any:
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    options._timeout = _MEETING
+    options._timeout = _RENDEZVOUS
     group = dist.ProcessGroupGloo(store, rank, size, options)
-    TorchGroup(group).gather(torch.zeros(1))  # all are there
+    TorchGroup(group).gather(torch.zeros(1))  # all ranks have arrived
     group._set_default_timeout(patience)
     return group
 

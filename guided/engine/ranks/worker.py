@@ -1,7 +1,7 @@
-"""A process that has one part of a model: it loads it, and computes what rank 0 tells it until rank 0 is gone.
+"""A process with one part of a model: it loads the part, and runs the commands of rank 0 until rank 0 ends.
 
-In: an `Order` as JSON on standard input (processes.py starts it). Out, on standard output, a line each: that it is
-there; why it ends, if that is not because rank 0 has ended. Ctrl-C is rank 0's to hear.
+In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out, one line each on standard output:
+that the worker is ready; and why it ends, unless rank 0 has ended. Ctrl-C is ignored here, because rank 0 handles it.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import NoReturn
 import torch
 
 from guided.engine.pretrained import load_model
-from guided.engine.ranks.commands import HERE, Copy, Open, Order, Step, hear
-from guided.engine.ranks.group import Standing, TorchGroup, connect
+from guided.engine.ranks.commands import READY, Copy, Open, Step, WorkerConfig, receive_command
+from guided.engine.ranks.group import RankPosition, TorchGroup, connect
 from guided.engine.runner import Batch, ModelRunner, cache_shape
 from guided.errors import GuidedError
 from guided.kv.paged import BlockPool, PagedCache, PagedPlan
 from guided.models.model import Model
 
-__all__ = ["main", "obey"]
+__all__ = ["main", "serve"]
 
-_LOOK = 1.0  # seconds between looks at whether rank 0 is there
-_GRACE = 0.2  # seconds in which a process that has closed its connections is gone
+_POLL_SECONDS = 1.0  # between checks whether rank 0 still runs
+_GRACE = 0.2  # seconds within which a process that has closed its connections ends
 
 
-def obey(everyone: TorchGroup, model: Model) -> None:
-    """Compute what rank 0 tells; ends with the RuntimeError of a connection that is closed."""
-    command = hear(everyone)
+def serve(everyone: TorchGroup, model: Model) -> None:
+    """Run the commands of rank 0; ends with a RuntimeError when the connection is closed."""
+    command = receive_command(everyone)
     assert isinstance(command, Open), "memory comes first"
     pool = BlockPool(cache_shape(model), command.blocks, command.block_size)
     runner = ModelRunner(model, PagedCache(cache_shape(model), command.blocks, command.block_size, pool=pool))
-    everyone.gather(torch.zeros(1))  # all have their memory
+    everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
     while True:
-        command = hear(everyone)
+        command = receive_command(everyone)
         if isinstance(command, Copy):
             source, target, count = command.source, command.target, command.count
             pool.copy(slice(source, source + count), slice(target, target + count))
@@ -52,39 +52,43 @@ def obey(everyone: TorchGroup, model: Model) -> None:
 
 
 def main() -> None:
-    """Obey until rank 0 is gone."""
+    """Run commands until rank 0 ends."""
     words = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what anybody else prints must not fill a pipe that nobody reads
+    os.dup2(2, 1)  # other prints go to standard error: nobody would read them from the pipe, and it would fill up
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    order = Order(**json.loads(sys.stdin.readline()))
-    threading.Thread(target=_end_with_rank_0, args=(order,), daemon=True).start()
+    config = WorkerConfig(**json.loads(sys.stdin.readline()))
+    threading.Thread(target=_end_with_rank_0, args=(config,), daemon=True).start()
     try:
-        device = torch.device(order.device)
+        device = torch.device(config.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        print(HERE, file=words, flush=True)
-        at = Standing(order.rank, order.tensor, order.pipeline)
-        everyone, parallel = connect(Path(order.meeting), at, device)
-        dtype = None if order.dtype is None else getattr(torch, order.dtype)
-        obey(everyone, load_model(Path(order.path), dtype=dtype, device=device, parallel=parallel))
+        print(READY, file=words, flush=True)
+        at = RankPosition(config.rank, config.tensor, config.pipeline)
+        everyone, parallel = connect(Path(config.rendezvous), at, device)
+        dtype = None if config.dtype is None else getattr(torch, config.dtype)
+        serve(everyone, load_model(Path(config.path), dtype=dtype, device=device, parallel=parallel))
     except Exception as error:
         time.sleep(_GRACE)
-        if os.getppid() != order.parent:
-            _leave(order)
+        if os.getppid() != config.parent:
+            _leave(config)
         if not isinstance(error, GuidedError | MemoryError):
             traceback.print_exc()
-        print(f"rank {order.rank}: {error or type(error).__name__}", file=words, flush=True)
+        print(f"rank {config.rank}: {error or type(error).__name__}", file=words, flush=True)
         sys.exit(1)
 
 
-def _end_with_rank_0(order: Order) -> None:
-    """A closed connection says it, too, but not to who waits for something else, nor if a child of rank 0 has it."""
-    while os.getppid() == order.parent:
-        time.sleep(_LOOK)
-    _leave(order)
+def _end_with_rank_0(config: WorkerConfig) -> None:
+    """Poll for the end of rank 0.
+
+    A closed connection would report it too, but not while this process waits for something else, nor if a child of
+    rank 0 has inherited the connection.
+    """
+    while os.getppid() == config.parent:
+        time.sleep(_POLL_SECONDS)
+    _leave(config)
 
 
-def _leave(order: Order) -> NoReturn:
-    """Rank 0 could not tidy up."""
-    shutil.rmtree(Path(order.meeting).parent, ignore_errors=True)
+def _leave(config: WorkerConfig) -> NoReturn:
+    """Remove the rendezvous directory, which rank 0 could not do, and exit."""
+    shutil.rmtree(Path(config.rendezvous).parent, ignore_errors=True)
     os._exit(0)
