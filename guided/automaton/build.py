@@ -44,6 +44,7 @@ from guided.grammar.ir import (
     Written,
     charset,
 )
+from guided.grammar.serial import serial
 from guided.limits import Limits
 
 __all__ = ["compile_native"]
@@ -240,12 +241,12 @@ class _Sender:
         return self.encodings[-1][1]
 
 
-_native_encodings: dict[int, tuple[Encoding, _core.Encoding]] = {}
-"""By identity: nearly all grammars have the same two."""
+_native_encodings: dict[int, _core.Encoding] = {}
+"""By serial number: nearly all grammars have the same two."""
 
 
 def _native_encoding(encoding: Encoding) -> _core.Encoding:
-    known = _native_encodings.get(id(encoding))
+    known = _native_encodings.get(serial(encoding))
     if known is None:
         forms = [
             (
@@ -256,8 +257,8 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
         ]
         if len(_native_encodings) >= _MOST_ENCODINGS:
             _native_encodings.clear()
-        known = _native_encodings[id(encoding)] = (encoding, _core.Encoding(forms))
-    return known[1]
+        known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
+    return known
 
 
 _CONDITIONS = (Written, AllOf, AnyOf, NoneOf)
@@ -274,12 +275,12 @@ def _listed(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
         if not isinstance(at, _CONDITIONS):
             raise TypeError("not a condition")
         parts = () if isinstance(at, Written) else at.items
-        missing = [part for part in parts if id(part) not in places]
-        if id(at) in places or not missing:
+        missing = [part for part in parts if serial(part) not in places]
+        if serial(at) in places or not missing:
             open_.pop()
-            if id(at) not in places:
-                places[id(at)] = len(out)
-                found = at.members if isinstance(at, Written) else tuple(places[id(part)] for part in parts)
+            if serial(at) not in places:
+                places[serial(at)] = len(out)
+                found = at.members if isinstance(at, Written) else tuple(places[serial(part)] for part in parts)
                 out.append((_CONDITIONS.index(type(at)), found))
         elif len(open_) > _DEEPEST:
             raise ValueError(f"conditions nest deeper than {_DEEPEST}")

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from guided.grammar.serial import Numbered
+
 __all__ = [
     "ALL_CHARS",
     "ANY_CHAR",
@@ -56,35 +58,35 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Chars:
+class Chars(Numbered):
     """One code point out of `ranges` (inclusive pairs)."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Numbered):
     """Exactly this text. Holds no surrogates."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(Numbered):
     """Concatenation; `Seq(())` is the empty string."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Alt:
+class Alt(Numbered):
     """Union; `Alt(())` is the empty language."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(Numbered):
     """`item` concatenated `min` to `max` times (None: unbounded)."""
 
     item: Node
@@ -93,21 +95,21 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Numbered):
     """Intersection of regular items; `And(())` is every string."""
 
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Numbered):
     """Every string of code points that the regular `item` does not contain."""
 
     item: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Automaton:
+class Automaton(Numbered):
     """The strings of code points that a deterministic automaton accepts, beginning in state `start`.
 
     `states[i]`: whether state i accepts, and its edges (low, high, to), sorted and disjoint. A regular node.
@@ -118,7 +120,7 @@ class Automaton:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class Length(Numbered):
     """The strings of the regular `item` that have `min` to `max` code points (None: unbounded)."""
 
     item: Node
@@ -149,7 +151,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Numbered):
     """How code points become bytes: the union of its forms (a code point may have several spellings)."""
 
     name: str
@@ -157,7 +159,7 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(Numbered):
     """The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8.
 
     An encoding is of bytes, `And`, `Not` and `Length` speak of code points: `Encoded` stands around them, never
@@ -169,14 +171,14 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Numbered):
     """A rule of the grammar, by name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Special:
+class Special(Numbered):
     """One control token, by id or by name in the vocabulary. Its spelling as text does not match."""
 
     token: int | str
@@ -192,28 +194,28 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Written(Numbered):
     """Some of these members, named by their index, was written."""
 
     members: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(Numbered):
     """All of these conditions hold."""
 
     items: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Numbered):
     """One of these conditions holds, or several."""
 
     items: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class NoneOf:
+class NoneOf(Numbered):
     """None of these conditions holds."""
 
     items: tuple[Condition, ...]
@@ -224,7 +226,7 @@ Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
 
 
 @dataclass(frozen=True, slots=True)
-class Permutation:
+class Permutation(Numbered):
     """`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable.
 
     The members' languages must differ in a way that the text shows; where two overlap, either may be counted.
@@ -245,7 +247,7 @@ class Permutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class Distinct(Numbered):
     """`item`, in which the JSON values of its `Entry` parts differ from one another and from the strings `known`.
 
     An entry belongs to the innermost `Distinct` around it, also where a rule is called in between. Neither may be
@@ -260,7 +262,7 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Numbered):
     """`item`, the text of one JSON value without control tokens; see `Distinct`.
 
     Values are equal as JSON: strings after decoding, 1 and 1.0, objects in any order of their members.

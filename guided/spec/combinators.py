@@ -38,6 +38,7 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
+from guided.grammar.serial import ByIdentity
 from guided.limits import Limits
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import checked_registry, named_options
@@ -297,16 +298,18 @@ class _Lowering:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
         self.found: list[Finding] = []
-        self.done: dict[tuple[int, int], tuple[Node, _Scope]] = {}  # holds the scopes, so that ids stay theirs
+        self.done: ByIdentity[_Scope, ByIdentity[Expr, Node]] = ByIdentity()
 
     def node(self, expr: Expr, scope: _Scope, depth: int) -> Node:
         """The IR of a part; the same object where it was read before."""
-        key = id(expr), id(scope)
-        if key not in self.done:
+        if scope not in self.done:
+            self.done[scope] = ByIdentity()
+        done = self.done[scope]
+        if expr not in done:
             if depth > self.limits.depth:
                 raise LimitExceeded("depth", depth, self.limits.depth)
-            self.done[key] = self._node(expr, scope, depth + 1), scope
-        return self.done[key][0]
+            done[expr] = self._node(expr, scope, depth + 1)
+        return done[expr]
 
     def _node(self, expr: Expr, scope: _Scope, depth: int) -> Node:
         match expr:
@@ -345,7 +348,7 @@ class _Lowering:
     def embed(self, grammar: Grammar) -> Node:
         """A grammar's rules beside those that are there already."""
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
-        done: dict[int, Any] = {}
+        done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             self.rules[names[name]] = _renamed(node, names, done)
         start: Node = _renamed(Ref(grammar.start), names, done)
@@ -360,10 +363,10 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
 """The fields that hold nodes."""
 
 
-def _renamed(node: Any, names: _Scope, done: dict[int, Any]) -> Any:
+def _renamed(node: Any, names: _Scope, done: ByIdentity[Any, Any]) -> Any:
     """A node, or a tuple of them, with its references renamed; what holds none remains the same object."""
-    if id(node) in done:
-        return done[id(node)]
+    if node in done:
+        return done[node]
     out = node
     if isinstance(node, Ref):
         if node.name not in names:
@@ -378,7 +381,7 @@ def _renamed(node: Any, names: _Scope, done: dict[int, Any]) -> Any:
         new = {name: _renamed(part, names, done) for name, part in old.items()}
         if any(new[name] is not old[name] for name in old):
             out = replace(node, **new)
-    done[id(node)] = out
+    done[node] = out
     return out
 
 

@@ -30,6 +30,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.grammar.serial import ByIdentity
 from guided.spec.python_members import (
     DICTS,
     LISTS,
@@ -61,7 +62,7 @@ class _Place:
 
     __slots__ = ("memo", "path")
 
-    def __init__(self, path: tuple[str | int, ...], memo: dict[tuple[int, int], Any]) -> None:
+    def __init__(self, path: tuple[str | int, ...], memo: dict[Any, ByIdentity[Any, Any]]) -> None:
         self.path, self.memo = path, memo
 
     def at(self, key: str | int) -> _Place:
@@ -306,10 +307,10 @@ def _constants(constants: tuple[Any, ...], name: str) -> _Reader:
 
 def _union(alternatives: list[_Reader], names: str) -> _Reader:
     def read(value: Any, place: _Place) -> Any:
-        key = (id(read), id(value))
-        if key not in place.memo:
-            place.memo[key] = first(value, place)
-        fits, found = place.memo[key]
+        memo = place.memo.setdefault(read, ByIdentity())
+        if value not in memo:
+            memo[value] = first(value, place)
+        fits, found = memo[value]
         if not fits:
             raise place.wrong(value, names) from found
         return found

@@ -32,6 +32,7 @@ from guided.grammar.ir import (
     Text,
     charset,
 )
+from guided.grammar.serial import serial
 
 __all__ = [
     "ANY_TEXT",
@@ -181,8 +182,8 @@ def alt(branches: Iterable[Node]) -> Node:
                 out.append(branch)
         elif isinstance(branch, Seq) and not branch.items:
             nullable = True
-        elif id(branch) not in seen:
-            seen.add(id(branch))
+        elif serial(branch) not in seen:
+            seen.add(serial(branch))
             out.append(branch)
     if first_chars >= 0:
         out[first_chars] = chars(join(sets))
@@ -236,8 +237,8 @@ def measure(node: Node) -> tuple[int, int]:
     known: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
-        if id(node) in known:
-            return known[id(node)]
+        if serial(node) in known:
+            return known[serial(node)]
         items: tuple[Node, ...] = ()
         if isinstance(node, (Seq, Alt, And)):
             items = node.items
@@ -247,8 +248,8 @@ def measure(node: Node) -> tuple[int, int]:
         for item in items:
             below = yield visit(item)
             nodes, depth = nodes + below[0], max(depth, below[1])
-        known[id(node)] = (nodes, depth + 1)
-        return known[id(node)]
+        known[serial(node)] = (nodes, depth + 1)
+        return known[serial(node)]
 
     return run(visit(node))
 
@@ -258,12 +259,11 @@ Edge = tuple[bool, Ranges]
 
 
 class Edges:
-    """First and last characters of IR nodes, remembered by node (and the nodes with them: identities are keys)."""
+    """First and last characters of IR nodes, remembered by node."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], Edge] = {}
         self._cut: dict[tuple[int, Ranges, bool, bool], Node] = {}
-        self._kept: list[Node] = []
 
     def nullable(self, node: Node) -> bool:
         """Whether the empty string is in the language (exact)."""
@@ -271,11 +271,11 @@ class Edges:
 
     def edge(self, node: Node, last: bool) -> Edge:
         """(nullable, the first characters), or the last ones."""
-        found = self._known.get((id(node), last))
+        found = self._known.get((serial(node), last))
         return run(self._edge(node, last)) if found is None else found
 
     def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
-        key = (id(node), last)
+        key = (serial(node), last)
         if key in self._known:
             return self._known[key]
         result: Edge
@@ -315,7 +315,6 @@ class Edges:
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
         self._known[key] = result
-        self._kept.append(node)
         return result
 
     def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
@@ -323,9 +322,8 @@ class Edges:
         return run(self._restrict(node, ranges, empty, last))
 
     def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
-        key = (id(node), ranges, empty, last)
+        key = (serial(node), ranges, empty, last)
         if key not in self._cut:
-            self._kept.append(node)
             self._cut[key] = yield self._restricted(node, ranges, empty, last)
         return self._cut[key]
 

@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from guided.grammar.ir import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text
+from guided.grammar.serial import serial
 
 from .algebra import Edges, chars, conj, join, meet, run
 from .budget import Budget
@@ -54,7 +55,6 @@ class Contexts:
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
         self._reached: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
-        self._kept: list[Node] = []
 
     def step(self, context: int, code: int) -> int:
         """The context after one more character."""
@@ -64,9 +64,8 @@ class Contexts:
         """(part, context after it): the parts of `node`'s language by the context they lead to from `context`."""
         if len(self.states) == 1:
             return [(node, context)]
-        key = (id(node), context)
+        key = (serial(node), context)
         if key not in self._ends:
-            self._kept.append(node)
             reached = run(self._reach(node, frozenset((context,))))
             if len(reached) == 1:
                 self._ends[key] = [(node, target) for target in reached]
@@ -104,7 +103,7 @@ class Contexts:
 
     def _reach(self, node: Node, starts: frozenset[int]) -> Generator[Any, Any, frozenset[int]]:
         """The contexts that some text of `node` leads to (perhaps a few more)."""
-        key = (id(node), starts)
+        key = (serial(node), starts)
         if key in self._reached:
             return self._reached[key]
         result = starts
@@ -140,5 +139,4 @@ class Contexts:
             case _:
                 result = frozenset(range(len(self.states)))
         self._reached[key] = result
-        self._kept.append(node)
         return result

@@ -25,6 +25,7 @@ from typing import Any
 
 from guided.errors import LimitExceeded, UnsupportedError
 from guided.grammar.ir import EMPTY, EPSILON, Node
+from guided.grammar.serial import Numbered, serial
 
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
 from .behind import Contexts
@@ -40,7 +41,7 @@ _DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cont:
+class Cont(Numbered):
     """A place in the pattern: `tree`, then `next`; without `next`, the end.
 
     `mask` says which lookbehind languages matter from here on: left contexts at a place are those of
@@ -85,8 +86,8 @@ def _inside_out(tree: Tree) -> list[Tree]:
     seen: set[int] = set()
 
     def visit(tree: Tree) -> Generator[Any, Any, None]:
-        if isinstance(tree, (Look, Cat, Or, Times)) and id(tree) not in seen:
-            seen.add(id(tree))
+        if isinstance(tree, (Look, Cat, Or, Times)) and serial(tree) not in seen:
+            seen.add(serial(tree))
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 yield visit(part)
             out.append(tree)
@@ -96,7 +97,7 @@ def _inside_out(tree: Tree) -> list[Tree]:
 
 
 class Lowering:
-    """The work on one pattern. Everything whose identity is a key stays alive as long as it does."""
+    """The work on one pattern."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self.text, self.budget = text, budget
@@ -114,7 +115,6 @@ class Lowering:
         self._ends: dict[int, Cont] = {}
         self._suffixes: dict[tuple[int, int], Node] = {}
         self._ways: dict[tuple[int, Situation, int], Exits] = {}
-        self._kept: list[object] = []
 
     def refusal(self) -> UnsupportedError:
         """The error for a part that is valid but too hard."""
@@ -126,15 +126,11 @@ class Lowering:
             span=self.place,
         )
 
-    def keep(self, thing: object) -> None:
-        """Keep an object alive whose identity is a key."""
-        self._kept.append(thing)
-
     # --- places
 
     def cont(self, tree: Tree, after: Cont) -> Cont:
         """The place `tree`, then `after`; equal places are one object."""
-        key = (id(tree), id(after))
+        key = (serial(tree), serial(after))
         found = self._conts.get(key)
         if found is None:
             found = self._conts[key] = Cont(tree, after, self.mask(tree) | after.mask)
@@ -150,13 +146,12 @@ class Lowering:
         """Which lookbehind languages a tree asks about."""
         if not isinstance(tree, (Look, Cat, Or, Times)):
             return 0
-        known = self._masks.get(id(tree))
+        known = self._masks.get(serial(tree))
         if known is None:  # a tree made on the way: its parts are known
             known = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 known |= self.mask(part)
-            self._masks[id(tree)] = known
-            self.keep(tree)
+            self._masks[serial(tree)] = known
         return known
 
     def contexts(self, mask: int) -> Contexts:
@@ -182,13 +177,13 @@ class Lowering:
         """Find the lookbehinds, and the languages of the texts after which they hold, inner ones first."""
         for at in _inside_out(tree):
             if isinstance(at, Look) and not at.ahead:
-                self._masks[id(at)] = self._learn(at)
+                self._masks[serial(at)] = self._learn(at)
             else:
                 self.mask(at)
 
     def _learn(self, at: Look) -> int:
         self.place = at.span
-        key = as_chars(at.item) or id(at.item)
+        key = as_chars(at.item) or serial(at.item)
         known = self._same.get(key)
         if known is None:
             if not has_look(at.item):
@@ -202,7 +197,7 @@ class Lowering:
             known = Behind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
             self._same[key] = known
-        self._behinds[id(at)] = known
+        self._behinds[serial(at)] = known
         return ((1 << len(known.after)) - 1) << known.first
 
     def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
@@ -214,7 +209,7 @@ class Lowering:
             node = yield self.suffix(here, self.project(context, mask, here.mask))
             term = self.terms.read(node)
         else:
-            known = self._behinds[id(at)]
+            known = self._behinds[serial(at)]
             state = self.contexts(mask).states[context]
             skipped = (mask & ((1 << known.first) - 1)).bit_count()
             left = zip(state[skipped:], known.after, strict=False)
@@ -223,9 +218,8 @@ class Lowering:
 
     def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
         """The ways through `tree`: from a context of its mask and `after` together to contexts of `after`."""
-        key = (id(tree), start, after)
+        key = (serial(tree), start, after)
         if key not in self._ways:
-            self.keep(tree)
             self._ways[key] = yield Explorer(self).ways(tree, start, after)
         return self._ways[key]
 
@@ -235,7 +229,7 @@ class Lowering:
         """The IR node of what may follow, up to the end of the text, at the place `at` in a left context of its."""
         if at.next is None:
             return EPSILON
-        key = (id(at), context)
+        key = (serial(at), context)
         known = self._suffixes.get(key)
         if known is None:
             known = yield self._suffix(at, at.next, context)
@@ -261,9 +255,7 @@ class Lowering:
                     branches.append((yield self.suffix(place, self.project(context, at.mask, place.mask))))
                 result = alt(branches)
             case Times(item, 0, 1):
-                choice = either([EPSILON, item])
-                self.keep(choice)
-                result = yield self.suffix(self.cont(choice, after), context)
+                result = yield self.suffix(self.cont(either([EPSILON, item]), after), context)
             case Or() | Times():
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
@@ -281,7 +273,7 @@ class Lowering:
         """The union of `part rest`, with parts that have the same rest taken together."""
         groups: dict[int, tuple[list[Node], Node]] = {}
         for part, rest in parts:
-            groups.setdefault(id(rest), ([], rest))[0].append(part)
+            groups.setdefault(serial(rest), ([], rest))[0].append(part)
         return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
 
     def _under(self, condition: int, rest: Node) -> Node:

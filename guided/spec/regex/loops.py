@@ -20,6 +20,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Seq, Text
+from guided.grammar.serial import serial
 
 from .algebra import alt, chars, repeat, run, seq
 from .graph import eliminate
@@ -116,7 +117,7 @@ class Explorer:
     # --- the graph
 
     def _explore(self, tree: Tree, begin: Situation, after: int) -> Generator[Any, Any, Exits]:
-        self._spread.add(id(tree))
+        self._spread.add(serial(tree))
         start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, *begin)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
@@ -158,7 +159,7 @@ class Explorer:
                 return [to(target)]
             case Or(items):
                 return [to(self.lowering.cont(item, after)) for item in items]
-            case Times() if _counted(tree) and id(tree) not in self._spread:
+            case Times() if _counted(tree) and serial(tree) not in self._spread:
                 ways = yield self.lowering.explore(tree, (left, condition), after.mask)
                 return [(node, (after, NOTHING, target, found)) for (target, found), node in ways.items()]
             case Times(item, low, _):
@@ -178,11 +179,10 @@ class Explorer:
             return after
         if (low, high) == (tree.min, tree.max):
             return self.lowering.cont(tree, after)
-        key = (id(tree.item), low, high)
+        key = (serial(tree.item), low, high)
         if key not in self._fewer_of:
             self._fewer_of[key] = Times(tree.item, low, high, False, tree.span, tree.behind, tree.near, tree.look)
-            self.lowering.keep(self._fewer_of[key])
-            self._spread.add(id(self._fewer_of[key]))
+            self._spread.add(serial(self._fewer_of[key]))
         return self.lowering.cont(self._fewer_of[key], after)
 
     def _plain(self, node: Node, after: Cont, left: int, condition: int) -> list[tuple[Node, State]]:
@@ -229,9 +229,9 @@ def fixed_width(tree: Tree) -> int | None:
     known: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:
-        if id(tree) not in known:
-            known[id(tree)] = yield width(tree)
-        return known[id(tree)]
+        if serial(tree) not in known:
+            known[serial(tree)] = yield width(tree)
+        return known[serial(tree)]
 
     def width(tree: Tree) -> Generator[Any, Any, int | None]:
         match tree:

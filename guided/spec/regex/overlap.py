@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from guided.grammar.ir import Node
+from guided.grammar.serial import serial
 
 from .terms import ANYTHING, NONE, Terms, TooLarge
 
@@ -20,13 +21,12 @@ MOST_TERMS = 200
 
 
 class Overlap:
-    """Answers for one compilation; what was asked is kept, with its nodes."""
+    """Answers for one compilation; what was asked is kept."""
 
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._words: dict[int, dict[str, bool]] = {}  # by language
-        self._kept: dict[int, Node] = {}
 
     @cached_property
     def _terms(self) -> Terms:
@@ -35,19 +35,17 @@ class Overlap:
     def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
         """Whether a word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
-        key = tuple(map(id, inside)), tuple(map(id, outside))
+        key = tuple(map(serial, inside)), tuple(map(serial, outside))
         found = self._known.get(key)
         if found is None:
-            self._kept |= {id(node): node for node in (*inside, *outside)}
             found = self._known[key] = self._search(inside, outside)
         return found
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
         """Those of the words that may be in the language."""
         words = tuple(words)
-        known = self._words.setdefault(id(language), {})
+        known = self._words.setdefault(serial(language), {})
         if new := [word for word in words if word not in known]:
-            self._kept[id(language)] = language
             try:
                 start = self._terms.read(language)
                 for word in new:

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.grammar.ir import EPSILON, Ranges
+from guided.grammar.serial import ByIdentity
 
 from .algebra import chars, text
 from .atomic import atomic
@@ -81,7 +82,7 @@ class Reader:
         self.at, self.classes = 0, classes
         self.stack = [Frame("pattern", 0, 0)]
         self.unsupported: UnsupportedError | None = None
-        self._cost: dict[int, Ranges] = {}
+        self._cost: ByIdentity[Ranges, None] = ByIdentity()
         self.boundaries: dict[tuple[str, int], Tree] = {}
 
     # --- errors
@@ -148,8 +149,8 @@ class Reader:
 
     def push_set(self, ranges: Ranges, start: int) -> None:
         """Add one character out of `ranges`."""
-        if id(ranges) not in self._cost:  # a set that is shared is counted once
-            self._cost[id(ranges)] = ranges
+        if ranges not in self._cost:  # a set that is shared is counted once
+            self._cost[ranges] = None
             self.budget.spend(len(ranges))
         self.push(chars(ranges), start, 1, 1)
 

@@ -31,6 +31,7 @@ from guided.grammar.ir import (
     Text,
     charset,
 )
+from guided.grammar.serial import serial
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
 from .algebra import join as union
@@ -88,7 +89,7 @@ class Terms:
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
         self._moves: dict[int, list[tuple[Ranges, int]]] = {}
         self._derived: dict[tuple[int, int], int] = {}
-        self._read_as: dict[int, tuple[Node, int]] = {}
+        self._read_as: dict[int, int] = {}
         self._automata: list[Automaton] = []
         self._nodes: dict[int, Node] = {NONE: EMPTY, NOTHING: EPSILON, ANYTHING: ANY_TEXT}
 
@@ -180,10 +181,10 @@ class Terms:
         return run(self._read(node))
 
     def _read(self, node: Node) -> Generator[Any, Any, int]:
-        known = self._read_as.get(id(node))
+        known = self._read_as.get(serial(node))
         if known is None:
-            known = self._read_as[id(node)] = (node, (yield self._term(node)))
-        return known[1]
+            known = self._read_as[serial(node)] = yield self._term(node)
+        return known
 
     def _term(self, node: Node) -> Generator[Any, Any, int]:
         match node:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from guided.grammar.ir import ALL_CHARS, EMPTY, EPSILON, Alt, Node, Ranges, complement
+from guided.grammar.serial import Numbered, serial
 
 from .algebra import alt, as_chars, chars, repeat, run, seq
 
@@ -46,7 +47,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class Look(Numbered):
     """A zero-width condition on what follows (`ahead`) or precedes."""
 
     item: Tree
@@ -58,7 +59,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cat:
+class Cat(Numbered):
     """Concatenation."""
 
     items: tuple[Tree, ...]
@@ -68,7 +69,7 @@ class Cat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Or:
+class Or(Numbered):
     """Alternation, in the order of preference."""
 
     items: tuple[Tree, ...]
@@ -78,7 +79,7 @@ class Or:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Times:
+class Times(Numbered):
     """Repetition; `lazy` prefers fewer."""
 
     item: Tree
@@ -177,8 +178,8 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
         if not isinstance(tree, _OWN):
             return tree
-        if id(tree) in done:
-            return done[id(tree)]
+        if serial(tree) in done:
+            return done[serial(tree)]
         result: Tree
         if isinstance(tree, Look):
             item = EPSILON if looks else (yield visit(tree.item))
@@ -190,7 +191,7 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
             for part in tree.items:
                 items.append((yield visit(part)))
             result = cat(items) if isinstance(tree, Cat) else either(items)
-        done[id(tree)] = result
+        done[serial(tree)] = result
         return result
 
     return run(visit(tree))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
 from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.cells import Cell, Cells
 from guided.spec.json_schema.algebra.conditions import holds_of_nothing, impossible
 from guided.spec.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, leaves
@@ -73,16 +74,16 @@ class _Binding:
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
         self._cut = Cells(expander, self._where).of
-        self._constants: dict[int, list[dict[str, Goal]]] = {}
+        self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
-                self._constants[id(leaf)] = [
+                self._constants[leaf] = [
                     {name: self._constant(leaf, item) for name, item in value.items()}
                     for value in leaf.shape.values
                     if isinstance(value, dict)
                 ]
         self._names = self._every_name()
-        self._members = {id(leaf): self._members_of(leaf) for leaf in self._leaves}
+        self._members = {leaf: self._members_of(leaf) for leaf in self._leaves}
         self._number: dict[str, list[int]] = {}
         self._extra_numbers: list[list[int]] = []
         self._every: tuple[int, ...] = ()
@@ -171,7 +172,7 @@ class _Binding:
         """For each name the goals that the formula speaks of, each once."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
-            asked = [self._members[id(leaf)], *self._constants.get(id(leaf), ())]
+            asked = [self._members[leaf], *self._constants.get(leaf, ())]
             for name, goal in (item for members in asked for item in members.items()):
                 if not is_nothing(goal):
                     out[name][goal] = None
@@ -203,7 +204,7 @@ class _Binding:
             for leaf in self._leaves:
                 asked[self._expander.goal(_found(leaf.shape.objects, ids))] = None
                 for some in leaf.shape.some_members:
-                    if some.schema is not None and id(some.keys) in ids:
+                    if some.schema is not None and serial(some.keys) in ids:
                         asked[self._expander.goal((some.schema,))] = None
             cells = self._cut(base, [goal for goal in asked if goal and not is_nothing(goal)])
             if cells:
@@ -225,12 +226,12 @@ class _Binding:
         shape = leaf.shape
         asked: list[Condition] = []
         forbidden: list[int] = []
-        for name, goal in self._members[id(leaf)].items():
+        for name, goal in self._members[leaf].items():
             if name in self._slots:
                 forbidden += self._outside(self._number[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
             goal = self._expander.goal(_found(shape.objects, extra.sources))
-            if not all(id(names) in extra.sources for names in shape.names):
+            if not all(serial(names) in extra.sources for names in shape.names):
                 forbidden += numbers
             else:
                 forbidden += self._outside(numbers, extra.cells, goal)
@@ -240,7 +241,7 @@ class _Binding:
         asked += [self._some(some.keys, some.schema) for some in shape.some_members]
         asked += self._count(shape.members)
         if shape.values is not None:
-            asked.append(AnyOf(tuple(map(self._is_constant, self._constants[id(leaf)]))))
+            asked.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
         return AllOf(tuple(asked))
 
     def _outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
@@ -260,7 +261,7 @@ class _Binding:
         places += [
             (numbers, extra.cells)
             for numbers, extra in zip(self._extra_numbers, self._extra, strict=True)
-            if id(keys) in extra.sources
+            if serial(keys) in extra.sources
         ]
         for numbers, cells in places:
             outside = set(self._outside(numbers, cells, goal))
@@ -294,10 +295,10 @@ class _Binding:
 
 
 def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
-    """What parts ask of members that they do not declare, whose names are in the sources of these ids."""
+    """What parts ask of members that they do not declare, whose names are in the sources of these numbers."""
     out: list[Schema | None] = []
     for part in parts:
-        found: list[Schema | None] = [schema for source, schema in part.patterns if id(source) in ids]
+        found: list[Schema | None] = [schema for source, schema in part.patterns if serial(source) in ids]
         out += found or [part.additional]
     return tuple(schema for schema in out if schema is not None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from guided.grammar.ir import AllOf, AnyOf, Condition, Written
+from guided.grammar.serial import serial
 
 __all__ = ["holds_of_nothing", "impossible", "verdict"]
 
@@ -20,15 +21,15 @@ def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None)
     made: dict[int, bool | None] = {}
 
     def of(at: Condition) -> bool | None:
-        if id(at) not in made:
+        if serial(at) not in made:
             if isinstance(at, Written):
-                made[id(at)] = _some(known.get(member, other) for member in at.members)
+                made[serial(at)] = _some(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                made[id(at)] = _not(_some(_not(of(item)) for item in at.items))
+                made[serial(at)] = _not(_some(_not(of(item)) for item in at.items))
             else:
                 found = _some(of(item) for item in at.items)
-                made[id(at)] = found if isinstance(at, AnyOf) else _not(found)
-        return made[id(at)]
+                made[serial(at)] = found if isinstance(at, AnyOf) else _not(found)
+        return made[serial(at)]
 
     return of(condition)
 
@@ -72,8 +73,8 @@ def _size(condition: Condition) -> int:
     work = [condition]
     while work:
         at = work.pop()
-        if id(at) not in met:
-            met.add(id(at))
+        if serial(at) not in met:
+            met.add(serial(at))
             if not isinstance(at, Written):
                 work += at.items
     return len(met)

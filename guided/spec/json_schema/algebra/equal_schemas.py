@@ -12,9 +12,11 @@ What asks for scalars alone means the same everywhere, and is known by its keywo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from guided.grammar.serial import ByIdentity
 from guided.spec.json_schema.documents.dynamic_scope import Scope
 from guided.spec.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
 from guided.spec.json_schema.documents.resolve import Document, Schema
@@ -44,7 +46,7 @@ class EqualSchemas:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[int, str, str], int] = {}
+        self._known: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
         self._alone: dict[_Look, Schema | None] = {}
         self._first: dict[tuple[_Look, int], Schema] = {}
         self._stands_for: dict[Schema, Schema] = {}
@@ -85,14 +87,14 @@ class EqualSchemas:
             stack.pop()
             content = tuple((name, self._of(part, of, draft)) for name, part, of in parts)
             marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
-            key = (kind, type(value), id(value) if marked else content)
-            self._known[id(value), kind, draft] = self._numbers.setdefault(key, len(self._numbers))
-        return self._known[id(root), _SCHEMA, draft]
+            key = (kind, type(value), len(self._numbers) if marked else content)
+            self._known[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
+        return self._known[_SCHEMA, draft][root]
 
     def _of(self, value: Json, kind: str, draft: str) -> int | None:
         """The number of a value; None for one that has parts and was not numbered yet."""
         if isinstance(value, dict | list):
-            return self._known.get((id(value), kind, draft))
+            return self._known[kind, draft].get(value)
         return self._numbers.setdefault((type(value), value), len(self._numbers))
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 from guided.grammar.ir import Alt, And, Node, Text
+from guided.grammar.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.algebra.by_type import ByType
@@ -363,14 +364,14 @@ class Expander:
             schemas: list[Schema | None] = []
             matched = False
             for part in shape.objects:
-                found = [schema for source, schema in part.patterns if id(source) in ids]
+                found = [schema for source, schema in part.patterns if serial(source) in ids]
                 matched = matched or bool(found)
                 schemas += found or [part.additional]
             if self._closed_by_option(shape) and not matched:
                 continue
             blocks = [
                 tuple(some.schema for some in block if some.schema is not None)
-                if all(id(some.keys) in ids for some in block)
+                if all(serial(some.keys) in ids for some in block)
                 else None
                 for block in shape.extra_blocks
             ]

@@ -56,18 +56,18 @@ _T = TypeVar("_T")
 
 def join(every: bool, items: Iterable[Formula]) -> Formula:
     """All, or one, of the items; constants and what stands there twice fall away."""
-    out: dict[int, Formula] = {}
+    out: dict[Formula, None] = {}
     for item in items:
         if isinstance(item, bool):
             if item is not every:
                 return item
         elif isinstance(item, Junction) and item.every is every:
-            out |= {id(part): part for part in item.items}
+            out |= dict.fromkeys(item.items)
         else:
-            out[id(item)] = item
+            out[item] = None
     if len(out) < 2:
-        return next(iter(out.values()), every)
-    return Junction(every, tuple(out.values()))
+        return next(iter(out), every)
+    return Junction(every, tuple(out))
 
 
 def negated(item: Formula) -> Formula:
@@ -85,31 +85,31 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
     """`make` of each part of a formula and of what was made of its own parts, each object once."""
-    made: dict[int, _T] = {}
+    made: dict[Formula, _T] = {}
     stack = [root]
     while stack:
         at = stack[-1]
         parts = _parts(at)
-        missing = [part for part in parts if id(part) not in made]
+        missing = [part for part in parts if part not in made]
         if missing:
             stack += missing
             continue
         stack.pop()
-        if id(at) not in made:
-            made[id(at)] = make(at, [made[id(part)] for part in parts])
-    return made[id(root)]
+        if at not in made:
+            made[at] = make(at, [made[part] for part in parts])
+    return made[root]
 
 
 def leaves(root: Formula) -> list[Leaf]:
     """The leaves of a formula, in the order of the schemas."""
-    met: dict[int, Formula] = {}
+    met: set[Formula] = set()
     out: list[Leaf] = []
     stack = [root]
     while stack:
         at = stack.pop()
-        if id(at) in met:
+        if at in met:
             continue
-        met[id(at)] = at
+        met.add(at)
         if isinstance(at, Leaf):
             out.append(at)
         stack += reversed(_parts(at))
@@ -185,11 +185,10 @@ def normal_form(
     `without`: the complement of a leaf, as alternatives. `narrow`: a shape without what cannot be, None where nothing
     is left. Raises LimitExceeded beyond `most` nodes.
     """
-    # (shape so far, what else must or must not hold, and what of it was decided already, by id)
-    work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[int, bool]]] = [(start, ((formula, True),), {})]
+    # (shape so far, what else must or must not hold, and what of it was decided already)
+    work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
     met: set[Shape] = set()
-    kept: list[Formula] = []  # whatever is known by its id
     steps = 0
     while work:
         steps += 1
@@ -208,12 +207,11 @@ def normal_form(
         if isinstance(at, Negated):
             work.append((shape, ((at.item, not wanted), *rest), decided))
             continue
-        if id(at) in decided:
-            if decided[id(at)] is wanted:
+        if at in decided:
+            if decided[at] is wanted:
                 work.append((shape, rest, decided))
             continue
-        decided = decided | {id(at): wanted}
-        kept.append(at)
+        decided = decided | {at: wanted}
         if isinstance(at, Junction):
             if at.every is wanted:
                 work.append((shape, (*((item, wanted) for item in at.items), *rest), decided))

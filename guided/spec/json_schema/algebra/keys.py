@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from guided.errors import UnsupportedError
 from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
+from guided.grammar.serial import Numbered, serial
 from guided.spec.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.algebra.strings import any_text
 from guided.spec.json_schema.documents.resolve import Schema
@@ -25,7 +26,7 @@ __all__ = ["KeySet", "Keys", "Source"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeySet:
+class KeySet(Numbered):
     """The names in all of `within`, in none of `without`, and not among `names`."""
 
     within: tuple[Source, ...] = ()
@@ -47,7 +48,7 @@ class Keys:
         overlap: Overlap,
     ) -> None:
         self._strings, self._written, self._overlap = strings, written, overlap
-        self._languages: dict[tuple[int, bool], tuple[Source, Node]] = {}
+        self._languages: dict[tuple[int, bool], Node] = {}
         self._known: dict[tuple[int, str], bool] = {}
         self._terms: Terms | None = None
 
@@ -61,10 +62,10 @@ class Keys:
 
     def _language(self, source: Source, *, narrow: bool) -> Node:
         if isinstance(source, Schema):
-            key = id(source), narrow
+            key = serial(source), narrow
             if key not in self._languages:
-                self._languages[key] = source, self._strings(source, self._written if narrow else _as_it_is)
-            return self._languages[key][1]
+                self._languages[key] = self._strings(source, self._written if narrow else _as_it_is)
+            return self._languages[key]
         if isinstance(source, KeySet):
             inside = [self._language(part, narrow=narrow) for part in source.within]
             outside: list[Node] = [Not(self.language(part)) for part in source.without]
@@ -82,20 +83,19 @@ class Keys:
                 and all(self.has(part, name) for part in source.within)
                 and not any(self.has(part, name) for part in source.without)
             )
-        key = (id(source), name)
+        key = (serial(source), name)
         if key not in self._known:
-            self._languages.setdefault((id(source), False), (source, self.language(source)))  # keeps the source's id
             self._known[key] = self._matches(self.language(source), name)
         return self._known[key]
 
     def classes(
         self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
-        """The classes of the names in all of `within`: languages that a name is in, and its sources by id.
+        """The classes of the names in all of `within`: languages that a name is in, and its sources by serial number.
 
         Declared names that a source or `within` speaks of are left out: it may be that there are no others.
         """
-        sources = list({id(source): source for source in spoken}.values())
+        sources = list({serial(source): source for source in spoken}.values())
         if not sources and not within:
             yield (), frozenset()
             return
@@ -110,13 +110,14 @@ class Keys:
         allowed = [self.written(source) for source in within]
         at_hand = [one for one in declared if all(self.has(source, one) for source in within)]
         for inside, outside in found:
-            ids = frozenset(id(sources[at]) for at in inside)
+            ids = frozenset(serial(sources[at]) for at in inside)
             names = allowed + [self.written(sources[at]) for at in inside]
             if outside:
                 excluded = tuple(languages[at] for at in outside)
                 names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
             if within or ids:
-                taken = [name for name in at_hand if all(self.has(one, name) == (id(one) in ids) for one in sources)]
+                inside_or_not = [(source, serial(source) in ids) for source in sources]
+                taken = [name for name in at_hand if all(self.has(one, name) is told for one, told in inside_or_not)]
                 names += [Not(Alt(tuple(map(Text, taken))))] if taken else []
             yield tuple(names), ids
 

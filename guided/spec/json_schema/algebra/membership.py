@@ -25,24 +25,22 @@ class Membership:
 
     def __init__(self, read: _Read, keys: Keys) -> None:
         self._read, self._keys = read, keys
-        self._open: set[tuple[Schema, int]] = set()
 
     def has(self, schemas: Iterable[Schema], value: Json) -> bool:
         """Whether the value satisfies all of the schemas."""
-        return all(self._satisfies(schema, value) for schema in schemas)
+        return all(self._satisfies(schema, value, frozenset()) for schema in schemas)
 
-    def _satisfies(self, schema: Schema, value: Json) -> bool:
+    def _satisfies(self, schema: Schema, value: Json, open_: frozenset[Schema]) -> bool:
+        """As `has`; `open_` are the schemas that this same value is being held against."""
         if isinstance(schema.value, bool):
             return schema.value
-        key = (schema, id(value))
-        if key in self._open:  # it leads back to itself, which is refused elsewhere
+        if schema in open_:  # it leads back to itself, which is refused elsewhere
             return False
-        self._open.add(key)
-        try:
-            shape, groups = self._read(schema)
-            return self.fits(shape, value) and all(any(self.has((one,), value) for one in group) for group in groups)
-        finally:
-            self._open.discard(key)
+        open_ |= {schema}
+        shape, groups = self._read(schema)
+        return self.fits(shape, value) and all(
+            any(self._satisfies(one, value, open_) for one in group) for group in groups
+        )
 
     def fits(self, shape: Shape, value: Json) -> bool:
         """Whether the value is in the shape. A block of several shapes that together are one asks for some item."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar.ir import Node
+from guided.grammar.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint
@@ -47,7 +48,7 @@ class Reader:
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
         self._read: dict[Schema, Reading] = {}
-        self._plain: dict[int, tuple[Node, Node]] = {}
+        self._plain: dict[int, Node] = {}
         self.beside: dict[Schema, Shape] = {}
         """What the keywords that do not apply schemas to the same value say, of the schemas that were read."""
         self.negation = Negation(self.read, Reading)
@@ -177,7 +178,7 @@ class Reader:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
             found = parse(pattern, self._limits, "full")
             if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
-                self._plain[id(found)] = found, parse(pattern, self._limits, "plain")
+                self._plain[serial(found)] = parse(pattern, self._limits, "plain")
             return found
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
@@ -188,8 +189,7 @@ class Reader:
 
     def written(self, pattern: Node) -> Node:
         """What is written of a pattern's strings: for text that is laid out, not where they are compared or negated."""
-        _, narrow = self._plain.get(id(pattern), (pattern, pattern))
-        return narrow
+        return self._plain.get(serial(pattern), pattern)
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.grammar.serial import Numbered
 from guided.limits import Limits
 from guided.spec.json_schema.documents.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
@@ -59,7 +60,7 @@ class Document:
 
 
 @dataclass(slots=True, eq=False)
-class Schema:
+class Schema(Numbered):
     """A place where a schema stands. `value` is an object or a boolean. Never changed; not frozen, as many are made."""
 
     document: Document

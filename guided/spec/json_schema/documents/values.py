@@ -262,8 +262,11 @@ def _pointer(path: Any) -> str:
     return "".join("/" + token for token in reversed(tokens))
 
 
-def canonical(value: Json) -> tuple[object, ...]:
-    """A hashable key that is the same for equal JSON values only: tokens in prefix order, members sorted."""
+def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
+    """A hashable key that is the same for equal JSON values only: tokens in prefix order, members sorted.
+
+    `in_order`: members as they stand, so that the key differs where their order does.
+    """
     if isinstance(value, str):
         return (value,)
     out: list[object] = []
@@ -274,7 +277,7 @@ def canonical(value: Json) -> tuple[object, ...]:
             out.append(("[", len(item)))
             stack.extend(reversed(item))
         elif isinstance(item, dict):
-            names = sorted(item)
+            names = list(item) if in_order else sorted(item)
             out.append(("{", *names))
             stack.extend(item[name] for name in reversed(names))
         else:

@@ -34,6 +34,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 
 from guided.grammar.ir import Node
+from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window
 from guided.spec.regex import parse_regex
 
@@ -80,7 +81,7 @@ _WIDER = {
 """Formats some values of which are left out -> a pattern of strings that have them all: what `not` takes away."""
 
 _NARROW: dict[int, str] = {}
-"""The nodes of those formats that were asked for, by their id; they are kept for good."""
+"""The nodes of those formats that were asked for, by their serial numbers."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("url", "link", "href"), "uri"),
@@ -106,14 +107,14 @@ def format_shape(name: str) -> Shape | None:
 def _shape(name: str) -> Shape:
     if name in _STRING_FORMATS:
         if name in _WIDER:
-            _NARROW[id(_STRING_FORMATS[name]())] = name
+            _NARROW[serial(_STRING_FORMATS[name]())] = name
         return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
     return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
 
 
 def wider(pattern: Node) -> Node:
     """The strings that a pattern must be taken to hold where it is negated: more than it has, if it leaves some out."""
-    name = _NARROW.get(id(pattern))
+    name = _NARROW.get(serial(pattern))
     return pattern if name is None else _all_of(name)
 
 

@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
+from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.content import content_fits
 from guided.spec.json_schema.algebra.expand import Goal
 from guided.spec.json_schema.algebra.number_set import NumberSet
@@ -56,7 +57,7 @@ class Constants:
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
         """The spellings of `value` if the goal admits it (None: it does not)."""
         if nested > _DEEP and isinstance(value, list | dict):
-            key = ("constant", id(value), goal, level)
+            key = ("constant", canonical(value, in_order=True), goal, level)
             where = goal[0].where if goal else ""
             return self._lowering.rule(
                 key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
@@ -179,7 +180,7 @@ def _may_be(text: str, shape: Shape) -> bool:
 
 
 def _strings(texts: list[str], shape: Shape, encoding: Encoding) -> Node:
-    patterns = {id(pattern): pattern for pattern in shape.patterns}
+    patterns = {serial(pattern): pattern for pattern in shape.patterns}
     if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
         nodes = tuple(quoted_text(text, encoding) for text in texts)
         return nodes[0] if len(nodes) == 1 else Alt(nodes)

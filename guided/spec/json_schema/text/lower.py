@@ -28,6 +28,7 @@ from guided.grammar.ir import (
     Seq,
     Text,
 )
+from guided.grammar.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
@@ -68,12 +69,11 @@ class Lowering:
         self._refs: dict[object, Ref] = {}
         self._numbers: dict[str, int] = {}  # by label, the last that a rule was given
         self._containers: set[str] = set()  # rules of one place of the schema
-        self._after_key: dict[int, Node] = {}  # by the id of a value, which is a part of what stands here
+        self._after_key: dict[int, Node] = {}  # by the serial number of the value
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self.reasons: list[tuple[str, str]] = []  # places with no value, and why
         self._nested: set[Goal] = set()
         self._other_keys: dict[object, Node] = {}
-        self._kept: list[object] = []  # keeps alive what is known by its id
 
     def grammar(self, *, asked: bool) -> Grammar:
         """The whole grammar; SpecError where no value satisfies the schema and this is `asked`."""
@@ -170,7 +170,7 @@ class Lowering:
         for shape in shapes:
             parts += self.shape_(shape, where, level)
         parts += [self._strings(group, where) for group in together]
-        return parts[0] if len(parts) == 1 else either(list({id(part): part for part in parts}.values()))
+        return parts[0] if len(parts) == 1 else either(list({serial(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
@@ -221,7 +221,7 @@ class Lowering:
             return self.rule(length, f"json string{window}", "", lambda: quoted(any_text(low, high), self.encoding))
         patterns = self._written(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
-        key = ("string", tuple(map(id, patterns)), length)
+        key = ("string", tuple(map(serial, patterns)), length)
         return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
 
     def _strings(self, shapes: Sequence[Shape], where: str) -> Node:
@@ -231,13 +231,13 @@ class Lowering:
             refuse_content(shape, length)
         written = [self._written(shape) for shape in shapes]
         content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
-        key = ("strings", tuple(tuple(map(id, patterns)) for patterns in written), length)
+        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
         make = partial(quoted, sized(content, length.low, length.high), self.encoding)
         return self.rule(key, f"string of #{where}", where, make)
 
     def _written(self, shape: Shape) -> tuple[Node, ...]:
         """What is written of a string's patterns, each once."""
-        return tuple({id(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
+        return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
 
     def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
         """A window under an option's cap on what the schema leaves open."""
@@ -250,7 +250,7 @@ class Lowering:
 
     def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
         """A key that is in all of these languages of names."""
-        key = ("key", in_place, *map(id, names))
+        key = ("key", in_place, *map(serial, names))
         found = self._other_keys.get(key)
         if found is None:
             content = any_text(0, self.options.max_string)
@@ -259,7 +259,6 @@ class Lowering:
             make = partial(quoted, content, self.encoding)
             found = Entry(make() if in_place else self.rule(key, label, where, make))
             self._other_keys[key] = found
-            self._kept.append(names)
         return found
 
     def chain_rule(self, where: str) -> Callable[[str, Node], None]:
@@ -272,13 +271,13 @@ class Lowering:
 
     def after(self, value: Node) -> Node:
         """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
-        found = self._after_key.get(id(value))
+        found = self._after_key.get(serial(value))
         if found is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
             in_place = name in self._containers
-            found = text if in_place else self.rule(("after", id(value)), f"{name} of a member", "", lambda: text)
-            self._after_key[id(value)] = found
+            found = text if in_place else self.rule(("after", serial(value)), f"{name} of a member", "", lambda: text)
+            self._after_key[serial(value)] = found
         return found
 
     def spell(self, text: str) -> Node:
@@ -331,7 +330,7 @@ def _base_patterns(shape: Shape) -> frozenset[int] | None:
         return None
     if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
         return None
-    return frozenset(id(pattern.item if isinstance(pattern, Not) else pattern) for pattern in shape.patterns)
+    return frozenset(serial(pattern.item if isinstance(pattern, Not) else pattern) for pattern in shape.patterns)
 
 
 def _is_small(shape: Shape) -> bool:

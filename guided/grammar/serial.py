@@ -1,0 +1,80 @@
+"""Serial numbers of objects, for caches that tell objects apart by identity. In: an object. Out: its number.
+
+Problem. Nodes share parts, so an algorithm over them must look at each *object* once. Comparing by content would walk
+the whole node for each look-up. The obvious key is `id(node)`, the address of the object. But once the object is gone,
+the next one may get the same address, and the cache answers for another object. A cache that is keyed by addresses
+must therefore keep all of its objects alive, and nothing reminds the author of the next cache of that.
+
+A serial number is given to an object when somebody first asks for it, and no other object ever gets the same. The
+object carries it in a slot. A key may outlive its object: then nobody asks for it any more. Two threads that ask at
+the same time may see two numbers. Each of them means this object only, so at worst something is computed twice.
+
+`ByIdentity` is for objects that cannot carry a number, such as the dictionaries and lists of a JSON document. Its
+entries hold their objects.
+
+Cost: 8 bytes for each object, and 0.05 us to ask. Objects that nobody asks about cost no time. The alternative is hash
+consing, one object for all equal nodes. Of the nodes of real schemas a fourth equal an earlier one; each of the others
+would pay for a look-up and a weak reference, which adds a tenth to the time of a front end.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Generic, TypeVar, overload
+
+__all__ = ["ByIdentity", "Numbered", "serial"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
+_next = count().__next__
+
+
+class Numbered:
+    """A base class of objects that carry a serial number."""
+
+    __slots__ = ("_serial",)
+    _serial: int
+
+
+_carry = Numbered.__dict__["_serial"].__set__  # also on frozen objects
+
+
+def serial(item: Numbered) -> int:
+    """The serial number of an object: no other object has it, had it, or will have it."""
+    try:
+        return item._serial
+    except AttributeError:
+        number = _next()
+        _carry(item, number)
+        return number
+
+
+class ByIdentity(Generic[_Key, _Value]):
+    """A mapping from objects, told apart by identity, to values. It holds its keys, so their addresses stay theirs."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[_Key, _Value]] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        return id(key) in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, key: _Key) -> _Value:
+        return self._entries[id(key)][1]
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        self._entries[id(key)] = (key, value)
+
+    @overload
+    def get(self, key: _Key) -> _Value | None: ...
+    @overload
+    def get(self, key: _Key, default: _Default) -> _Value | _Default: ...
+    def get(self, key: _Key, default: object = None) -> object:
+        """The value of an object, or the default."""
+        entry = self._entries.get(id(key))
+        return default if entry is None else entry[1]
