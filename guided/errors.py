@@ -7,6 +7,7 @@ what a person reads: message, the line with a caret under the place, and a hint.
 from __future__ import annotations
 
 import sys
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ __all__ = [
     "UnsupportedError",
     "VocabularyError",
     "brief",
+    "marked_line",
     "warn_of",
 ]
 
@@ -38,8 +40,12 @@ def brief(value: object, most: int = 60) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
-def _caret(text: str, span: tuple[int, int]) -> str:
-    """The line of `text` that holds `span`, with carets under the span (clipped to that line)."""
+def marked_line(text: str, span: tuple[int, int]) -> str:
+    """The line of `text` that holds `span` (in characters), and below it carets under the span (clipped to that line).
+
+    What cannot be printed is shown as U+FFFD. The carets stand right on a terminal: below a tab there is a tab, and a
+    wide character (as those of Chinese) takes two columns. Of a long line the neighbourhood of the span is shown.
+    """
     start, end = max(0, min(span[0], len(text))), max(0, min(span[1], len(text)))
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
@@ -47,13 +53,20 @@ def _caret(text: str, span: tuple[int, int]) -> str:
     left = max(line_start, start - 60)
     end = min(end, start + 120)
     right = min(line_end, max(end, start) + 40)
-    width = max(1, min(end, line_end) - start)
+    before, marked = text[left:start], text[start : min(end, right)]
     prefix = "..." if left > line_start else ""
     suffix = "..." if right < line_end else ""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in text[left:right])
-    return (
-        f"    {prefix}{shown}{suffix}\n    {' ' * (len(prefix) + start - left)}{'^' * min(width, right - start or 1)}"
-    )
+    shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text[left:right].rstrip("\r"))
+    indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
+    carets = "^" * max(1, sum(map(_columns, marked)))
+    return f"    {prefix}{shown}{suffix}\n    {' ' * len(prefix)}{indent}{carets}"
+
+
+def _columns(character: str) -> int:
+    """How many columns of a terminal a character takes."""
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 class SpecError(GuidedError):
@@ -81,7 +94,7 @@ class SpecError(GuidedError):
             line = self.text.count("\n", 0, self.span[0]) + 1
             column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
             parts[0] += f" (line {line}, column {column})"
-            parts.append(_caret(self.text, self.span))
+            parts.append(marked_line(self.text, self.span))
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
@@ -106,7 +119,7 @@ class UnsupportedError(GuidedError):
     def __str__(self) -> str:
         parts = [f"{self.reason}" + (f" (at {self.pointer})" if self.pointer else "")]
         if self.text:
-            parts.append(_caret(self.text, self.span))
+            parts.append(marked_line(self.text, self.span))
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)

@@ -129,7 +129,7 @@ def _print(answer: Answer, asked: int | bytes | None, vocabulary: Vocabulary) ->
     if answer.place is not None:
         print(f"not allowed\n{answer.place}")
     elif asked is None:
-        print(f"expected {answer.here.wanted}" + answer.here.asked_by)
+        print(f"expected {answer.here.expected}" + answer.here.asked_by)
     else:
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
@@ -147,7 +147,7 @@ def _fields(answer: Answer, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "prefix_accepted": True,
         "accepted": explanation.accepted,
-        "read": explanation.read,
+        "read": explanation.characters_read,
         "reason": explanation.reason,
         "place": answer.place.fields() if answer.place is not None else None,
         "after_prefix": answer.here.fields(),

@@ -2,10 +2,12 @@
 
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
-from guided.matching.matcher import Explanation, GrammarMatcher
+from guided.matching.explanation import Expected, Explanation
+from guided.matching.matcher import GrammarMatcher
 
 __all__ = [
     "CompiledGrammar",
+    "Expected",
     "Explanation",
     "GrammarCompiler",
     "GrammarMatcher",

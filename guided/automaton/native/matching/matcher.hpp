@@ -100,8 +100,11 @@ class Matcher {
   std::vector<uint8_t> next_bytes();
   std::vector<int32_t> next_tokens();                                     // control tokens that the grammar names here
   std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // bytes read, and what was possible there
-  std::vector<std::string> places(std::string_view after);                // rules that are open after these bytes
-  std::vector<int32_t> walk_mask();                                       // the mask by its definition, nothing kept
+  // The code points that can follow `bytes`, all of which can be read, as ranges. `begun` are the bytes of a character
+  // that were read before (its own first bytes, or none), so that the answer is about whole characters.
+  std::vector<std::pair<uint32_t, uint32_t>> characters(std::string_view bytes, std::string_view begun);
+  std::vector<std::string> places(std::string_view after);  // rules that are open after these bytes
+  std::vector<int32_t> walk_mask();                         // the mask by its definition, nothing kept
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
   int32_t configurations() const { return work_->arena.size(); }

@@ -255,6 +255,11 @@ NB_MODULE(_core, m) {
              auto [read, possible] = unlocked(self, [&] { return self.probe(bytes); });
              return std::make_pair(read, to_bytes(possible));
            })
+      .def("_characters",
+           [](Matcher& self, const nb::bytes& b, const nb::bytes& begun) {
+             std::string_view bytes = view(b), first = view(begun);
+             return unlocked(self, [&] { return self.characters(bytes, first); });
+           })
       .def("_places",
            [](Matcher& self, const nb::bytes& b) {
              std::string_view bytes = view(b);

@@ -1,0 +1,97 @@
+// The characters that can follow a text: what a message names instead of bytes.
+//
+// In: a state and the bytes read from there. Out: code points as ascending ranges. The bytes of UTF-8 are walked depth
+// first, lead bytes in ascending order, so the code points come in ascending order, too. States after lead bytes are
+// few, because many characters behave alike: what remains of a character is computed once for each state and number of
+// bytes that are missing. Cost: at most 64 steps for each such pair; ".": about 800 steps.
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+#include "matching/matcher.hpp"
+
+namespace guided {
+
+namespace {
+
+using Characters = std::vector<std::pair<uint32_t, uint32_t>>;
+
+void append(Characters& out, uint32_t low, uint32_t high) {
+  if (!out.empty() && out.back().second + 1 == low)
+    out.back().second = high;
+  else
+    out.emplace_back(low, high);
+}
+
+// Collects characters from their last bytes: each state is visited once for each number of bytes that are missing.
+class CharacterWalk {
+ public:
+  explicit CharacterWalk(Arena& arena) : arena_(arena) {}
+
+  // The values that `missing` continuation bytes can have from a state, six bits each, in ascending order.
+  const Characters& rest(int32_t state, int missing) {
+    auto [at, is_new] = known_.try_emplace({state, missing});
+    Characters& out = at->second;
+    if (!is_new) return out;
+    const int below = 6 * (missing - 1);
+    for_each_step(state, 0x80, 0xbf, [&](uint32_t byte, int32_t next) {
+      const uint32_t bits = (byte & 0x3f) << below;
+      if (missing == 1) return append(out, bits, bits);
+      for (auto [low, high] : rest(next, missing - 1)) append(out, bits | low, bits | high);
+    });
+    return out;
+  }
+
+  // Whole characters, in ascending order.
+  Characters all(int32_t state) {
+    Characters out;
+    for_each_step(state, 0, 0x7f, [&](uint32_t byte, int32_t) { append(out, byte, byte); });
+    for_each_step(state, 0xc2, 0xf4, [&](uint32_t byte, int32_t next) {
+      const int missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+      const uint32_t bits = (byte & (0x3f >> missing)) << (6 * missing);
+      for (auto [low, high] : rest(next, missing)) append(out, bits | low, bits | high);
+    });
+    return out;
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_step(int32_t state, int first, int last, Visit visit) {
+    const ByteSet set = arena_.config(state).bytes;
+    for (int byte = first; byte <= last; ++byte) {
+      if (!set.has(static_cast<uint8_t>(byte))) continue;
+      const int32_t next = arena_.step(state, static_cast<uint8_t>(byte));
+      if (next != kDead) visit(static_cast<uint32_t>(byte), next);
+    }
+  }
+
+  Arena& arena_;
+  std::map<std::pair<int32_t, int>, Characters> known_;
+};
+
+}  // namespace
+
+std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view bytes, std::string_view begun) {
+  Arena& arena = work_->arena;
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  int32_t state = state_;
+  if (terminated_) return {};
+  for (char byte : bytes) {
+    state = arena.step(state, static_cast<uint8_t>(byte));
+    if (state == kDead) return {};
+  }
+  CharacterWalk walk(arena);
+  if (begun.empty()) return walk.all(state);
+  const uint32_t lead = static_cast<uint8_t>(begun[0]);
+  const int length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4, missing = length - static_cast<int>(begun.size());
+  if (lead < 0xc2 || lead > 0xf4 || missing < 1) throw std::invalid_argument("no character begins with these bytes");
+  uint32_t bits = lead & (0x7fu >> length);
+  for (char byte : begun.substr(1)) bits = bits << 6 | (static_cast<uint8_t>(byte) & 0x3f);
+  bits <<= 6 * missing;
+  Characters out;
+  for (auto [low, high] : walk.rest(state, missing)) append(out, bits | low, bits | high);
+  return out;
+}
+
+}  // namespace guided

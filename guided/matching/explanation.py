@@ -1,0 +1,296 @@
+"""Why a text or a token is, or is not, allowed after what a matcher has accepted; and what is.
+
+In: a matcher, and a token, a text, or nothing. Out: an `Explanation`, in characters. The automaton works on bytes, but
+a reader does not: a place inside of a character becomes the place before it, and what could have stood there is a set
+of whole characters. Bytes are only named where the input is not UTF-8.
+
+A token may hold a part of a character. After such a token the next one must complete the character, so its first bytes
+are looked for: they are those of the only tokens that lead from the state before to this one (`begun_by`).
+
+Cost: that of the text, and some hundred steps of the automaton for the set of characters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from guided.errors import brief
+from guided.grammar.ir import Ranges, charset, intersect
+from guided.matching.characters import count, joined, name_of, parts_of
+
+if TYPE_CHECKING:
+    from guided.matching.matcher import GrammarMatcher
+    from guided.vocabulary import Vocabulary
+
+__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text"]
+
+_LONGEST_COMPLETION: Final = 4096
+_NAMED: Final = 3  # characters that are named where one was begun
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What may follow at a place. `str` gives it in words, `in` asks for a character.
+
+    Attributes:
+        characters: all of them, as sorted ranges of code points; where one was begun, those that begin like this.
+        begun: the bytes of the character that the place is inside of; None where they are not known.
+        control_tokens: names (or ids) of control tokens that the grammar has here.
+        end: whether the output may end.
+    """
+
+    characters: Ranges
+    begun: bytes | None
+    control_tokens: tuple[str, ...]
+    end: bool
+
+    def __contains__(self, character: str) -> bool:
+        code = ord(character)
+        return any(low <= code <= high for low, high in self.characters)
+
+    def __str__(self) -> str:
+        return joined([*self._words(), *self.control_tokens, *(["the end"] if self.end else [])]) or "nothing"
+
+    def __repr__(self) -> str:
+        return f"Expected({str(self)!r})"
+
+    def _words(self) -> list[str]:
+        if self.begun == b"":
+            return [part.words for part in parts_of(self.characters)]
+        if self.begun is None:
+            return ["the rest of a character"]
+        if (many := count(self.characters)) > _NAMED:
+            return [f"the rest of one of {many:,} characters that begin like this"]
+        names = [name_of(chr(code)) for low, high in self.characters for code in range(low, high + 1)]
+        return [f"the rest of {joined(names)}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Whether a token (or text) is allowed, where it stops being allowed, and what could have stood there.
+
+    Attributes:
+        accepted: the whole of it is allowed.
+        data: the bytes that were asked about.
+        read: how many of these bytes are allowed, up to a whole character.
+        expected: what may follow these.
+        places: the parts of the specification that are open there (JSON Pointers, rule names).
+        completion: the shortest way to finish from the matcher's own state.
+        reason: one sentence.
+    """
+
+    accepted: bool
+    data: bytes
+    read: int
+    expected: Expected
+    places: tuple[str, ...]
+    completion: bytes
+    reason: str
+
+    @property
+    def characters_read(self) -> int:
+        """How many characters of it are allowed."""
+        return len(self.data[: self.read].decode(errors="replace"))
+
+    def __str__(self) -> str:
+        return self.reason
+
+    def __repr__(self) -> str:
+        return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
+
+
+def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explanation:
+    """As `GrammarMatcher.explain`."""
+    vocabulary = matcher.grammar.vocabulary
+    special: int | None = None
+    if asked is None:
+        data = b""
+    elif isinstance(asked, int):
+        spelled = vocabulary.token_bytes(asked)
+        special = asked if spelled is None else None
+        data = spelled or b""
+    else:
+        data = bytes_of(asked)
+    read, expected = _place(matcher, data)
+    if isinstance(asked, int):
+        accepted = matcher.validate_tokens([asked]) == 1
+    else:
+        accepted = read == len(data) and not (matcher.is_terminated() and data)
+    places = _open_parts(matcher, data[:read])
+    completion = b"".join(
+        bytes([symbol]) if symbol < 256 else vocabulary.special_tokens.get(symbol - 256, "").encode()
+        for symbol in matcher._shortest(_LONGEST_COMPLETION)
+    )
+    where = f" (at {', '.join(place or '(root)' for place in places)})" if places else ""
+    if special is not None:
+        reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
+    else:
+        reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
+    return Explanation(accepted, data, read, expected, places, completion, reason)
+
+
+def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
+    """How many bytes are read, up to a whole character unless they end inside of one; and what may follow them."""
+    read, possible = matcher._probe(data)
+    begun: bytes | None = b""
+    if _inside_character(possible):
+        start = _last_start(data[:read])
+        if start is None:
+            before = begun_by(matcher)
+            begun = None if before is None else before + data[:read]
+        elif read == len(data):
+            begun = data[start:read]
+        else:
+            read = start
+    if begun is None:
+        return read, Expected((), None, (), False)
+    after = matcher.fork()
+    after.accept_string(data[:read])
+    names = matcher.grammar.vocabulary.special_tokens
+    tokens = tuple(names.get(token, str(token)) for token in after._next_tokens())
+    may_end = after.is_accepting() and not after.is_terminated()
+    characters = tuple(after._characters(b"", begun))
+    if (spelled := _characters_of(matcher.grammar.vocabulary)) is not None:
+        characters = intersect(characters, spelled)
+    return read, Expected(characters, begun, tokens, may_end)
+
+
+def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
+    """The characters of a vocabulary that has no part of one as a token; None for others, which can spell more."""
+    found = set[str]()
+    for data in vocabulary.tokens:
+        if data is not None:
+            if not is_text(data):
+                return None
+            found.update(data.decode())
+    return charset((ord(character), ord(character)) for character in found)
+
+
+def _open_parts(matcher: GrammarMatcher, after: bytes) -> tuple[str, ...]:
+    """The parts of the specification that are open after some bytes, by the names that its author knows."""
+    if matcher.grammar.kind in ("regex", "choice", "pattern"):  # their one rule has a name of ours
+        return ()
+    origins = matcher.grammar.origins
+    return tuple(dict.fromkeys(origins.get(name, name) for name in matcher._places(after)))
+
+
+def begun_by(matcher: GrammarMatcher, most: int = 3) -> bytes | None:
+    """The first bytes of a character that the accepted tokens have begun; empty between characters.
+
+    None where that cannot be told: several beginnings lead to the same state, or text was accepted that ends inside of
+    a character.
+    """
+    if not _inside_character(matcher._next_bytes()):
+        return b""
+    if matcher.steps == 0 or matcher.accepted_cut_text or most == 0:
+        return None
+    before = matcher.fork()
+    before.rollback(1)
+    already = begun_by(before, most - 1)
+    if already is None:
+        return None
+    vocabulary, native = matcher.grammar.vocabulary, matcher.grammar.native
+    found, rebuilds = set[bytes](), native.rebuilds
+    for token in range(vocabulary.size):
+        data = vocabulary.token_bytes(token)
+        if not data or not is_cut(whole := already + data):
+            continue
+        start = _last_start(whole)
+        assert start is not None, "text that is cut has a character that begins"
+        if whole[start:] not in found and before.accept_token(token):
+            if before.state == matcher.state:
+                found.add(whole[start:])
+            before.rollback(1)
+    # States have other numbers once the table of states was built anew.
+    return found.pop() if len(found) == 1 and native.rebuilds == rebuilds else None
+
+
+def _of_control_token(matcher: GrammarMatcher, token: int, accepted: bool, wanted: str) -> str:
+    if matcher.is_terminated():
+        return _ENDED
+    vocabulary = matcher.grammar.vocabulary
+    name = vocabulary.special_tokens.get(token, f"id {token}")
+    if accepted:
+        return f"the control token {name} is allowed"
+    if token in vocabulary.eos_token_ids:
+        return f"the output is not complete: expected {wanted}"
+    return f"the grammar has no control token {name} here: expected {wanted}"
+
+
+_ENDED: Final = "the output has ended: nothing may follow"
+
+
+def _of_text(matcher: GrammarMatcher, data: bytes, read: int, accepted: bool, wanted: str) -> str:
+    if matcher.is_terminated():
+        return _ENDED
+    if not data:
+        return f"expected {wanted}"
+    if accepted:
+        return f"allowed; next is {wanted}"
+    if read == len(data):
+        return f"{_shown(data)} is allowed, but no whole token of the vocabulary goes on from there: expected {wanted}"
+    character = _first_character(data[read:])
+    if len(data) == len(character.encode() if character else data[:1]):
+        return f"{_named(data)} is not allowed: expected {wanted}"
+    number = len(data[:read].decode(errors="replace")) + 1
+    return f"{_shown(data)} is not allowed from its character {number} on, {_named(data[read:])}: expected {wanted}"
+
+
+def _shown(data: bytes) -> str:
+    """A text as a reader sees it; its bytes only where it is no text."""
+    return brief(data.decode() if is_text(data) else data)
+
+
+def _named(data: bytes) -> str:
+    """What stands at the front of some bytes."""
+    if (character := _first_character(data)) is not None:
+        return name_of(character)
+    return "a part of a character" if is_cut(data) else f"the byte {data[0]:#04x}"
+
+
+def _first_character(data: bytes) -> str | None:
+    for length in range(1, 5):
+        try:
+            return data[:length].decode()
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
+def bytes_of(text: str | bytes) -> bytes:
+    """Text as UTF-8. Lone surrogates become bytes that no grammar accepts."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, bytes | bytearray | memoryview):
+        return bytes(text)
+    raise TypeError(f"text is a str or bytes, not a {type(text).__name__}")
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8, from a whole character to a whole character."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _inside_character(possible: bytes) -> bool:
+    """Whether the bytes that can follow are those that go on with a character."""
+    return bool(possible) and 0x80 <= possible[0] <= 0xBF
+
+
+def _last_start(data: bytes) -> int | None:
+    """Where the last character begins, counted from the front; None where there is only the rest of one."""
+    return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
+
+
+def is_cut(data: bytes) -> bool:
+    """Whether UTF-8 text ends inside of a character."""
+    start = _last_start(data[-4:])
+    if start is None:
+        return False
+    last = data[-4:][start:]
+    needed = 1 if not 0xC2 <= last[0] <= 0xF4 else 2 if last[0] < 0xE0 else 3 if last[0] < 0xF0 else 4
+    return len(last) < needed
