@@ -200,7 +200,7 @@ def versions() -> dict[str, str]:
     out = {}
     for package in ("guided", "xgrammar", "llguidance", "torch", "numpy"):
         try:
-            out[package] = version(package)
+            out[package] = version("guided-decoding" if package == "guided" else package)
         except PackageNotFoundError:
             out[package] = "from the source tree" if package == "guided" else "not installed"
     return out

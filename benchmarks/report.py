@@ -46,7 +46,7 @@ _TAIL = """
 ## Run it
 
 ```sh
-pip install 'guided[bench]'
+pip install 'guided-decoding[bench]'
 python -m benchmarks --llama3 llama3.tiktoken          # everything, some ten minutes
 python -m benchmarks --quick masks patterns            # two sections, few repeats
 ```

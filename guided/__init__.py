@@ -105,7 +105,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first asked for: `Engine` needs torch (`pip install guided[engine]`)."""
+    """Imported when first asked for: `Engine` needs torch (`pip install guided-decoding[engine]`)."""
     if name == "Engine":
         from guided.engine import Engine
 

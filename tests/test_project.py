@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -64,7 +65,31 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "pip install 'guided[engine]'" in done.stderr
+    assert "pip install 'guided-decoding[engine]'" in done.stderr
+
+
+def test_the_distribution_has_a_name_that_is_free():
+    """`guided` is somebody else's on the registry: only the import is called so."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (project["name"], project["version"]) == ("guided-decoding", guided.__version__)
+    try:
+        installed = importlib.metadata.version("guided-decoding")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the project is not installed in this environment")
+    assert installed == guided.__version__
+
+
+def test_hints_name_packages_and_extras_that_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    texts = [*SOURCES, *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*"), ROOT / "README.md"]
+    named = set()
+    for path in texts:
+        if path.is_file() and path.suffix in (".py", ".md", ".toml"):
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"\bguided\[\w+\]'|pip install '?\"?guided\b(?!-decoding)", text), path
+            named |= set(re.findall(r"\bguided-decoding\[([\w,-]+)\]", text))
+    assert named, "no hint names an extra"
+    assert named <= extras.keys()
 
 
 def test_public_names_exist():

@@ -2,7 +2,7 @@
 
 In: a prompt, a model, a specification (or none), options (options.py); or a file of such requests (batch.py). Out: the
 text, as it comes on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
-guided[engine].
+guided-decoding[engine].
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _engine(arguments: argparse.Namespace) -> Engine:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise InputError("generating needs PyTorch: pip install 'guided[engine]'") from None
+        raise InputError("generating needs PyTorch: pip install 'guided-decoding[engine]'") from None
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     try:

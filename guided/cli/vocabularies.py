@@ -77,7 +77,7 @@ def _model(name: str) -> Path:
     try:
         from guided.files.hub import find_model, model_names
     except ModuleNotFoundError as error:
-        hint = "pip install 'guided[engine]', or give the path of its GGUF file"
+        hint = "pip install 'guided-decoding[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
     if name.lower() not in model_names():
         raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")

@@ -68,7 +68,7 @@ class SafetensorFiles:
             from safetensors import SafetensorError, safe_open
         except ModuleNotFoundError:
             raise GuidedError(
-                'models in directories need the package safetensors: pip install "guided[engine]"'
+                'models in directories need the package safetensors: pip install "guided-decoding[engine]"'
             ) from None
         if not path.is_file():
             raise GuidedError(f"{path}: there is no such file: only safetensors are read")
