@@ -36,7 +36,9 @@ class JsonSchemaOptions:
         surrounding_whitespace: the same whitespace before and after the whole value.
         property_order: "declared" (`properties` in their order, then other required keys, then additional ones)
             or "any".
-        additional_properties: False closes every object schema that does not speak of additional properties.
+        additional_properties: of objects whose schema says nothing of the members that it does not name. None: as the
+            schema says, so they may have any. False: every object schema is closed. "minimal": an object that names
+            members has no others, unless there would be no value then (`text/narrow.py`); True: as None.
         numbers: "json" (every spelling; see `numbers.py` for its stated limit) or "plain" (no exponent, no
             negative zero; an integer has no fraction; a constant has its shortest spelling).
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the one that
@@ -59,7 +61,7 @@ class JsonSchemaOptions:
     indent: int | str | None = None
     surrounding_whitespace: bool = False
     property_order: Literal["declared", "any"] = "declared"
-    additional_properties: bool | None = None
+    additional_properties: bool | Literal["minimal"] | None = None
     numbers: Literal["json", "plain"] = "json"
     escapes: Literal["json", "minimal"] = "json"
     classes: Literal["full", "plain"] = "full"
@@ -86,10 +88,12 @@ class JsonSchemaOptions:
         for name, what in (
             ("surrounding_whitespace", bool),
             ("strict", bool),
-            ("additional_properties", bool | None),
         ):
             if not isinstance(getattr(self, name), what):
                 raise SpecError(f"option {name}={brief(getattr(self, name))} is not True or False")
+        others = self.additional_properties
+        if not isinstance(others, bool | None) and others != "minimal":
+            raise SpecError(f"option additional_properties={brief(others)} is not True, False, None or 'minimal'")
         if not isinstance(self.whitespace, str):
             raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):

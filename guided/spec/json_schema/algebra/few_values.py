@@ -119,10 +119,8 @@ class FewValues:
         return self._arrays(shape) if name == "array" else self._objects(shape)
 
     def _strings(self, shape: Shape) -> tuple[str, ...] | None:
-        if shape.length.high == 0:
-            return ("",)
         if not shape.patterns:
-            return None
+            return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.written, shape.patterns))
         content = sized(And(patterns), shape.length.low, shape.length.high)
         return self._expander.keys.few((content,), MOST_VALUES)

@@ -74,8 +74,9 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
 
 
 def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int) -> Node:
-    item = lowering.value(goal, level + 1)
-    return item if shape.unique is None else Entry(item)
+    if shape.unique is None:
+        return lowering.value(goal, level + 1)
+    return Entry(lowering.value(lowering.narrowing.item(goal), level + 1))
 
 
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:

@@ -40,6 +40,7 @@ from guided.spec.json_schema.text.arrays import array_text
 from guided.spec.json_schema.text.constants import Constants
 from guided.spec.json_schema.text.content_base64 import json_in_base64
 from guided.spec.json_schema.text.content_json import json_string
+from guided.spec.json_schema.text.narrow import Narrowing
 from guided.spec.json_schema.text.numbers import number_node
 from guided.spec.json_schema.text.objects import object_text
 from guided.spec.json_schema.text.ordered import Field
@@ -62,6 +63,7 @@ class Lowering:
         self.encoding = MINIMAL_STRING if options.escapes == "minimal" else JSON_STRING
         self._plain = options.numbers == "plain"
         self._constants = Constants(self)
+        self.narrowing = Narrowing(expander, options.additional_properties)
         self._root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}

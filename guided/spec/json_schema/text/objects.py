@@ -48,6 +48,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         goal = lowering.expander.goal(schemas)
         if not is_nothing(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
             fields.append(lowering.field(name, lowering.value(goal, level + 1), name in required))
+    closed = closed or lowering.narrowing.closes(shape)
     extra, some = (None, []) if closed else _others(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
@@ -112,19 +113,23 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
         except LimitExceeded:
             raise error from None
         return either([node for one in settled for node in lowering.shape_(one, where, level)])
+    condition, extras = bound.condition, bound.extras
+    alone = lowering.narrowing.closed(shape, [[c.goal for c in cells] for cells in bound.slots.values()], condition)
+    if alone is not None:
+        condition, extras = alone, []
     slots = [
         [lowering.field(name, lowering.value(cell.goal, level + 1), False).node for cell in cells]
         for name, cells in bound.slots.items()
     ]
-    extras = [
+    others = [
         Seq((lowering.other_key(extra.names, where), lowering.after(lowering.value(cell.goal, level + 1))))
-        for extra in bound.extras
+        for extra in extras
         for cell in extra.cells
     ]
     window, cap = shape.members, lowering.options.max_items
-    if extras and cap is not None:
+    if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
     ordered = lowering.options.property_order == "declared"
-    body = bound_members(slots, extras, lowering.layout.between(level), window, bound.condition, ordered)
+    body = bound_members(slots, others, lowering.layout.between(level), window, condition, ordered)
     text = lowering.layout.wrap("{}", body, bound.may_be_empty, level)
-    return Distinct(text, bound.names) if extras and text != EMPTY else text
+    return Distinct(text, bound.names) if others and text != EMPTY else text
