@@ -16,7 +16,8 @@ from typing import Any, Final
 from guided.cli.options import LINE_OPTIONS, options_of_line
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
-from guided.spec.json_schema.documents.values import locate, read_json
+from guided.spec.json_schema.documents.places import locate
+from guided.spec.json_schema.documents.values import read_json
 
 __all__ = ["Line", "read_lines"]
 

@@ -9,8 +9,8 @@ from guided.grammar.ir import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.expand import Expander
 from guided.spec.json_schema.algebra.reader import Reader
+from guided.spec.json_schema.documents.places import locate
 from guided.spec.json_schema.documents.resolve import Library
-from guided.spec.json_schema.documents.values import locate
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.json_schema.text.lower import Lowering
 from guided.spec.json_schema.unenforced import findings

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from guided.errors import Finding
 from guided.spec.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
-from guided.spec.json_schema.documents.values import escape
+from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.formats import format_shape, why_not
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 

@@ -21,14 +21,12 @@ from guided.grammar.ir import EPSILON, Ranges, charset
 from .budget import Budget
 from .code_units import STAND_IN, has_surrogates
 from .ecma_chars import ignore_case_of_units, word
-from .ecma_syntax import EcmaReader, I
-from .reader import Classes
+from .ecma_syntax import CONTROL, EcmaReader, I
+from .reader import DIGITS, HEX, OCTAL, Classes
 from .tree import boundary
 
 __all__ = ["AnnexBReader"]
 
-_CONTROL = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_DIGITS, _HEX, _OCTAL = "0123456789", "0123456789abcdefABCDEF", "01234567"
 _SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, STAND_IN), (0xE000, 0xFFFF, 0))
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _SKIPPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
@@ -117,11 +115,10 @@ class AnnexBReader(EcmaReader):
         if c and c in "bB":
             self.at += 1
             self.of_units = True
-            if (c, 0) not in self.boundaries:
-                self.boundaries[c, 0] = boundary(word(False), c == "B", (start, self.at))
-            self.push_boundary(self.boundaries[c, 0], start)
+            span = start, self.at
+            self.push_boundary(c, 0, start, lambda: boundary(word(False), c == "B", span))
         elif c and c in "123456789" and self._is_reference():
-            self._refer(self.number(self.digits(_DIGITS), start), start)
+            self._refer(self.number(self.digits(DIGITS)), start)
         elif c == "k" and self.named:
             self.at = start
             super()._escape()
@@ -133,7 +130,7 @@ class AnnexBReader(EcmaReader):
     def _is_reference(self) -> bool:
         """Whether as many groups as the number at the cursor says are in the pattern."""
         at = self.at
-        number = self.number(self.digits(_DIGITS), at)
+        number = self.number(self.digits(DIGITS))
         self.at = at
         return number <= self.all_groups
 
@@ -154,13 +151,13 @@ class AnnexBReader(EcmaReader):
             return self._control(in_set)
         if c == "k" and self.named:
             raise self.error("invalid named reference", start, hint="write \\k<name>")
-        if c in _OCTAL:
-            return int(self.digits(_OCTAL, 3 if c in "0123" else 2), 8)
+        if c in OCTAL:
+            return int(self.digits(OCTAL, 3 if c in "0123" else 2), 8)
         self.at += 1
-        if c in _CONTROL:
-            return _CONTROL[c]
+        if c in CONTROL:
+            return CONTROL[c]
         if c in "xu":
-            digits = self.digits(_HEX, 2 if c == "x" else 4)
+            digits = self.digits(HEX, 2 if c == "x" else 4)
             if len(digits) == (2 if c == "x" else 4):
                 code = int(digits, 16)
                 return code + STAND_IN if 0xD800 <= code <= 0xDFFF else code

@@ -20,6 +20,7 @@ __all__ = [
     "LINE_ENDS",
     "UnknownProperty",
     "category",
+    "decode_ranges",
     "ignore_case",
     "ignore_case_of_units",
     "plain",
@@ -60,7 +61,8 @@ def _data() -> dict[tuple[str, str], str]:
     return found
 
 
-def _decode(encoded: str) -> Ranges:
+def decode_ranges(encoded: str) -> Ranges:
+    """The ranges of a table: for each the gap before it and, after a dot, its length; both in base 36."""
     out: list[tuple[int, int]] = []
     at = 0
     for pair in encoded.split():
@@ -74,7 +76,7 @@ def _decode(encoded: str) -> Ranges:
 @cache
 def _stored(key: str, name: str) -> Ranges | None:
     encoded = _data().get((key, name))
-    return None if encoded is None else _decode(encoded)
+    return None if encoded is None else decode_ranges(encoded)
 
 
 @cache
@@ -128,7 +130,12 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=1024)
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
-    more = [(other, other) for code, orbit in _orbits().items() if contains(ranges, code) for other in orbit]
+    return _with_orbits(ranges, _orbits())
+
+
+def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
+    """The characters of `ranges`, and the orbits of these."""
+    more = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
     return charset((*ranges, *more)) if more else ranges
 
 
@@ -160,8 +167,7 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=256)
 def ignore_case_of_units(ranges: Ranges) -> Ranges:
     """The same without the flag u, of code units."""
-    more = [(other, other) for code, orbit in _unit_orbits().items() if contains(ranges, code) for other in orbit]
-    return charset((*ranges, *more)) if more else ranges
+    return _with_orbits(ranges, _unit_orbits())
 
 
 def word(any_case: bool) -> Ranges:

@@ -16,16 +16,15 @@ from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
 from .algebra import text
 from .budget import Budget
 from .ecma_chars import LINE_ENDS, UnknownProperty, category, ignore_case, plain, property_set, word
-from .reader import Classes, Frame, Reader
+from .reader import DIGITS, HEX, Classes, Frame, Reader
 from .tree import boundary, line_end, line_start
 
-__all__ = ["EcmaReader"]
+__all__ = ["CONTROL", "EcmaReader", "I"]
 
 I, M, S = 1, 2, 4  # noqa: E741
 _FLAGS = {"i": I, "m": M, "s": S}
 _SYNTAX = "^$\\.*+?()[]{}|/"
-_CONTROL = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_DIGITS, _HEX = "0123456789", "0123456789abcdefABCDEF"
+CONTROL = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 
 
 class EcmaReader(Reader):
@@ -91,13 +90,11 @@ class EcmaReader(Reader):
         c = self.peek()
         if c and c in "bB":
             self.at += 1
-            key = (c, self.flags & I)
-            if key not in self.boundaries:  # one tree for all: the work on it is done once
-                self.boundaries[key] = boundary(word(bool(self.flags & I)), c == "B", (start, self.at))
-            self.push_boundary(self.boundaries[key], start)
+            span, characters = (start, self.at), word(bool(self.flags & I))
+            self.push_boundary(c, self.flags & I, start, lambda: boundary(characters, c == "B", span))
         elif c and c in "123456789":
-            digits = self.digits(_DIGITS)
-            self._refer(self.number(digits, start), start)
+            digits = self.digits(DIGITS)
+            self._refer(self.number(digits), start)
         elif c == "k":
             self.at += 1
             if not self.take("<"):
@@ -146,18 +143,18 @@ class EcmaReader(Reader):
         if not c:
             raise self.error("\\ at end of pattern", start, hint="write \\\\ for a backslash")
         self.at += 1
-        if c in _CONTROL:
-            return _CONTROL[c]
+        if c in CONTROL:
+            return CONTROL[c]
         if c == "c":
             letter = self.peek()
             if not (letter.isascii() and letter.isalpha()):
                 raise self.error("invalid control escape", start, hint="\\c takes a letter from A to Z")
             self.at += 1
             return ord(letter) % 32
-        if c == "0" and not (self.peek() and self.peek() in _DIGITS):
+        if c == "0" and not (self.peek() and self.peek() in DIGITS):
             return 0
         if c == "x":
-            digits = self.digits(_HEX, 2)
+            digits = self.digits(HEX, 2)
             if len(digits) < 2:
                 raise self.error("invalid escape", start, hint="\\x takes 2 hexadecimal digits")
             return int(digits, 16)
@@ -167,7 +164,7 @@ class EcmaReader(Reader):
             return ord(c)
         if in_set and c == "b":
             return 8
-        if c in _DIGITS:
+        if c in DIGITS:
             raise self.error("invalid decimal escape", start, hint="write \\xNN or \\u{N}")
         hint = f"write {c} without the backslash"
         if c.isalnum():
@@ -177,18 +174,18 @@ class EcmaReader(Reader):
     def _unicode(self, start: int) -> int:
         r"""\uHHHH, \uHHHH\uHHHH (a surrogate pair) or \u{H..}; the cursor is after the u."""
         if self.take("{"):
-            digits = self.digits(_HEX)
+            digits = self.digits(HEX)
             significant = digits.lstrip("0")
             if not digits or not self.take("}") or len(significant) > 6 or int(significant or "0", 16) > 0x10FFFF:
                 raise self.error("invalid Unicode escape", start, hint="write \\u{H..}, at most \\u{10FFFF}")
             return int(significant or "0", 16)
-        digits = self.digits(_HEX, 4)
+        digits = self.digits(HEX, 4)
         if len(digits) < 4:
             raise self.error("invalid Unicode escape", start, hint="write \\uHHHH or \\u{H..}")
         code = int(digits, 16)
         if 0xD800 <= code <= 0xDBFF and self.text.startswith("\\u", self.at):
             low = self.text[self.at + 2 : self.at + 6]
-            if len(low) == 4 and all(c in _HEX for c in low) and 0xDC00 <= int(low, 16) <= 0xDFFF:
+            if len(low) == 4 and all(c in HEX for c in low) and 0xDC00 <= int(low, 16) <= 0xDFFF:
                 self.at += 6
                 return 0x10000 + ((code & 0x3FF) << 10) + (int(low, 16) & 0x3FF)
         return code
@@ -240,12 +237,12 @@ class EcmaReader(Reader):
         self.at += 1
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
-            fewest = self.digits(_DIGITS)
+            fewest = self.digits(DIGITS)
             bounded = not self.take(",")
-            most = fewest if bounded else self.digits(_DIGITS)
+            most = fewest if bounded else self.digits(DIGITS)
             if not fewest or not self.take("}"):
                 raise self.error("incomplete quantifier", start, hint="write {n}, {n,} or {n,m}; or \\{")
-            low, high = self.number(fewest, start), self.number(most, start) if most else None
+            low, high = self.number(fewest), self.number(most) if most else None
             if high is not None and high < low:
                 hint = f"write {{{high},{low}}}"
                 raise self.error("numbers out of order in quantifier", start, hint=hint)
@@ -348,9 +345,4 @@ class EcmaReader(Reader):
                 raise self.error("invalid reference", start, end, hint="there is no such group")
         if self.references:
             _, start, end = self.references[0]
-            self.refuse(
-                "back-references are not enforced: the language is not regular",
-                start,
-                end,
-                "repeat the group's pattern, or list the possible texts as alternatives",
-            )
+            self.refuse_reference(start, end)

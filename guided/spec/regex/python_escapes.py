@@ -13,13 +13,12 @@ from guided.grammar.ir import Ranges, charset, complement
 
 from .algebra import text
 from .python_chars import category, ignore_case, plain
-from .reader import Reader
+from .reader import HEX, OCTAL, Reader
 
-__all__ = ["DIGITS", "OCTAL", "A", "I", "M", "PythonCharacters", "S", "U", "X"]
+__all__ = ["A", "I", "M", "PythonCharacters", "S", "U", "X"]
 
 I, M, S, X, A, U = 1, 2, 4, 8, 16, 32  # noqa: E741
 _SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
-OCTAL, DIGITS, _HEX = "01234567", "0123456789", "0123456789abcdefABCDEF"
 
 
 @lru_cache(maxsize=1024)
@@ -62,7 +61,7 @@ class PythonCharacters(Reader):
             return _SIMPLE[c]
         if c in "xuU":
             count = {"x": 2, "u": 4, "U": 8}[c]
-            digits = self.digits(_HEX, count)
+            digits = self.digits(HEX, count)
             if len(digits) < count:
                 raise self.error(
                     f"incomplete escape \\{c}{digits}", start, hint=f"\\{c} takes {count} hexadecimal digits"

@@ -18,8 +18,8 @@ from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, complement
 from .algebra import alt, text
 from .budget import Budget
 from .python_chars import category
-from .python_escapes import DIGITS, OCTAL, A, I, M, PythonCharacters, S, U, X
-from .reader import MAX_WIDTH, Classes, Frame
+from .python_escapes import A, I, M, PythonCharacters, S, U, X
+from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
 from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
 
 __all__ = ["PythonReader"]
@@ -92,14 +92,8 @@ class PythonReader(PythonCharacters):
         if c in ("A", "Z", "b", "B") or (c == "z" and sys.version_info >= (3, 14)):
             self.at += 1
             if c in "bB":
-                word = category("w", bool(self.flags & A))
-                key = (c, self.flags & A)
-                if key not in self.boundaries:  # one tree for all: the work on it is done once
-                    tree = boundary(word, c == "B", (start, self.at))
-                    if c == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
-                        tree = cat([some_text((start, self.at)), tree])
-                    self.boundaries[key] = tree
-                self.push_boundary(self.boundaries[key], start)
+                flag, span = self.flags & A, (start, self.at)
+                self.push_boundary(c, flag, start, lambda: _boundary(c, category("w", bool(flag)), span))
             else:
                 self._anchor(c, start)
         elif c and c in "dDsSwW":
@@ -127,12 +121,7 @@ class PythonReader(PythonCharacters):
         if width is None:
             raise self.error("cannot refer to an open group", start, hint="refer to a group after its )")
         self._check_behind(group, start)
-        self.refuse(
-            "back-references are not enforced: the language is not regular",
-            start,
-            self.at,
-            "repeat the group's pattern, or list the possible texts as alternatives",
-        )
+        self.refuse_reference(start, self.at)
         self.push(EPSILON, start, *width)
 
     def _check_behind(self, group: int, start: int) -> None:
@@ -156,7 +145,7 @@ class PythonReader(PythonCharacters):
             if not self.take("}"):
                 self.at = start + 1
                 return self.literal(ord(c), start)
-            low, high = self.number(fewest, start), self.number(most, start) if most else None
+            low, high = self.number(fewest), self.number(most) if most else None
             if max(low, high or 0) >= _MAX_REPEAT:
                 raise self.error("the repetition number is too large", start, hint="counts end at 4294967294")
             if high is not None and high < low:
@@ -350,3 +339,11 @@ class PythonReader(PythonCharacters):
         if not c or (first and not letters):
             raise self.error(first if first and not letters else missing, start, hint=hint)
         return "".join(sorted(letters))
+
+
+def _boundary(letter: str, word: Ranges, span: tuple[int, int]) -> Tree:
+    r"""The tree of \b or \B."""
+    tree = boundary(word, letter == "B", span)
+    if letter == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
+        tree = cat([some_text(span), tree])
+    return tree

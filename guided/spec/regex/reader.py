@@ -14,6 +14,7 @@ of any script). So what is written is a part of what is accepted. Word boundarie
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -26,11 +27,12 @@ from .atomic import atomic
 from .budget import Budget
 from .tree import Tree, cat, either, look, times
 
-__all__ = ["Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
+__all__ = ["DIGITS", "HEX", "OCTAL", "Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
 
 Classes: TypeAlias = Literal["full", "plain"]
 
 MAX_WIDTH = 1 << 64
+DIGITS, HEX, OCTAL = "0123456789", "0123456789abcdefABCDEF", "01234567"
 _MOST = (1 << 31) - 1
 
 
@@ -99,6 +101,11 @@ class Reader:
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
             )
 
+    def refuse_reference(self, start: int, end: int) -> None:
+        """Remember that a back-reference is not enforced."""
+        reason = "back-references are not enforced: the language is not regular"
+        self.refuse(reason, start, end, "repeat the group's pattern, or list the possible texts as alternatives")
+
     # --- the cursor
 
     def peek(self) -> str:
@@ -120,7 +127,7 @@ class Reader:
             self.at += 1
         return self.text[start : self.at]
 
-    def number(self, digits: str, start: int) -> int:
+    def number(self, digits: str) -> int:
         """A count's value. Digits past any sensible count are not converted (that takes quadratic time)."""
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
@@ -166,8 +173,15 @@ class Reader:
         self.push(text(self.text[start:end]), start, end - start, end - start)
         return True
 
-    def push_boundary(self, tree: Tree, start: int) -> None:
-        """Add a word boundary; one right after the same one says nothing."""
+    def push_boundary(self, letter: str, flag: int, start: int, make: Callable[[], Tree]) -> None:
+        """Add a word boundary. One right after the same one says nothing.
+
+        All boundaries of the same letter and flag are one tree, so that the work on it is done once.
+        """
+        key = letter, flag
+        if key not in self.boundaries:
+            self.boundaries[key] = make()
+        tree = self.boundaries[key]
         if self.frame.pieces and self.frame.pieces[-1].tree is tree:
             self.frame.pieces[-1].end = self.at
         else:

@@ -296,11 +296,7 @@ class _Binding:
 
 def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
     """What parts ask of members that they do not declare, whose names are in the sources of these numbers."""
-    out: list[Schema | None] = []
-    for part in parts:
-        found: list[Schema | None] = [schema for source, schema in part.patterns if serial(source) in ids]
-        out += found or [part.additional]
-    return tuple(schema for schema in out if schema is not None)
+    return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 
 def _without(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:

@@ -79,15 +79,19 @@ class EqualSchemas:
         stack: list[tuple[Json, str]] = [(root, _SCHEMA)]
         while stack:
             value, kind = stack[-1]
-            parts = list(_parts(value, kind, draft))
-            missing = [(part, of) for _, part, of in parts if self._of(part, of, draft) is None]
+            missing: list[tuple[Json, str]] = []
+            content: list[tuple[str, int | None]] = []
+            for name, part, of in _parts(value, kind, draft):
+                number = self._of(part, of, draft)
+                if number is None:
+                    missing.append((part, of))
+                content.append((name, number))
             if missing:
                 stack += missing
                 continue
             stack.pop()
-            content = tuple((name, self._of(part, of, draft)) for name, part, of in parts)
             marked = kind == _SCHEMA and isinstance(value, dict) and not _MARKS.isdisjoint(value)
-            key = (kind, type(value), len(self._numbers) if marked else content)
+            key = (kind, type(value), len(self._numbers) if marked else tuple(content))
             self._known[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
         return self._known[_SCHEMA, draft][root]
 

@@ -340,15 +340,7 @@ class Expander:
 
     def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas for the member `name`."""
-        out: list[Schema] = []
-        for part in shape.objects:
-            found = [part.properties[name]] if name in part.properties else []
-            if part.patterns:
-                found += [schema for source, schema in part.patterns if self.keys.has(source, name)]
-            for schema in found or (part.additional,):
-                if schema is not None:
-                    out.append(schema)
-        return tuple(out)
+        return tuple([schema for part in shape.objects for schema in part.member(name, self.keys.has)])
 
     def may_be(self, goal: Goal) -> bool:
         """Whether a value may satisfy the goal; False: none does."""
@@ -361,21 +353,18 @@ class Expander:
         spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         spoken += [some.keys for block in shape.extra_blocks for some in block]
         for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
-            schemas: list[Schema | None] = []
-            matched = False
-            for part in shape.objects:
-                found = [schema for source, schema in part.patterns if serial(source) in ids]
-                matched = matched or bool(found)
-                schemas += found or [part.additional]
-            if self._closed_by_option(shape) and not matched:
-                continue
+            if self._closed_by_option(shape):
+                matching = (source for part in shape.objects for source, _ in part.patterns)
+                if not any(serial(source) in ids for source in matching):
+                    continue
             blocks = [
                 tuple(some.schema for some in block if some.schema is not None)
                 if all(serial(some.keys) in ids for some in block)
                 else None
                 for block in shape.extra_blocks
             ]
-            yield KeyClass(names, tuple([schema for schema in schemas if schema is not None]), tuple(blocks))
+            schemas = [schema for part in shape.objects for schema in part.undeclared(ids)]
+            yield KeyClass(names, tuple(schemas), tuple(blocks))
 
     def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects

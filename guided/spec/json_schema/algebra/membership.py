@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from guided.spec.json_schema.algebra.content import content_fits
 from guided.spec.json_schema.algebra.keys import Keys
-from guided.spec.json_schema.algebra.shape import ObjectPart, Shape, SomeMember, item_goal
+from guided.spec.json_schema.algebra.shape import Shape, SomeMember, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
 
@@ -76,8 +76,9 @@ class Membership:
             return False
         if not all(self._keys.has(names, name) for names in shape.names for name in members):
             return False
-        if not all(self.has(self._asked(part, name), value) for part in shape.objects for name, value in members.items()):  # fmt: skip  # noqa: E501
-            return False
+        for part in shape.objects:
+            if not all(self.has(part.member(name, self._keys.has), value) for name, value in members.items()):
+                return False
         declared = shape.named()
         others = {name: value for name, value in members.items() if name not in declared}
         return all(self._some((some,), members) for some in shape.some_members) and all(
@@ -93,9 +94,3 @@ class Membership:
             )
             for name, value in members.items()
         )
-
-    def _asked(self, part: ObjectPart, name: str) -> list[Schema]:
-        """What a part asks of the member `name`."""
-        found = [part.properties[name]] if name in part.properties else []
-        found += [schema for source, schema in part.patterns if self._keys.has(source, name)]
-        return [schema for schema in found or (part.additional,) if schema is not None]

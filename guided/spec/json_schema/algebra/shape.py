@@ -14,6 +14,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guided.grammar.ir import Node
+from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.keys import KeySet, Source
 from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.documents.resolve import Schema
@@ -117,6 +118,20 @@ class ObjectPart:
     properties: Mapping[str, Schema | None]
     additional: Schema | None
     patterns: tuple[tuple[Source, Schema], ...] = ()
+
+    def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
+        """The schemas for the member `name`; `has` says whether a source speaks of a name."""
+        found = [self.properties[name]] if name in self.properties else []
+        if self.patterns:
+            found += [schema for source, schema in self.patterns if has(source, name)]
+        return [schema for schema in found or (self.additional,) if schema is not None]
+
+    def undeclared(self, sources: frozenset[int]) -> list[Schema]:
+        """The schemas for members that are not declared, of whose names these sources speak (serial numbers)."""
+        found: list[Schema | None] = []
+        if self.patterns:
+            found += [schema for source, schema in self.patterns if serial(source) in sources]
+        return [schema for schema in found or (self.additional,) if schema is not None]
 
 
 class Shape(NamedTuple):

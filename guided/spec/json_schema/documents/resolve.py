@@ -24,7 +24,8 @@ from guided.spec.json_schema.documents.dialects import Dialect, metaschema, read
 from guided.spec.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
 from guided.spec.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
 from guided.spec.json_schema.documents.links import Link, absolute, joined, nearby
-from guided.spec.json_schema.documents.values import Json, escape, json_type, normalise, read_json
+from guided.spec.json_schema.documents.places import escape
+from guided.spec.json_schema.documents.values import Json, json_type, normalise, read_json
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
 
 __all__ = ["Document", "Library", "Schema", "subschemas"]

@@ -1,8 +1,8 @@
 """JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of
-None, bool, `Decimal10`, str, list and dict, plus the place of a JSON Pointer in the text.
+None, bool, `Decimal10`, str, list and dict.
 
-Text goes through the standard library's parser (fast) with duplicate keys and NaN refused; only after an error, or
-to show a place, is it scanned again token by token with positions. Cost: linear. Nesting is bounded by
+Text goes through the standard library's parser, which is fast, with duplicate keys and NaN refused. Only after an
+error is it scanned again, by `places.py`, to find where the error is. Cost: linear. Nesting is bounded by
 `Limits.depth`; nothing here recurses.
 """
 
@@ -12,23 +12,22 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
+from guided.spec.json_schema.documents.places import escape, refused
 
 __all__ = [
     "Decimal10",
     "Json",
     "canonical",
     "check_texts",
-    "escape",
     "is_text",
     "json_type",
-    "locate",
     "normalise",
     "read_json",
 ]
@@ -116,11 +115,6 @@ class Decimal10:
 Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
 
 
-def escape(token: str) -> str:
-    """A key as one reference token of a JSON Pointer."""
-    return token.replace("~", "~0").replace("/", "~1")
-
-
 def is_text(text: str) -> bool:
     """Whether the string is free of surrogates, so that it can be written at all."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
@@ -172,7 +166,7 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             hint="Python's recursion limit reads no text that is nested so deeply: give the value as a dict",
         ) from None  # fmt: skip
     except _Refused:
-        raise _refusal(text) from None
+        raise refused(text) from None
     _check_size(value, text, limits)
     return value
 
@@ -294,100 +288,6 @@ def json_type(value: Json) -> str:
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "number"
-
-
-_TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
-
-
-@dataclass(slots=True)
-class _Level:
-    """An open container of the text: the key or index of the current child, where that child began."""
-
-    is_object: bool
-    start: int
-    keys: set[str]
-    token: str | int | None = None
-    child: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """A finished value, or something wrong, with the path down to it."""
-
-    kind: str
-    path: list[_Level]
-    span: tuple[int, int]
-    detail: str = ""
-
-
-def _scan(text: str) -> Iterator[_Event]:
-    """Every member (with its key) and item of a JSON text as it ends, and what `read_json` refuses."""
-    stack: list[_Level] = []
-    at, expect_key = 0, False
-    while (match := _TOKEN.match(text, at)) is not None:
-        lexeme, start, at = match[1], match.start(1), match.end()
-        top = stack[-1] if stack else None
-        if lexeme in ("{", "["):
-            if top is not None and top.child < 0:
-                top.child = start
-            level = _Level(lexeme == "{", start, set())
-            if lexeme == "[":
-                level.token = 0
-            stack.append(level)
-            expect_key = lexeme == "{"
-        elif lexeme in ("}", "]"):
-            if top is not None and top.child >= 0:
-                yield _Event("value", stack, (top.child, _end(text, start)))
-            if stack:
-                stack.pop()
-            expect_key = False
-        elif lexeme == ",":
-            if top is not None:
-                yield _Event("value", stack, (top.child, _end(text, start)))
-                top.child = -1
-                expect_key = top.is_object
-                if isinstance(top.token, int):
-                    top.token += 1
-        elif expect_key and top is not None and lexeme.startswith('"'):
-            key = json.loads(lexeme, strict=False)
-            top.token, top.child, expect_key = key, start, False
-            if key in top.keys:
-                yield _Event("duplicate", stack, (start, at), key)
-            top.keys.add(key)
-        elif lexeme != ":":
-            if top is not None and top.child < 0:
-                top.child = start
-            if lexeme in ("NaN", "Infinity", "-Infinity"):
-                yield _Event("constant", stack, (start, at), lexeme)
-
-
-def _end(text: str, at: int) -> int:
-    while at > 0 and text[at - 1] in " \t\n\r":
-        at -= 1
-    return at
-
-
-def _refusal(text: str) -> SpecError:
-    for event in _scan(text):
-        pointer = "".join("/" + escape(str(level.token)) for level in event.path)
-        if event.kind == "duplicate":
-            message = f"the key {event.detail!r} is written twice in one object"
-            return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
-        if event.kind == "constant":
-            return SpecError(f"{event.detail} is not a JSON number", text=text, span=event.span, pointer=pointer)
-    return SpecError("the schema is not JSON", text=text)
-
-
-def locate(text: str, pointer: str) -> tuple[int, int]:
-    """The span of the member (key and value) or item at a JSON Pointer; the whole text where there is none."""
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-    if not tokens:
-        return (0, len(text))
-    for event in _scan(text):
-        path = event.path
-        if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
-            return event.span
-    return (0, len(text))
 
 
 class _Place(Protocol):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from functools import cache
 
 from guided.grammar.ir import ALL_CHARS, ANY_CHAR, EPSILON, And, Chars, Length, Node, Not, Ranges, charset, intersect
-from guided.spec.regex.ecma_chars import property_set
+from guided.spec.regex.ecma_chars import decode_ranges, property_set
 
 from .internet import address_literal, domain_label, local_part, plain_label
 from .terms import alt, but_not, chars, charset_of, many, seq, without
@@ -71,16 +71,6 @@ _JOINS_PREVIOUS = (
     "17k 1.u 1.a z.2 1.3 5.2j 1 o.2 a.3 2 g 1.u t.1f 22.x 2d.p 7 1.4 1.4 5.j 3 2.7 g.d 1.r 313.2h e.y 1 sd1.1e jf2.6 "
     "1 1.2 3.9 1.a 2 4b.i a7.z bi.3 1.2 2w.l 17.i 1a 1.5 1.8 1.4 16xp.y"
 )
-
-
-def _ranges(table: str) -> Ranges:
-    out, at = [], 0
-    for pair in table.split():
-        gap, _, length = pair.partition(".")
-        low = at + int(gap, 36)
-        at = low + (int(length, 36) if length else 1)
-        out.append((low, at - 1))
-    return charset(out)
 
 
 def _union(*properties: str) -> Ranges:
@@ -143,10 +133,10 @@ def _misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[N
 @cache
 def _joiners() -> tuple[Node, ...]:
     """The texts in which a joiner stands in the wrong place."""
-    virama, transparent = _ranges(_VIRAMA), many(Chars(_non_spacing()))
+    virama, transparent = decode_ranges(_VIRAMA), many(Chars(_non_spacing()))
     after_virama = _ends(virama)
-    joined = seq(_REST, Chars(_ranges(_JOINS_NEXT)), transparent)
-    joining = seq(transparent, Chars(_ranges(_JOINS_PREVIOUS)), _REST)
+    joined = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
+    joining = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
     return (
         *_misplaced(_JOINER, virama, None),
         seq(Not(alt(after_virama, joined)), _NON_JOINER, _REST),

@@ -31,11 +31,9 @@ _FEW = 6  # obligations whose ways to share items are few
 def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the arrays of a shape."""
     if shape.count_graph is not None:
-        name, graph = f"items {lowering.size} of #{where}", shape.count_graph
+        rules, graph = lowering.rule_maker("items", where), shape.count_graph
         item, comma = partial(_item, lowering, shape, level=level), lowering.layout.between(level)
-        text = lowering.layout.wrap(
-            "[]", graph_body(graph, item, comma, lowering.chain_rule(where), name), 0 in graph.ends, level
-        )
+        text = lowering.layout.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
     elif shape.repeated is not None:
         raise repeated_problem(shape)
     else:

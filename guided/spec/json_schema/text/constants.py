@@ -20,7 +20,7 @@ from guided.spec.json_schema.algebra.shape import Shape, Window, item_goal
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
-from guided.spec.json_schema.text.containers import array_body, declared_order, permuted
+from guided.spec.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
 from guided.spec.json_schema.text.numbers import number_constant
 from guided.spec.json_schema.text.spelling import MINIMAL_STRING, quoted, quoted_text
 
@@ -170,7 +170,7 @@ class Constants:
         if self._lowering.options.property_order == "any":
             body = permuted(fields, None, comma, window)
         else:
-            body = declared_order(fields, None, comma, window, None, _no_rule, "", Text)
+            body = declared_order(Members(fields, comma), RuleMaker(_no_rule, ""))
         return layout.wrap("{}", body, not fields, level)
 
 

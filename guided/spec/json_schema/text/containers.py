@@ -9,9 +9,9 @@ order is the IR's `Permutation`; many optional members are entries with names th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq
+from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
 from guided.spec.json_schema.algebra.shape import Window
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.text.ordered import Chain, Field
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Field",
+    "Members",
+    "RuleMaker",
     "array_body",
     "array_with",
     "bound_members",
@@ -36,6 +38,39 @@ __all__ = [
 
 _LONG = 64
 _MANY = 64  # from some 80 on they are quicker
+
+
+class Members(NamedTuple):
+    """Members in the order of `fields`, then any of `extra`, the text of an additional member (None: there are none).
+
+    `window` bounds their number, `most_extra` that of the additional ones.
+    """
+
+    fields: Sequence[Field]
+    comma: Node
+    extra: Node | None = None
+    window: Window = Window()
+    most_extra: int | None = None
+
+    def extras(self) -> Node:
+        """One additional member or more."""
+        assert self.extra is not None
+        return comma_list(self.extra, self.comma, 1, self.most_extra)
+
+    def more_extras(self) -> Node:
+        """Any number of additional members, after another member."""
+        return Repeat(Seq((self.comma, self.extra)), 0, self.most_extra) if self.extra is not None else EPSILON
+
+
+class RuleMaker(NamedTuple):
+    """Adds the rules of one object or array: `add` takes a rule's name, which begins with `name`, and its node.
+
+    `spell` writes a part of a key.
+    """
+
+    add: Callable[[str, Node], None]
+    name: str
+    spell: Callable[[str], Node] = Text
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
@@ -88,24 +123,22 @@ def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
     return Alt(tuple(cases))
 
 
-def graph_body(
-    graph: CountGraph, item: Callable[[Goal], Node], comma: Node, new_rule: Callable[[str, Node], None], name: str
-) -> Node | None:
+def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rules: RuleMaker) -> Node | None:
     """One item or more along the paths of a graph: a rule for each of its states, and for each item that leads to one.
 
     With rules of their own the kinds of items stay apart: where one has no new value, the others are known.
     """
     ways: dict[tuple[Goal, int], Node] = {}
     for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
-        way = ways[goal, after] = Ref(f"{name}.{len(ways)} to {after}")
-        new_rule(way.name, Seq((item(goal), Ref(f"{name}.{after}"))))
+        way = ways[goal, after] = Ref(f"{rules.name}.{len(ways)} to {after}")
+        rules.add(way.name, Seq((item(goal), Ref(f"{rules.name}.{after}"))))
     for state, out in enumerate(graph.edges):
         rest: list[Node] = [Seq((comma, Alt(tuple(ways[way] for way in out))))]
         rest += [EPSILON] if state in graph.ends else []
         if state in graph.tails:
             goal, window = graph.tails[state]
             rest.append(Repeat(Seq((comma, item(goal))), window.low, window.high))
-        new_rule(f"{name}.{state}", Alt(tuple(rest)))
+        rules.add(f"{rules.name}.{state}", Alt(tuple(rest)))
     first = [ways[way] for way in graph.edges[0]]
     if 0 in graph.tails:
         goal, window = graph.tails[0]
@@ -165,78 +198,62 @@ def bound_members(
     return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
 
 
-def declared_then(
-    fields: Sequence[Field],
-    extras: Node,
-    comma: Node,
-    new_rule: Callable[[str, Node], None],
-    name: str,
-    spell: Callable[[str], Node],
-) -> Node:
+def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
     """Members in the order of `fields`, then `extras`, which are not empty."""
-    declared = declared_order(fields, None, comma, Window(), None, new_rule, name, spell)
+    declared = declared_order(Members(fields, comma), rules)
     if declared is None:
         return extras
     before = Seq((declared, comma))
     return Seq((before if any(field.required for field in fields) else optional(before), extras))
 
 
-def declared_order(
-    fields: Sequence[Field],
-    extra: Node | None,
-    comma: Node,
-    window: Window,
-    extra_cap: int | None,
-    new_rule: Callable[[str, Node], None],
-    name: str,
-    spell: Callable[[str], Node],
-) -> Node | None:
-    """One member or more in the order of `fields`, then any of `extra`; rules are made with `new_rule`.
-
-    `spell` writes a part of a key.
-    """
-    if extra_cap == 0:
-        extra = None
-    if not fields and extra is None:
+def declared_order(members: Members, rules: RuleMaker) -> Node | None:
+    """One member or more in declared order; None where there can be none."""
+    fields, window = members.fields, members.window
+    if members.most_extra == 0:
+        members = members._replace(extra=None)
+    if not fields and members.extra is None:
         return None
     required = sum([field.required for field in fields])
-    if extra is None and window.high is not None and window.high >= len(fields):
+    if members.extra is None and window.high is not None and window.high >= len(fields):
         window = Window(window.low, None)
-    if not fields and extra is not None:
-        window = window.meet(Window(0, extra_cap))
+    if not fields and members.extra is not None:
+        window = window.meet(Window(0, members.most_extra))
         empty = window.high is not None and window.high < max(window.low, 1)
-        return None if empty else comma_list(extra, comma, window.low, window.high)
+        return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
         if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
-            return _uncounted(fields, extra, comma, extra_cap)
-        extras = None if extra is None else comma_list(extra, comma, 1, extra_cap)
-        return Chain(comma, extras, spell, new_rule, name).members(fields)
-    return _counted(fields, extra, comma, window, extra_cap, new_rule, name)
+            return _uncounted(members)
+        extras = None if members.extra is None else members.extras()
+        return Chain(members.comma, extras, rules.spell, rules.add, rules.name).members(fields)
+    return _counted(members, window, rules)
 
 
-def _uncounted(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+def _uncounted(members: Members) -> Node:
+    """Members whose number is not bounded but by those that are required."""
+    fields, comma = members.fields, members.comma
     pivot = next((at for at, field in enumerate(fields) if field.required), None)
     if pivot is None:
-        return _some(fields, extra, comma, extra_cap)
+        return _some(members)
     items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
     items += (fields[pivot].key, fields[pivot].value)
     for field in fields[pivot + 1 :]:
         member = (comma, field.key, field.value)
         items += member if field.required else (optional(Seq(member)),)
-    if extra is not None:
-        items.append(Repeat(Seq((comma, extra)), 0, extra_cap))
+    if members.extra is not None:
+        items.append(members.more_extras())
     return Seq(tuple(items))
 
 
-def _some(fields: Sequence[Field], extra: Node | None, comma: Node, extra_cap: int | None) -> Node:
+def _some(members: Members) -> Node:
     """At least one of a few optional members in order."""
     node: Node | None = None
-    for field in fields:
-        first = field.node
-        node = first if node is None else Alt((Seq((node, optional(Seq((comma, field.key, field.value))))), first))
-    if extra is not None:
-        first = comma_list(extra, comma, 1, extra_cap)
-        node = first if node is None else Alt((Seq((node, Repeat(Seq((comma, extra)), 0, extra_cap))), first))
+    for field in members.fields:
+        first, after = field.node, Seq((members.comma, field.key, field.value))
+        node = first if node is None else Alt((Seq((node, optional(after))), first))
+    if members.extra is not None:
+        first = members.extras()
+        node = first if node is None else Alt((Seq((node, members.more_extras())), first))
     assert node is not None
     return node
 
@@ -250,26 +267,19 @@ def _optional_run(fields: Sequence[Field]) -> int:
     return longest
 
 
-def _counted(
-    fields: Sequence[Field],
-    extra: Node | None,
-    comma: Node,
-    window: Window,
-    extra_cap: int | None,
-    new_rule: Callable[[str, Node], None],
-    name: str,
-) -> Node:
+def _counted(members: Members, window: Window, rules: RuleMaker) -> Node:
     """Rules `name.i.c`: from member i on, with c written (counted up to where the count no longer matters)."""
+    comma, extra, fields = members.comma, members.extra, members.fields
     enough = max(window.low, 1) if window.high is None else window.high
 
     def rule(at: int, count: int) -> Ref:
-        return Ref(f"{name}.{at}.{count}")
+        return Ref(f"{rules.name}.{at}.{count}")
 
     def end(count: int) -> Node:
         low = max(window.low - count, 0)
         high = None if window.high is None else window.high - count
-        if extra_cap is not None:
-            high = extra_cap if high is None else min(high, extra_cap)
+        if members.most_extra is not None:
+            high = members.most_extra if high is None else min(high, members.most_extra)
         if extra is None:
             return EPSILON if low == 0 and count else EMPTY
         if high is not None and high < low:
@@ -290,8 +300,8 @@ def _counted(
             if not field.required:
                 following.add(count)
                 cases.append(rule(at + 1, count))
-            new_rule(rule(at, count).name, Alt(tuple(cases)))
+            rules.add(rule(at, count).name, Alt(tuple(cases)))
         reached = following
     for count in reached:
-        new_rule(rule(len(fields), count).name, end(count))
+        rules.add(rule(len(fields), count).name, end(count))
     return rule(0, 0)

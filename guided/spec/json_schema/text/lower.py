@@ -38,6 +38,7 @@ from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.text.arrays import array_text
 from guided.spec.json_schema.text.constants import Constants
+from guided.spec.json_schema.text.containers import RuleMaker
 from guided.spec.json_schema.text.content_base64 import json_in_base64
 from guided.spec.json_schema.text.content_json import json_string
 from guided.spec.json_schema.text.narrow import Narrowing
@@ -263,9 +264,9 @@ class Lowering:
             self._other_keys[key] = found
         return found
 
-    def chain_rule(self, where: str) -> Callable[[str, Node], None]:
-        """What adds the rules of one place's members or items."""
-        return lambda name, node: self.add(name, node, where)
+    def rule_maker(self, parts: str, where: str) -> RuleMaker:
+        """What adds the rules of the members or items (`parts`) of one place of the schema."""
+        return RuleMaker(lambda name, node: self.add(name, node, where), f"{parts} {self.size} of #{where}", self.spell)
 
     def field(self, name: str, value: Node, required: bool) -> Field:
         """A member with this key and value."""
@@ -273,13 +274,14 @@ class Lowering:
 
     def after(self, value: Node) -> Node:
         """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
-        found = self._after_key.get(serial(value))
+        key = serial(value)
+        found = self._after_key.get(key)
         if found is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
             in_place = name in self._containers
-            found = text if in_place else self.rule(("after", serial(value)), f"{name} of a member", "", lambda: text)
-            self._after_key[serial(value)] = found
+            found = text if in_place else self.rule(("after", key), f"{name} of a member", "", lambda: text)
+            self._after_key[key] = found
         return found
 
     def spell(self, text: str) -> Node:

@@ -19,6 +19,7 @@ from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.text.containers import (
+    Members,
     bound_members,
     declared_order,
     declared_then,
@@ -63,12 +64,12 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
             fields, names = [field for field in fields if field.required], {}
         body = permuted(fields, extra, comma, most, some, ordered)
     else:
-        name = f"members {lowering.size} of #{where}"
+        rules = lowering.rule_maker("members", where)
         if some and extra is not None:
             others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
-            body = declared_then(fields, others, comma, lowering.chain_rule(where), name, lowering.spell)
+            body = declared_then(fields, others, comma, rules)
         else:
-            body = declared_order(fields, extra, comma, window, cap, lowering.chain_rule(where), name, lowering.spell)
+            body = declared_order(Members(fields, comma, extra, window, cap), rules)
     text = lowering.layout.wrap("{}", body, may_be_empty, level)
     return text if extra is None or text == EMPTY else Distinct(text, tuple(names))
 

@@ -1,0 +1,116 @@
+"""Places in JSON text. In: a text. Out: the span of what a JSON Pointer names, and of what the fast parser refused.
+
+The text is read token by token, and the pointer of each value is kept along the way. Cost: linear in the text, and only
+paid where an error shows its place. What is not JSON at all is left to the standard library, which reports it itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from guided.errors import SpecError
+
+__all__ = ["escape", "locate", "refused"]
+
+
+def escape(token: str) -> str:
+    """A key as one reference token of a JSON Pointer."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+_TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open container of the text: the key or index of the current child, where that child began."""
+
+    is_object: bool
+    start: int
+    keys: set[str]
+    token: str | int | None = None
+    child: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """A finished value, or something wrong, with the path down to it."""
+
+    kind: str
+    path: list[_Level]
+    span: tuple[int, int]
+    detail: str = ""
+
+
+def _scan(text: str) -> Iterator[_Event]:
+    """Every member (with its key) and item of a JSON text as it ends, and what `refused` tells of."""
+    stack: list[_Level] = []
+    at, expect_key = 0, False
+    while (match := _TOKEN.match(text, at)) is not None:
+        lexeme, start, at = match[1], match.start(1), match.end()
+        top = stack[-1] if stack else None
+        if lexeme in ("{", "["):
+            if top is not None and top.child < 0:
+                top.child = start
+            level = _Level(lexeme == "{", start, set())
+            if lexeme == "[":
+                level.token = 0
+            stack.append(level)
+            expect_key = lexeme == "{"
+        elif lexeme in ("}", "]"):
+            if top is not None and top.child >= 0:
+                yield _Event("value", stack, (top.child, _end(text, start)))
+            if stack:
+                stack.pop()
+            expect_key = False
+        elif lexeme == ",":
+            if top is not None:
+                yield _Event("value", stack, (top.child, _end(text, start)))
+                top.child = -1
+                expect_key = top.is_object
+                if isinstance(top.token, int):
+                    top.token += 1
+        elif expect_key and top is not None and lexeme.startswith('"'):
+            key = json.loads(lexeme, strict=False)
+            top.token, top.child, expect_key = key, start, False
+            if key in top.keys:
+                yield _Event("duplicate", stack, (start, at), key)
+            top.keys.add(key)
+        elif lexeme != ":":
+            if top is not None and top.child < 0:
+                top.child = start
+            if lexeme in ("NaN", "Infinity", "-Infinity"):
+                yield _Event("constant", stack, (start, at), lexeme)
+
+
+def _end(text: str, at: int) -> int:
+    while at > 0 and text[at - 1] in " \t\n\r":
+        at -= 1
+    return at
+
+
+def refused(text: str) -> SpecError:
+    """The error for a text with a key that is written twice or with a number that JSON does not have."""
+    for event in _scan(text):
+        pointer = "".join("/" + escape(str(level.token)) for level in event.path)
+        if event.kind == "duplicate":
+            message = f"the key {event.detail!r} is written twice in one object"
+            return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
+        if event.kind == "constant":
+            return SpecError(f"{event.detail} is not a JSON number", text=text, span=event.span, pointer=pointer)
+    return SpecError("the schema is not JSON", text=text)
+
+
+def locate(text: str, pointer: str) -> tuple[int, int]:
+    """The span of the member (key and value) or item at a JSON Pointer; the whole text where there is none."""
+    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    if not tokens:
+        return (0, len(text))
+    for event in _scan(text):
+        path = event.path
+        if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
+            return event.span
+    return (0, len(text))
