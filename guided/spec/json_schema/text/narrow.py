@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import Condition, Written
+from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.conditions import verdict
 from guided.spec.json_schema.algebra.formula import leaves
 from guided.spec.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, is_nothing, item_goal
@@ -153,12 +154,12 @@ def _speaks_of_others(shape: Shape) -> bool:
 
 def _of_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
     """What a condition says where none but the first `count` members can be written."""
-    found = done.get(id(condition))
+    found = done.get(serial(condition))
     if found is None:
         if isinstance(condition, Written):
             found = Written(tuple(at for at in condition.members if at < count))
         else:
             items = tuple([_of_first(item, count, done) for item in condition.items])
             found = type(condition)(items)
-        done[id(condition)] = found
+        done[serial(condition)] = found
     return found
