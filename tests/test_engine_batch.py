@@ -127,12 +127,28 @@ def test_a_batch_tells_how_far_it_is():
 
 
 def test_figures_of_progress():
-    half = BatchProgress(done=3, total=12, tokens=600, seconds=10.0)
-    assert (half.tokens_per_second, half.seconds_left) == (60.0, 30.0)
-    assert str(half) == "[######..................] 3 of 12 requests, 60 tokens/s, 0:30 left"
-    assert str(BatchProgress(1, 1000, 12, 10.0)).endswith("1 tokens/s, 2:46:30 left")
-    assert BatchProgress(0, 3, 0, 0.0).seconds_left is None
-    assert str(BatchProgress(0, 3, 0, 0.0)) == f"[{'.' * 24}] 0 of 3 requests, 0 tokens/s"
+    half = BatchProgress(done=3, total=12, tokens=600, tokens_done=300, seconds=10.0)
+    assert (half.tokens_per_second, half.seconds_left) == (
+        60.0,
+        10.0,
+    )  # 12 requests of 100 tokens, half of them written
+    assert str(half) == "3 of 12 requests, 600 tokens in 00:10, 60 tokens/s, 00:10 left"
+    assert BatchProgress(0, 3, 0, 0, 0.0).seconds_left is None
+    assert BatchProgress(1, 3, 50, 0, 1.0).seconds_left is None  # one failed, of the others none is done
+    assert BatchProgress(1, 2, 500, 1, 1.0).seconds_left == 0.0  # longer than expected
+    assert str(BatchProgress(0, 3, 0, 0, 0.0)) == "0 of 3 requests, 0 tokens in 00:00, 0 tokens/s"
+    assert str(BatchProgress(7, 0, 9, 9, 3.0)) == "7 requests, 9 tokens in 00:03, 3 tokens/s"
+    assert BatchProgress(3, 3, 9, 9, 3.0).seconds_left == 0.0
+
+
+def test_the_estimate_is_steady_though_requests_end_together():
+    """Eight at a time, all of 100 tokens, 10 steps a second: the first ends when 8 * 100 tokens are there."""
+    errors = []
+    for step in range(101, 1000):
+        done = 8 * (step // 100)
+        left = BatchProgress(done, 80, 8 * step, 100 * done, step / 10).seconds_left
+        errors.append(abs(left - (1000 - step) / 10))
+    assert max(errors) < 0.01
 
 
 class Terminal(io.StringIO):
@@ -141,25 +157,47 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_line_speaks_after_two_seconds(monkeypatch, terminal):
-    clock = [0.0]
-    monkeypatch.setattr(progress_module.time, "monotonic", lambda: clock[0])
+def test_the_bar_speaks_after_two_seconds_and_ends_with_a_line(monkeypatch, terminal):
+    clock = [1000.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
     err = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
     line = ProgressLine()
     for tenths in range(200):
-        clock[0] = tenths / 10
-        line(BatchProgress(tenths, 400, 10 * tenths, clock[0]))
-        if clock[0] < 2:
-            assert err.getvalue() == ""
+        clock[0] = 1000 + tenths / 10  # five times a second on a terminal, each ten seconds elsewhere
+        line(BatchProgress(tenths, 400, 10 * tenths, 10 * tenths, tenths / 10))
+        if tenths == 10:
+            line.say("early")
+        if tenths < 20:
+            assert err.getvalue() in ("", "early\n")
     line.say("a remark")
-    line(BatchProgress(200, 400, 1, 20.0))
+    clock[0] += 0.05
+    line(BatchProgress(400, 400, 4000, 4000, 20.0))
     line.close()
     said = err.getvalue()
-    if terminal:
-        assert 80 <= said.count("\r[") <= 91
-        assert re.search(r"\r +\ra remark\n$", said)
+    *_, last = said.rstrip("\n").split("\r")
+    assert last.strip() == f"100%|{'#' * 24}| 400 of 400 requests, 4,000 tokens in 00:20, 200 tokens/s"
+    assert said.endswith("\n")
+    assert re.search(r"\r +\ra remark\n", said)
+    assert "% |" not in said
+    drawn = said.count("tokens/s")
+    assert 55 <= drawn <= 95 if terminal else 2 <= drawn <= 4
+
+
+def test_a_short_batch_shows_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", err := Terminal())
+    ENGINE.generate_batch(["a"] * 3, "[a-c]{4}", max_tokens=9, progress=True)
+    list(ENGINE.generate_each([Request("a", "[a-c]{3}", options={"max_tokens": 9})], total=1, progress=True))
+    assert err.getvalue() == ""
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_batch_that_is_shown_counts_tokens(monkeypatch, each):
+    monkeypatch.setattr(sys, "stderr", err := Terminal())
+    monkeypatch.setattr(progress_module, "_QUIET_SECONDS", 0.0)
+    if each:
+        requests = [Request("a", "[a-c]{3}", options={"max_tokens": 9})] * 2 + [Request("a", "(")]
+        list(ENGINE.generate_each(requests, total=3, progress=True))
     else:
-        assert said.count("] ") == 2
-        assert said.endswith("\na remark\n")
-        assert "\r" not in said
+        ENGINE.generate_batch(["a"] * 3, "[a-c]{2}", max_tokens=9, progress=True)
+    assert re.search(r"100%\|#+\| 3 of 3 requests, \d+ tokens in 00:\d\d, \d+ tokens/s *\n$", err.getvalue())

@@ -13,14 +13,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
-from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text
+from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text, tell_error
 from guided.cli.lines import Line, read_lines
 from guided.cli.options import tools_named
 from guided.cli.results import fields, is_squeezed
@@ -38,11 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "add_batch", "prompt_of"]
 
 
+_NO_BATCH: Final = "--batch takes a file of requests, one JSON object a line; a single prompt goes without --batch"
+
+
 def add_batch(parser: argparse.ArgumentParser) -> None:
     """--batch and what belongs to it."""
     group = parser.add_argument_group("many requests")
     group.add_argument("--batch", metavar="FILE", help="a request a line, see below; - for standard input")
     group.add_argument("-o", "--output", metavar="FILE", help="answers go here as they come (standard output)")
+    group.add_argument("--progress", action="store_true", help="show how far it is, though no terminal reads it")
     group.add_argument("--resume", action="store_true", help="go on with an --output that is there, after a break")
 
 
@@ -64,7 +69,7 @@ class Batch:
             trial = Specification("schema", "{}", self._writing["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
-        self._lines = read_lines(read_text(arguments.batch))
+        self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
         self._failed = self._squeezed = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
@@ -74,11 +79,11 @@ class Batch:
         try:
             for number in todo:
                 if (error := self._lines[number].error) is not None:
-                    self._fail(answers, number, error, note)
+                    self._fail(answers, number, error, tell_error)
             if good := [number for number in todo if self._lines[number].error is None]:
                 self._generate(load(), good, answers)
         except KeyboardInterrupt:
-            note("interrupted; what was done is kept" + (", --resume goes on" if self._arguments.output else ""))
+            tell_error("interrupted; what was done is kept" + (", --resume goes on" if self._arguments.output else ""))
             raise
         finally:
             answers.close()
@@ -102,13 +107,14 @@ class Batch:
         from guided.engine.progress import ProgressLine
 
         line = ProgressLine()
-        show = False if self._arguments.quiet else line
+        show = line if self._arguments.progress or sys.stderr.isatty() else False
+        say = tell_error if self._arguments.quiet else line.say
         requests = (self._request(engine, self._lines[number]) for number in numbers)
         try:
             with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
                 for at, outcome in outcomes:
                     if isinstance(outcome, Exception):
-                        self._fail(answers, numbers[at], outcome, line.say)
+                        self._fail(answers, numbers[at], outcome, say)
                     else:
                         answers.write(numbers[at], self._answer(numbers[at], outcome))
         finally:

@@ -28,10 +28,12 @@ from guided.matching.compiler import native_vocabulary
 from guided.spec import generation
 from guided.vocabulary import Vocabulary
 
-__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "bench"
+USAGE = "SPECIFICATION [--vocabulary WHICH] [OPTION ...]"
 HELP = "measure compile time, mask times and memory of a specification (no model)"
+PURPOSE = "Measure what a specification costs: compile time, mask times and memory. No model is needed."
 EXAMPLES = r"""examples:
   guided bench --schema order.schema.json --vocabulary model.gguf
   guided bench --schema order.schema.json --instance order.json --vocabulary tokenizer.json

@@ -12,7 +12,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from guided.cli.console import DONE, NO, Progress, error_fields, print_json, read_text
+from guided.cli.console import DONE, NO, Progress, as_flags, error_fields, print_json, read_text
 from guided.cli.place import Place, place_of
 from guided.cli.specification import Specification, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
@@ -21,20 +21,23 @@ from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.spec.json_schema.check import pattern_notes
 
-__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "check"
+USAGE = "SPECIFICATION [--text TEXT ...] [--instance FILE ...] [OPTION ...]"
 HELP = "say what is enforced and what is refused, and whether texts match"
+PURPOSE = "Say which parts of a specification are enforced and which are refused, and whether texts match it."
 EXAMPLES = r"""examples:
-  guided check --schema order.schema.json                  a line for each keyword
+  guided check --schema order.schema.json                     # a line for each keyword
   guided check --schema order.schema.json --instance order.json --instance other.json
-  guided check --schema '{"type": "integer"}' --text 12    a schema, and a text, given right here
-  guided check --regex '(\w+) \1'                          refused: the caret shows the back-reference
-  guided check --schema s.json --numbers plain --text 1e3  is this spelling one that generation would allow?
+  guided check --schema '{"type": "integer"}' --text 12       # a schema, and a text, given right here
+  guided check --regex '(\w+) \1'                             # refused: the caret shows the back-reference
+  guided check --schema s.json --numbers plain --text 1e3     # is this a spelling that generation would write?
 
 exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text does not match; 2 it is invalid
 """
 
+_SHOWN: Final = 200  # characters of the shortest text
 _AS_A_VALIDATOR: Final = {"whitespace": "json", "surrounding_whitespace": True, "property_order": "any"}
 
 
@@ -59,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Report; 0, or 1 where the answer is no."""
     specification = specification_of(arguments)
     assert specification is not None
-    texts = [(name, read_text(name).encode()) for name in arguments.instance]
+    texts = [(name, read_text(name, "--text takes the text itself").encode()) for name in arguments.instance]
     texts += [(f"text {number + 1}", os.fsencode(text)) for number, text in enumerate(arguments.text)]
     options = specification.schema_options(**_AS_A_VALIDATOR) if texts else specification.options
     report = _report(specification, options)
@@ -103,11 +106,13 @@ def _print_text(
     for entry in report.entries if report is not None else ():
         print(f"{entry.status:10}  {entry.pointer or '(root)'}" + (f"  {entry.reason}" if entry.reason else ""))
         if entry.hint:
-            print(f"{'':10}  hint: {entry.hint}")
+            print(f"{'':10}  hint: {as_flags(entry.hint)}")
     if error is not None:
-        print(f"refused: {error}")
+        print(as_flags(f"refused: {error}"))
     else:
-        print(f"compiles; the shortest text is {shortest!r}")
+        assert shortest is not None
+        cut = shortest if len(shortest) <= _SHOWN else f"{shortest[:_SHOWN]}..."
+        print(f"compiles; the shortest text is {cut!r}")
     for verdict in verdicts:
         print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
         if verdict.place is not None:

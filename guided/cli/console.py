@@ -1,19 +1,25 @@
 """What the commands share towards the outside: exit codes, input files, errors as text or JSON, progress.
 
 Results go to standard output, everything else to standard error. With --json standard output holds JSON alone, errors
-included. Progress is shown for what takes more than two seconds: one line that is rewritten on a terminal, a new line
-every ten seconds elsewhere.
+included; with --quiet standard error holds errors alone. On a terminal, what takes more than two seconds says so in a
+line that is rewritten.
+
+Files are UTF-8 text. A byte order mark at the front of a file, and one line break at its end, belong to the file and
+not to the text in it, whatever the text is used for.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
+import re
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
@@ -26,10 +32,15 @@ __all__ = [
     "NO",
     "InputError",
     "Progress",
+    "as_flags",
+    "brief_text",
     "error_fields",
+    "message_of",
     "note",
     "print_json",
+    "quietly",
     "read_text",
+    "tell_error",
     "warnings_as_notes",
 ]
 
@@ -38,34 +49,73 @@ NO: Final = 1
 BAD_INPUT: Final = 2
 
 _QUIET_SECONDS: Final = 2.0
+_MOST_BYTES: Final = 256 << 20
 
 
 class InputError(GuidedError):
     """The command line, or a file that it names, cannot be used."""
 
 
-def read_text(name: str) -> str:
-    """The text of a file; "-" is standard input. A byte order mark is kept: the readers say what they think of it."""
-    if name == "-" and sys.stdin.closed:
-        raise InputError("- stands for standard input twice, which can be read only once")
+def read_text(name: str, hint: str = "") -> str:
+    """The text of a file, without a byte order mark at its front and without one line break at its end.
+
+    Args:
+        name: of the file; "-" is standard input.
+        hint: what to do where there is no such file.
+
+    Raises:
+        InputError: it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
+    """
+    if not name:
+        raise InputError("the name of a file is empty" + (f"; {hint}" if hint else ""))
+    shown = "standard input" if name == "-" else name
     try:
-        if name == "-":
-            with sys.stdin.buffer as stream:
-                data = stream.read()
-        else:
-            data = Path(name).read_bytes()
+        data = _read(name)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot read {name}: {reason}") from None
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        hint = hint if isinstance(error, FileNotFoundError) or not isinstance(error, OSError) else ""
+        raise InputError(f"cannot read {brief_text(name)}: {reason}" + (f"; {hint}" if hint else "")) from None
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"{shown} is larger than {_MOST_BYTES >> 20} MiB, which is the most that is read")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{shown} is UTF-16 text; save it as UTF-8")
     try:
-        return data.decode()
+        text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}") from None
+        front = data[: error.start].decode(errors="replace")
+        what = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+        raise InputError(f"{shown} {what}, in line {front.count(chr(10)) + 1}") from None
+    return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
+
+
+def _read(name: str) -> bytes:
+    if name != "-":
+        if Path(name).is_dir():
+            raise InputError(f"{name} is a directory, and a file is needed")
+        with open(name, "rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("- stands for standard input twice, which can be read only once")
+    with sys.stdin.buffer as stream:
+        return stream.read(_MOST_BYTES + 1)
+
+
+def brief_text(text: str, most: int = 80) -> str:
+    """What was given in the place of something short, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
+
+
+def message_of(error: Exception) -> str:
+    """What a person reads; of an error of the system the file and the reason."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    return "there is not enough memory" if isinstance(error, MemoryError) else str(error)
 
 
 def error_fields(error: Exception) -> dict[str, Any]:
     """An error as data."""
-    fields: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    fields: dict[str, Any] = {"type": type(error).__name__, "message": message_of(error)}
     if isinstance(error, SpecError | UnsupportedError):
         fields["message"] = error.message if isinstance(error, SpecError) else error.reason
         fields |= {"pointer": error.pointer, "hint": error.hint}
@@ -80,9 +130,39 @@ def print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
+def as_flags(text: str) -> str:
+    """A message with the options that it advises written as on the command line: draft='draft4' is --draft draft4."""
+    text = text.replace("eos_token_ids=[...]", "--eos ID,ID")
+    return _ADVICE.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
+
+
+_ADVICE: Final = re.compile(r"\b(whitespace|unknown_format|format|draft|dialect)='([^']*)'")
+
+
 def note(text: str) -> None:
-    """A remark beside the result."""
-    print(text, file=sys.stderr, flush=True)
+    """A remark beside the result; with --quiet there is none."""
+    print(as_flags(text), file=sys.stderr, flush=True)
+
+
+def tell_error(text: str) -> None:
+    """An error on standard error, --quiet or not."""
+    print(as_flags(text), file=_for_errors or sys.stderr, flush=True)
+
+
+_for_errors: TextIO | None = None
+"""Standard error, while `quietly` keeps all else from it."""
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Nothing reaches standard error but what `tell_error` writes, whichever library wrote it."""
+    global _for_errors
+    _for_errors = sys.stderr
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
+        try:
+            yield
+        finally:
+            _for_errors = None
 
 
 @contextmanager
@@ -114,29 +194,29 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class Progress:
-    """`with Progress("compiling"):` says so once two seconds have passed, and how long it takes."""
+    """`with Progress("compiling"):` says so on a terminal once two seconds have passed, and how long it takes."""
 
     def __init__(self, what: str) -> None:
         self._what, self._done = what, threading.Event()
-        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread = threading.Thread(target=self._tell, daemon=True) if sys.stderr.isatty() else None
 
     def __enter__(self) -> None:
-        self._thread.start()
+        if self._thread is not None:
+            self._thread.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._done.set()
+            self._thread.join()
 
     def _tell(self) -> None:
         start = time.monotonic()
-        terminal = sys.stderr.isatty()
         shown = False
-        while not self._done.wait(_QUIET_SECONDS if not shown else 1.0 if terminal else 10.0):
-            line = f"{self._what}: {time.monotonic() - start:.0f} s"
-            sys.stderr.write(f"\r{line}" if terminal else f"{line}\n")
+        while not self._done.wait(1.0 if shown else _QUIET_SECONDS):
+            sys.stderr.write(f"\r{self._what}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
             shown = True
-        if shown and terminal:
+        if shown:
             sys.stderr.write("\n")

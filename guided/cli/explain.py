@@ -25,15 +25,18 @@ from guided.matching import (
     allocate_token_bitmask,
     allowed_tokens,
 )
+from guided.matching.explanation import is_text
 from guided.vocabulary import Vocabulary
 
-__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "explain"
+USAGE = "SPECIFICATION [--prefix TEXT] [--text TEXT | --token ID] [OPTION ...]"
 HELP = "say why a text or token is or is not allowed after a prefix"
+PURPOSE = "Say what may follow a prefix, and why a text or a token is, or is not, allowed there."
 EXAMPLES = r"""examples:
-  guided explain --schema s.json --prefix '{"name": '              what may follow?
-  guided explain --schema s.json --prefix '{"name": ' --text 12    why is this not allowed?
+  guided explain --schema s.json --prefix '{"name": '              # what may follow?
+  guided explain --schema s.json --prefix '{"name": ' --text 12    # why is this not allowed?
   guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf
   guided explain --schema s.json --prefix-file half.json --json
 
@@ -85,7 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.token is not None and arguments.token >= vocabulary.size:
         raise InputError(f"--token {arguments.token} is no id of this vocabulary (0 to {vocabulary.size - 1})")
     from_file = arguments.prefix_file is not None
-    prefix = read_text(arguments.prefix_file).encode() if from_file else os.fsencode(arguments.prefix)
+    prefix = (
+        read_text(arguments.prefix_file, "--prefix takes the text itself").encode()
+        if from_file
+        else os.fsencode(arguments.prefix)
+    )
     grammar = specification.compile(GrammarCompiler(vocabulary))
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(prefix):
@@ -101,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _answer(grammar: CompiledGrammar, matcher: GrammarMatcher, prefix: bytes, asked: int | bytes | None) -> Answer:
     explanation = matcher.explain(asked)
-    died = not explanation.accepted and explanation.data != b""
+    died = not explanation.accepted and explanation.data != b"" and is_text(explanation.data)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask)
     return Answer(
@@ -137,9 +144,9 @@ def _print(answer: Answer, asked: int | bytes | None, vocabulary: Vocabulary) ->
     more = ", ..." if len(allowed) > _SHOWN else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{more}")
     if answer.forced:
-        print(f"forced: {vocabulary.decode(answer.forced)!r} ({len(answer.forced)} tokens)")
+        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.here.completion.decode(errors="backslashreplace")
-    print(f"shortest way to finish: {completion!r}, {answer.to_finish} tokens with the end token")
+    print(f"shortest way to finish: {completion!r}, {_tokens(answer.to_finish)} with the end token")
 
 
 def _fields(answer: Answer, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -158,17 +165,14 @@ def _fields(answer: Answer, vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count:,} tokens"
+
+
 def _name(token: int, vocabulary: Vocabulary) -> str:
     """A token as a reader sees it: its text, or its name where it has none."""
     data = vocabulary.token_bytes(token)
     if data is not None:
-        return repr(data.decode()) if data.isascii() or _is_text(data) else repr(data)[1:]
+        return repr(data.decode()) if is_text(data) else f"id {token} (with a part of a character)"
     end = "end token " if token in vocabulary.eos_token_ids else ""
     return end + vocabulary.special_tokens.get(token, f"id {token}")
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        return data.decode().isprintable()
-    except UnicodeDecodeError:
-        return False

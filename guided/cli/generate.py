@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     from guided.engine.result import Result
     from guided.matching import CompiledGrammar
 
-__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "generate"
+USAGE = "(PROMPT | - | --batch FILE) [SPECIFICATION] [OPTION ...]"
 HELP = "answer a prompt with a model, under a specification"
+PURPOSE = (
+    "Answer a prompt with a model. What it writes satisfies the specification, completely and within --max-tokens."
+)
 EXAMPLES = r"""examples:
   guided generate "Three rivers in Europe?" --schema '{"type": "array", "items": {"type": "string", "maxLength": 20},
                                                        "minItems": 3, "maxItems": 3}'
@@ -91,13 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch (its own choice)")
     add_options(parser)
     add_batch(parser)
-    output = parser.add_argument_group("output")
+    output = parser.add_argument_group("while it is written")
     output.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
         help="print the text as it comes; with --json an event a line (on a terminal: yes)",
     )
-    output.add_argument("--quiet", action="store_true", help="no figures on standard error")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -133,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
             note(f"cut off after {len(result.tokens)} tokens: --max-tokens allows more")
         if is_squeezed(result):
             note(squeezed(result))
-        if not arguments.quiet and not arguments.json and sys.stderr.isatty():
+        if not arguments.json and sys.stderr.isatty():
             note(figures(result))
     return DONE
 

@@ -6,17 +6,29 @@ import argparse
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
-from typing import Final
+from contextlib import nullcontext
+from typing import Any, Final
 
 from guided import __version__
 from guided.cli import bench, check, explain, generate, sample
-from guided.cli.console import BAD_INPUT, InputError, error_fields, note, print_json, warnings_as_notes
+from guided.cli.console import (
+    BAD_INPUT,
+    InputError,
+    error_fields,
+    message_of,
+    print_json,
+    quietly,
+    tell_error,
+    warnings_as_notes,
+)
 from guided.cli.parser import Parser, UsageError
 from guided.errors import GuidedError
 
 __all__ = ["main"]
 
+_DEFECT: Final = 3
 _INTERRUPTED: Final = 130
 _PIPE_CLOSED: Final = 141
 _EPILOG = """examples:
@@ -26,7 +38,8 @@ _EPILOG = """examples:
   guided sample --schema order.schema.json --n 5
   guided bench --schema order.schema.json --vocabulary model.gguf
 
-exit codes: 0 done, 1 the answer is no, 2 bad input. Each command explains itself with --help.
+exit codes: 0 done; 1 the answer is no; 2 bad input; 3 a defect of guided; 130 interrupted; 141 the reader of the
+output went away. Each command explains itself with --help.
 """
 
 
@@ -36,32 +49,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     given = list(sys.argv[1:] if argv is None else argv)
+    flags = given[: given.index("--")] if "--" in given else given
+    as_json, name = "--json" in flags, "guided"
     try:
         arguments = _parser().parse_args(given)
-    except UsageError as error:
-        return _refused(error, f"{error.prog}: {error}\n  {error.prog} --help shows what there is", "--json" in given)
-    try:
-        with warnings_as_notes():
+        name = f"guided {arguments.command}"
+        with quietly() if arguments.quiet else nullcontext(), warnings_as_notes():
             code: int = arguments.run(arguments)
-        sys.stdout.flush()
+            sys.stdout.flush()
+    except UsageError as error:
+        text = f"{error.prog}: {error}\n  {error.prog} --help shows what there is"
+        return _refused(error_fields(error), text, as_json, BAD_INPUT)
     except BrokenPipeError:  # as in `guided sample ... | head`; keep the interpreter from flushing into it again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
-    except (GuidedError, OSError) as error:
-        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        return _refused(error, f"guided {arguments.command}: {kind}{error}", arguments.json)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return _refused({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
+    except (GuidedError, OSError, MemoryError) as error:
+        kind = "" if isinstance(error, InputError | OSError | MemoryError) else f"{type(error).__name__}: "
+        return _refused(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
+    except Exception as error:
+        tell_error("".join(traceback.format_exception(error)).rstrip())
+        text = f"{name}: this is a defect of guided, please report it: {type(error).__name__}: {error}"
+        return _refused(error_fields(error), text, as_json, _DEFECT)
     return code
 
 
-def _refused(error: Exception, text: str, as_json: bool) -> int:
+def _refused(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
     """The exit code, after the error was told as JSON or as this text."""
     if as_json:
-        print_json({"error": error_fields(error)})
-    else:
-        note(text)
-    return BAD_INPUT
+        print_json({"error": fields})
+    elif text:
+        tell_error(text)
+    return code
 
 
 def _parser() -> Parser:
@@ -78,12 +98,15 @@ def _parser() -> Parser:
         sub = commands.add_parser(
             module.NAME,
             help=module.HELP,
-            description=module.HELP[0].upper() + module.HELP[1:] + ".",
+            usage=f"guided {module.NAME} {module.USAGE}",
+            description=module.PURPOSE,
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         module.add_arguments(sub)
-        sub.add_argument("--json", action="store_true", help="print JSON, errors too")
+        output = sub.add_argument_group("output")
+        output.add_argument("--json", action="store_true", help="print JSON, errors too")
+        output.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
         sub.set_defaults(run=module.run)
     return parser

@@ -29,13 +29,37 @@ class Parser(argparse.ArgumentParser):
 
     _given: Sequence[str] = ()
 
+    def format_help(self) -> str:
+        """What it is for, how it is called, the options, examples."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As `argparse` has it; what a command does not know is that command's error."""
         self._given = list(args or ())
+        self._refuse_repeated()
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(self._unknown(rest[0]))
         return found, rest
+
+    def _refuse_repeated(self) -> None:
+        """An option that takes one value and is given two is an error: neither of them is ignored."""
+        seen = set[str]()
+        for word in self._given[: self._given.index("--")] if "--" in self._given else self._given:
+            action = self._option_string_actions.get(word.split("=")[0])
+            if isinstance(action, argparse._StoreAction):
+                if action.dest in seen:
+                    self.error(f"{action.option_strings[-1]} is given twice")
+                seen.add(action.dest)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, with what may have been meant."""
@@ -43,24 +67,31 @@ class Parser(argparse.ArgumentParser):
 
     def _worded(self, message: str) -> str:
         if unknown := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
-            commands = self._commands()
-            return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(commands)}"
-        if message == "the following arguments are required: COMMAND":
-            return f"a command is missing{_listed(self._commands())}"
-        if message.endswith(("is required", "are required")):  # it may be there, written otherwise
+            commands = [*self._commands(), *self._option_string_actions]
+            return f"there is no command {unknown[1]!r}{_meant(unknown[1], commands) or _listed(self._commands())}"
+        if message.endswith(("is required", "are required")) or "are required: " in message:
+            # What is missing may be there, written otherwise.
             options = [word.split("=")[0] for word in self._given if word.startswith("--") and word != "--"]
             wrong = next((option for option in options if option not in self._option_string_actions), None)
-            return message if wrong is None else self._unknown(wrong)
+            if wrong is not None:
+                return self._unknown(wrong)
+            return f"a command is missing{_listed(self._commands())}" if "COMMAND" in message else message
         return message
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
             return f"{word!r} is one argument too many; a text with spaces stands in quotes"
         option = word.split("=")[0]
+        if any(option in command._option_string_actions for command in self._subparsers_by_name().values()):
+            return f"{option} goes after the command, as in guided check {option}"
         return f"there is no option {option}{_meant(option, list(self._option_string_actions))}"
 
+    def _subparsers_by_name(self) -> dict[str, Parser]:
+        choices = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return next(choices, {})
+
     def _commands(self) -> list[str]:
-        return [name for action in self._actions if isinstance(action.choices, dict) for name in action.choices]
+        return list(self._subparsers_by_name())
 
 
 def _meant(word: str, known: list[str]) -> str:

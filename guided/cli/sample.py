@@ -20,10 +20,12 @@ from guided.cli.vocabularies import byte_vocabulary
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.spec import generation
 
-__all__ = ["EXAMPLES", "HELP", "NAME", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
 NAME = "sample"
+USAGE = "SPECIFICATION [--n N] [OPTION ...]"
 HELP = "print random texts that satisfy a specification (no model)"
+PURPOSE = "Print random texts that satisfy a specification. No model is needed."
 EXAMPLES = r"""examples:
   guided sample --regex '[A-Z]{2}-\d{4}' --n 3
   guided sample --schema order.schema.json --n 10 --seed 7 --max-length 400

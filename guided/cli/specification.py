@@ -143,12 +143,22 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     text: str = getattr(arguments, kind)
     value: object = text
     if kind == "schema":
-        value = text if text.lstrip().startswith("{") else read_text(text)
+        value = _schema(text)
     elif kind == "choice":
         value = _choices(text)
     elif kind == "pattern":
         value = _pairs(text)
     return Specification(kind, value, own)
+
+
+def _schema(given: str) -> str:
+    """The text of a schema, from a file or as it is."""
+    if given.lstrip().startswith("{"):
+        return given
+    text = read_text(given, "a schema that is given right here begins with {")
+    if not text.strip():
+        raise InputError(f"{'standard input' if given == '-' else given} is empty, and a schema is needed")
+    return text
 
 
 def _choices(text: str) -> list[str]:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Final
 
 from guided.cli.console import InputError, Progress
 from guided.vocabulary import Vocabulary
 
 __all__ = ["add_vocabulary", "byte_vocabulary", "vocabulary_of"]
+
+
+_SUFFIXES: Final = (".gguf", ".json", ".tiktoken", ".model")
 
 
 def byte_vocabulary() -> Vocabulary:
@@ -44,6 +48,8 @@ def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
         if ends is not None:
             raise InputError("--eos belongs to a tokenizer's file, not to the vocabulary of bytes")
         return byte_vocabulary()
+    if not name:
+        raise InputError("the name of the vocabulary is empty; see --vocabulary in --help")
     path = Path(name)
     if not path.exists():
         path = _model(name)
@@ -80,6 +86,8 @@ def _model(name: str) -> Path:
         hint = "pip install 'guided-decoding[engine]', or give the path of its GGUF file"
         raise InputError(f"{name!r} is no file, and models by name need {error.name}: {hint}") from None
     if name.lower() not in model_names():
+        if Path(name).suffix.lower() in _SUFFIXES:
+            raise InputError(f"there is no file {name}")
         raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")
     return find_model(name)
 

@@ -63,8 +63,9 @@ def answer_each(
 
     def hand_out() -> Iterator[Answer]:
         while ready:
-            meter.finish()
-            yield ready.popleft()
+            number, answer = ready.popleft()
+            meter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
+            yield number, answer
 
     with meter, closing(drive(begin())) as outcomes:
         for task, outcome in outcomes:

@@ -367,7 +367,7 @@ class Engine:
             if event.result is not None:
                 results[task] = event.result
                 if meter is not None:
-                    meter.finish()
+                    meter.finish(len(event.result.tokens))
         return [results[task] for tasks in groups for task in tasks]
 
     def _events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:

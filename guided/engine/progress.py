@@ -1,7 +1,11 @@
-"""How far a batch is: figures for a program, and a line on standard error for people.
+"""How far a batch is: figures for a program, and a progress bar for people.
 
-In: the outcomes of a batch as they come. Out: calls of a function with `BatchProgress`. The line is shown for what
-takes more than two seconds: on a terminal it is rewritten, elsewhere there is a new one every ten seconds.
+In: the outcomes of a batch as they come. Out: calls of a function with `BatchProgress`, or a bar on standard error,
+which tqdm draws. The bar appears after two seconds and stays as a line when the batch ends. On a terminal it is drawn
+anew five times a second, elsewhere every ten seconds.
+
+The estimate of the time that is left counts tokens. Requests that run at the same time also end at about the same time,
+so an estimate that counts requests would jump; tokens come steadily.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from guided.engine.result import StreamEvent
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 __all__ = ["BatchProgress", "Meter", "ProgressLine", "ShowProgress"]
 
 _QUIET_SECONDS: Final = 2.0
-_BAR: Final = 24
+_BAR_FORMAT: Final = "{percentage:3.0f}%|{bar:24}| {n_fmt} of {total_fmt} requests, {desc}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +33,16 @@ class BatchProgress:
 
     Attributes:
         done: requests that are answered, or have failed.
-        total: requests in all.
+        total: requests in all; 0 where that is not known.
         tokens: of all outputs so far, forced ones included.
+        tokens_done: those of the requests that are done.
         seconds: since the batch began.
     """
 
     done: int
     total: int
     tokens: int
+    tokens_done: int
     seconds: float
 
     @property
@@ -43,14 +52,22 @@ class BatchProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """If the requests that are left take as long as those that are done; None before one is."""
-        return self.seconds * (self.total - self.done) / self.done if self.done else None
+        """If all requests have as many tokens as those that are done, on average. None where that is not known yet."""
+        if self.done >= self.total:
+            return 0.0 if self.total else None
+        if not self.tokens_done:
+            return None
+        expected = max(self.tokens_done / self.done * self.total, self.tokens)
+        return self.seconds * (expected / self.tokens - 1)
 
     def __str__(self) -> str:
-        full = _BAR * self.done // max(1, self.total)
-        left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
-        bar = f"[{'#' * full}{'.' * (_BAR - full)}]"
-        return f"{bar} {self.done} of {self.total} requests, {self.tokens_per_second:.0f} tokens/s{left}"
+        requests = f"{self.done} of {self.total}" if self.total else str(self.done)
+        return f"{requests} requests, {self._figures()}"
+
+    def _figures(self) -> str:
+        left = self.seconds_left
+        rest = "" if left is None or self.done >= self.total else f", {_clock(left)} left"
+        return f"{self.tokens:,} tokens in {_clock(self.seconds)}, {self.tokens_per_second:.0f} tokens/s{rest}"
 
 
 ShowProgress: TypeAlias = Callable[[BatchProgress], None]
@@ -63,7 +80,7 @@ class Meter:
         self._total, self._begin = total, time.perf_counter()
         self._line = ProgressLine() if show is True else None
         self._show = self._line or (None if isinstance(show, bool) else show)
-        self._done = self._tokens = 0
+        self._done = self._tokens = self._tokens_done = 0
 
     def __enter__(self) -> Meter:
         return self
@@ -78,49 +95,66 @@ class Meter:
             self._tokens += len(event.tokens)
             self._tell()
 
-    def finish(self) -> None:
-        """One more request is done."""
+    def finish(self, tokens: int) -> None:
+        """One more request is done, with so many tokens in all."""
         self._done += 1
+        self._tokens_done += tokens
         self._tell()
 
     def _tell(self) -> None:
         if self._show is not None:
             seconds = time.perf_counter() - self._begin
-            self._show(BatchProgress(self._done, self._total, self._tokens, seconds))
+            self._show(BatchProgress(self._done, self._total, self._tokens, self._tokens_done, seconds))
 
 
 class ProgressLine:
-    """The line on standard error."""
+    """The bar on standard error. Needs tqdm, which guided[engine] installs."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._width = 0  # of what stands on the terminal
-        self._next = time.monotonic() + _QUIET_SECONDS  # when the line is due
+        self._bar: tqdm | None = None
 
     def __call__(self, progress: BatchProgress) -> None:
         """Show it, if it is time to."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + (0.2 if self._terminal else 10.0)
-            line = str(progress)
-            sys.stderr.write(f"\r{line:{self._width}}" if self._terminal else f"{line}\n")
-            sys.stderr.flush()
-            self._width = len(line) if self._terminal else 0
+        if self._bar is None:
+            self._bar = _new_bar(progress.total)
+        bar = self._bar
+        bar.set_description_str(progress._figures(), refresh=False)
+        bar.update(progress.done - bar.n)
 
     def close(self) -> None:
-        """Leave the line as it is; what follows stands below it."""
-        if self._width:
-            sys.stderr.write("\n")
-            self._width = 0
+        """Leave the bar as it is; what follows stands below it."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
     def say(self, text: str) -> None:
-        """A remark above the line."""
-        sys.stderr.write(f"\r{'':{self._width}}\r{text}\n" if self._width else f"{text}\n")
-        sys.stderr.flush()
-        self._width = 0
+        """A remark above the bar."""
+        if self._bar is not None and _is_shown(self._bar):
+            self._bar.write(text, file=sys.stderr)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _new_bar(total: int) -> tqdm:
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total or None,
+        delay=_QUIET_SECONDS,
+        mininterval=0.2 if sys.stderr.isatty() else 10.0,
+        miniters=0,
+        bar_format=_BAR_FORMAT if total else "{n_fmt} requests, {desc}",
+        dynamic_ncols=True,
+        file=sys.stderr,
+    )
+
+
+def _is_shown(bar: tqdm) -> bool:
+    return bool(bar.last_print_t >= bar.start_t + bar.delay)
 
 
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    """As tqdm writes it: 2:46:30, 00:07."""
+    from tqdm import tqdm
+
+    return str(tqdm.format_interval(round(seconds)))

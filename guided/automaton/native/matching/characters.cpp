@@ -4,7 +4,13 @@
 // first, lead bytes in ascending order, so the code points come in ascending order, too. States after lead bytes are
 // few, because many characters behave alike: what remains of a character is computed once for each state and number of
 // bytes that are missing. Cost: at most 64 steps for each such pair; ".": about 800 steps.
+//
+// In a string that must differ from others (a name of an object, an item of a set) every character leads to a state of
+// its own, which remembers the string so far. Where the string can go on whatever was written before, that memory makes
+// no difference, and states that are equal but for it are one. Where it may make one, states are walked one by one, up
+// to kMostSteps; past that a character may be named that only leads to a string that is there already.
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -24,6 +30,8 @@ void append(Characters& out, uint32_t low, uint32_t high) {
     out.emplace_back(low, high);
 }
 
+constexpr int kMostSteps = 20000;
+
 // Collects characters from their last bytes: each state is visited once for each number of bytes that are missing.
 class CharacterWalk {
  public:
@@ -31,7 +39,7 @@ class CharacterWalk {
 
   // The values that `missing` continuation bytes can have from a state, six bits each, in ascending order.
   const Characters& rest(int32_t state, int missing) {
-    auto [at, is_new] = known_.try_emplace({state, missing});
+    auto [at, is_new] = known_.try_emplace(key(state, missing));
     Characters& out = at->second;
     if (!is_new) return out;
     const int below = 6 * (missing - 1);
@@ -62,12 +70,28 @@ class CharacterWalk {
     for (int byte = first; byte <= last; ++byte) {
       if (!set.has(static_cast<uint8_t>(byte))) continue;
       const int32_t next = arena_.step(state, static_cast<uint8_t>(byte));
+      ++steps_;
       if (next != kDead) visit(static_cast<uint32_t>(byte), next);
     }
   }
 
+  // What decides which characters follow: the state, or its threads without their memories.
+  std::vector<int32_t> key(int32_t state, int missing) {
+    const Config& config = arena_.config(state);
+    const bool by_memory =
+        config.remembers && steps_ < kMostSteps &&
+        !std::all_of(
+            config.begin(), config.end(),
+            [&](const Thread& thread) { return thread.pos == kExit || arena_.goes_on_surely(thread); });
+    if (!config.remembers || by_memory) return {missing, state};
+    std::vector<int32_t> out{missing};
+    for (const Thread& thread : config) out.insert(out.end(), {thread.pos, thread.reg, thread.ret});
+    return out;
+  }
+
   Arena& arena_;
-  std::map<std::pair<int32_t, int>, Characters> known_;
+  int steps_ = 0;
+  std::map<std::vector<int32_t>, Characters> known_;
 };
 
 }  // namespace

@@ -1,0 +1,406 @@
+"""The command line for those who give it something else than it wants: each is told what it is and what to do."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from guided.cli import bench, check, console, explain, generate, sample
+from guided.cli.console import InputError, as_flags, read_text
+from tests.test_cli import COMMANDS, engine, run, run_json  # noqa: F401 (a fixture)
+from tests.test_vocabulary_gguf import byte_level_file
+from tests.test_vocabulary_readers import byte_level_json
+from tests.vocabulary_support import ranks_file
+
+SPECIFIED = {
+    "generate": ["generate", "Who?"],
+    "check": ["check"],
+    "explain": ["explain"],
+    "sample": ["sample"],
+    "bench": ["bench"],
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def with_engine(engine, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
+
+
+def stdin(monkeypatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+# ---- files
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"abc", "abc"),
+        (b"abc\n", "abc"),
+        (b"abc\r\n", "abc"),
+        (b"abc\n\n", "abc\n"),
+        (b"abc\r", "abc\r"),
+        (b"\n", ""),
+        (b"a\r\nb\r\n", "a\r\nb"),
+        (b"\xef\xbb\xbfabc\n", "abc"),
+        (b"\xef\xbb\xbf\xef\xbb\xbfabc", "\ufeffabc"),
+        ("é語\n".encode(), "é語"),
+    ],
+)
+def test_a_byte_order_mark_and_the_final_line_break_belong_to_the_file(tmp_path, monkeypatch, data, text):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    assert read_text(str(path)) == text
+    stdin(monkeypatch, data)
+    assert read_text("-") == text
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("front", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.usefixtures("with_engine")
+def test_files_mean_the_same_wherever_they_are_named(tmp_path, monkeypatch, front, end):
+    def file(name: str, text: str) -> str:
+        (tmp_path / name).write_bytes(front + text.encode() + end)
+        return str(tmp_path / name)
+
+    assert run("check", "--schema", file("s", '{"type": "null"}'), "--instance", file("i", "null"))[0] == 0
+    assert run("check", "--regex", "ab", "--instance", file("i", "ab"))[0] == 0
+    assert run_json("explain", "--regex", "ab", "--prefix-file", file("p", "a"))["after_prefix"]["column"] == 2
+    assert run_json("bench", "--regex", "ab", "--instance", file("i", "ab"))["steps"] == 3
+    want = run("generate", "Who?", "--choice", "yes,no", "--json")[1]
+    stdin(monkeypatch, front + b"Who?" + end)
+    got = json.loads(run("generate", "-", "--choice", "yes,no", "--json")[1])
+    assert (got["prompt_tokens"], got["tokens"]) == (json.loads(want)["prompt_tokens"], json.loads(want)["tokens"])
+    lines = b'{"prompt": "a", "choice": ["x"]}' + (end or b"\n") + b'{"prompt": "b", "choice": ["y"]}'
+    (tmp_path / "batch").write_bytes(front + lines + end)
+    code, out, err = run("generate", "--batch", str(tmp_path / "batch"))
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["x", "y"]
+
+
+@pytest.mark.parametrize("option", ["schema", "instance", "prefix", "batch"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("", "the name of a file is empty"),
+        ("missing", "cannot read missing: No such file or directory"),
+        ("directory", "directory is a directory, and a file is needed"),
+        ("picture", "picture is not UTF-8 text: byte 0x89 at offset 0, in line 1"),
+        ("binary", "binary is not UTF-8 text: byte 0x80 at offset 5, in line 2"),
+        ("utf16", "utf16 is UTF-16 text; save it as UTF-8"),
+        ("large", "large is larger than 1 MiB"),
+        ("/dev/zero", "/dev/zero is larger than 1 MiB"),
+        ("nul\0", "cannot read nul\0: embedded null byte"),
+    ],
+)
+def test_what_is_no_file_of_text(tmp_path, monkeypatch, option, what, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(console, "_MOST_BYTES", 1 << 20)
+    Path("directory").mkdir()
+    Path("picture").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    Path("binary").write_bytes(b"text\n\x80")
+    Path("utf16").write_bytes("text".encode("utf-16"))
+    Path("large").write_bytes(b" " * (1 << 20) + b"x")
+    command = {
+        "schema": ["check", "--schema", what],
+        "instance": ["check", "--regex", "a", "--instance", what],
+        "prefix": ["explain", "--regex", "a", "--prefix-file", what],
+        "batch": ["generate", "--batch", what],
+    }[option]
+    code, out, err = run(*command)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"guided {command[0]}: {message}")
+    assert err.count("\n") == 1
+    assert run_json(*command, code=2)["error"]["message"].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["check", "--schema", "an integer"], "a schema that is given right here begins with {"),
+        (["check", "--regex", "a", "--instance", "the text"], "--text takes the text itself"),
+        (["explain", "--regex", "a", "--prefix-file", "the text"], "--prefix takes the text itself"),
+        (["generate", "--batch", "Who was\nAda?"], "a single prompt goes without --batch"),
+    ],
+)
+def test_a_text_in_the_place_of_a_file(command, advice):
+    code, _, err = run(*command)
+    assert code == 2
+    assert f"cannot read {' '.join(command[-1].split())}: No such file or directory; " in err
+    assert err.endswith(f"{advice}\n")
+
+
+def test_an_empty_schema(tmp_path, monkeypatch):
+    (tmp_path / "empty").write_text("\n")
+    assert "empty is empty, and a schema is needed" in run("check", "--schema", str(tmp_path / "empty"))[2]
+    stdin(monkeypatch, b"")
+    assert "standard input is empty" in run("check", "--schema", "-")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "the name of the vocabulary is empty"),
+        ("missing.gguf", "there is no file missing.gguf"),
+        ("missing/tokenizer.json", "there is no file missing/tokenizer.json"),
+        ("a-model", "'a-model' is neither a file nor a known model (smollm2-135m-instruct"),
+    ],
+)
+def test_vocabularies_that_are_not_there(name, message):
+    code, _, err = run("explain", "--regex", "a", "--vocabulary", name)
+    assert code == 2
+    assert err.startswith(f"guided explain: {message}")
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_error_of_the_arguments_is_one_line_and_where_to_look(command):
+    for wrong in (
+        ["--frobnicate"],
+        ["--regex"],
+        ["--regex", "a", "--schema", "{}"],
+        ["--indent", "x"],
+        ["a", "b", "c"],
+    ):
+        code, out, err = run(command, *wrong)
+        assert (code, out) == (2, "")
+        first, *rest = err.splitlines()
+        assert first.startswith(f"guided {command}: ")
+        assert rest == [f"  guided {command} --help shows what there is"]
+        code, out, err = run(command, *wrong, "--json")
+        assert (code, err) == (2, "")
+        assert json.loads(out)["error"]["type"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chekc"], "there is no command 'chekc'; did you mean check?"),
+        (["help"], "there is no command 'help'; did you mean --help?"),
+        (["--verison"], "there is no option --verison; did you mean --version?"),
+        (["--indent"], "--indent goes after the command, as in guided check --indent"),
+        (["--quiet", "check", "--regex", "a"], "--quiet goes after the command, as in guided check --quiet"),
+        (["check", "--regex", "a", "--regex=b"], "--regex is given twice"),
+        (["generate", "x", "--seed", "1", "--seed", "2"], "--seed is given twice"),
+    ],
+)
+def test_what_was_meant(arguments, message):
+    assert message in run(*arguments)[2].splitlines()[0]
+
+
+def test_options_that_may_be_repeated():
+    assert run("check", "--regex", "a|b", "--text", "a", "--text", "b")[0] == 0
+    assert run("check", "--quiet", "--quiet", "--regex", "a", "--text", "--", "--text")[0] == 2
+
+
+ERRORS = [
+    ("InputError", 2, InputError("bad")),
+    ("FileNotFoundError", 2, FileNotFoundError(2, "No such file or directory", "x/y")),
+    ("MemoryError", 2, MemoryError()),
+    ("KeyboardInterrupt", 130, KeyboardInterrupt()),
+    ("ZeroDivisionError", 3, ZeroDivisionError("division by zero")),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("kind", "code", "error"), ERRORS, ids=[kind for kind, _, _ in ERRORS])
+def test_every_error_of_every_command_is_json_where_that_is_asked_for(monkeypatch, command, kind, code, error):
+    def fail(arguments):
+        raise error
+
+    module = {"generate": generate, "check": check, "explain": explain, "sample": sample, "bench": bench}[command]
+    monkeypatch.setattr(module, "run", fail)
+    given = [*SPECIFIED[command], "--regex", "a"]
+    for quiet in ([], ["--quiet"]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out := io.StringIO())
+            patch.setattr(sys, "stderr", err := io.StringIO())
+            from guided.cli import main
+
+            assert main([*given, *quiet, "--json"]) == code
+            assert json.loads(out.getvalue())["error"]["type"] == kind
+            assert json.loads(out.getvalue())["error"]["message"]
+            assert err.getvalue() == "" or code == 3
+            err.truncate(0)
+            assert main([*given, *quiet]) == code
+        if code == 130:
+            assert err.getvalue() == ""
+        else:
+            last = err.getvalue().splitlines()[-1]
+            assert last.startswith(f"guided {command}: ")
+            assert ("report it" in last and "Traceback" in err.getvalue()) == (code == 3)
+    assert "x/y: No such file or directory" in err.getvalue() or kind != "FileNotFoundError"
+
+
+def test_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, out, err = run("generate", "x")
+    assert (code, out) == (2, "")
+    assert err == "guided generate: generating needs PyTorch: pip install 'guided-decoding[engine]'\n"
+    assert "PyTorch" in run_json("generate", "x", code=2)["error"]["message"]
+
+
+def test_an_interrupt_while_a_command_runs():
+    code = "import signal, sys; from guided.cli import main; sys.exit(main(sys.argv[1:]))"
+    arguments = ["sample", "--regex", "a{2000}", "--max-length", "9999", "--n", "100000", "--json"]
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")
+    assert json.loads(out) == {"error": {"type": "KeyboardInterrupt", "message": "interrupted"}}
+
+
+# ---- quiet
+
+
+NOTED = ["--schema", '{"requierd": ["a"], "enum": [1, 2]}']
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("with_engine")
+def test_quiet_leaves_errors_alone(monkeypatch, command):
+    given = [*SPECIFIED[command], *NOTED]
+    assert "did you mean 'required'?" in run(*given)[2]
+    monkeypatch.setattr(console, "_QUIET_SECONDS", 0.0)
+    for more in ([], ["--json"]):
+        loud, silent = run(*given, *more), run(*given, *more, "--quiet")
+        assert silent[0] == loud[0] == 0
+        assert silent[2] == ""
+    code, _, err = run(*given, "--regex", "a", "--quiet")
+    assert code == 2
+    assert err
+    code, _, err = run(*SPECIFIED[command], "--regex", "(", "--quiet")
+    assert code == 2
+    assert err.startswith(f"guided {command}: SpecError: ")
+
+
+@pytest.mark.usefixtures("with_engine")
+def test_quiet_batches_tell_errors_and_nothing_else(tmp_path):
+    path = tmp_path / "batch"
+    path.write_text(
+        '{"prompt": "a", "max_tokens": 3}\nno json\n{"prompt": "a", "regex": "("}\n{"prompt": "b", "n": 0}\n'
+    )
+    code, out, err = run("generate", "--batch", str(path), "--quiet", "--progress")
+    assert code == 1
+    assert len(out.splitlines()) == 4
+    said = [line for line in err.splitlines() if line.startswith(str(path))]
+    assert [line.split(": ")[0] for line in said] == [f"{path}, line {n}" for n in (2, 3, 4)]
+    assert "tokens/s" not in err
+
+
+@pytest.mark.usefixtures("with_engine")
+def test_progress_of_a_batch_is_for_terminals_or_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("guided.engine.progress._QUIET_SECONDS", 0.0)
+    path = tmp_path / "batch"
+    path.write_text('{"prompt": "a", "max_tokens": 3}\n' * 3)
+    assert "tokens/s" not in run("generate", "--batch", str(path))[2]
+    err = run("generate", "--batch", str(path), "--progress")[2]
+    assert "| 3 of 3 requests, 9 tokens in " in err
+    assert err.endswith("\n")
+    monkeypatch.setattr(io, "StringIO", Terminal)
+    assert "| 3 of 3 requests, 9 tokens in " in run("generate", "--batch", str(path))[2]
+    assert run("generate", "--batch", str(path), "--quiet")[2] == ""
+
+
+# ---- advice and help
+
+
+def test_advice_is_written_as_flags():
+    assert as_flags("or pass unknown_format='ignore'") == "or pass --unknown-format ignore"
+    assert as_flags("the member format='x' stands") == "the member --format x stands"
+    assert "--unknown-format ignore" in run("check", "--schema", '{"format": "color"}')[1]
+    assert "use --dialect ecma" in run("check", "--regex", r"\p{L}")[2]
+    assert "unknown_format='ignore'" in json.dumps(run_json("check", "--schema", '{"format": "color"}'))
+
+
+def examples(command: str) -> list[str]:
+    """The command lines that --help shows."""
+    text = run(command, "--help")[1] if command else run("--help")[1]
+    block = text.split("\nexamples:\n")[1].split("\n\n")[0]
+    out: list[str] = []
+    for line in block.splitlines():
+        if line.startswith("  guided "):
+            out.append(line.strip())
+        else:
+            out[-1] += "\n" + line
+    return out
+
+
+ORDER = {
+    "type": "object",
+    "properties": {"number": {"type": "integer", "maximum": 99}},
+    "required": ["number"],
+    "additionalProperties": False,
+}
+EXIT_CODES = {
+    r"guided check --regex '(\w+) \1'": 1,
+    "guided check --schema s.json --numbers plain --text 1e3": 1,
+    """guided explain --schema s.json --prefix '{"name": ' --text 12""": 1,
+    "guided explain --regex '[0-9]{4}-[0-9]{2}' --prefix 2025 --text '/'": 1,
+    r"guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf": 1,
+}
+
+
+@pytest.fixture
+def example_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("order.schema.json", "rivers.json", "answer.schema.json"):
+        Path(name).write_text(json.dumps(ORDER))
+    named = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}, "required": ["name"]}
+    Path("s.json").write_text(json.dumps(named))
+    for name in ("order.json", "other.json"):
+        Path(name).write_text('{"number": 7}\n')
+    Path("half.json").write_text('{"name": "A')
+    Path("email.txt").write_text("Order number 7, please.\n")
+    Path("questions.jsonl").write_text('{"prompt": "Which number?"}\n')
+    Path("model.gguf").write_bytes(byte_level_file(**{"llama.vocab_size": 300}))
+    Path("tokenizer.json").write_text(json.dumps(byte_level_json()))
+    Path("llama3.tiktoken").write_bytes(ranks_file(bytes([byte]) for byte in range(256)))
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.usefixtures("with_engine", "example_files")
+def test_the_examples_of_help_run(monkeypatch, command):
+    shown = examples(command)
+    assert len(shown) >= 3
+    for example in shown:
+        words = shlex.split(example, comments=True)
+        if "<" in words:
+            stdin(monkeypatch, Path(words[-1]).read_bytes())
+            words = words[: words.index("<")]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            code, out, err = run(*words[1:])
+        assert code == EXIT_CODES.get(example.partition("  #")[0].rstrip(), 0), (example, out, err)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_what_the_command_is_for(command):
+    text = run(command, "--help")[1]
+    purpose, usage = text.split("\n\n")[:2]
+    assert usage.startswith(f"usage: guided {command}")
+    assert purpose[0].isupper()
+    assert purpose.rstrip().endswith(".")
+    assert "exit codes:" in text
+    for option in ("--json", "--quiet"):
+        assert option in text
