@@ -75,7 +75,7 @@ def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.dev
 
 def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]]:
     """Tokens, chat template, ids before a text."""
-    vocabulary = Vocabulary.from_gguf(file.path)
+    vocabulary = Vocabulary.from_gguf(file)
     chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
     add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)

@@ -259,6 +259,12 @@ class GgufFile:
         info = self.tensors[name]
         return np.frombuffer(self._mapped(), dtype=np.uint8, count=info.nbytes, offset=info.offset)
 
+    def samples(self, count: int, size: int) -> list[bytes]:
+        """The complete header, and samples of `size` bytes at equal distances: these change if the file does."""
+        mapped, start = self._mapped(), min((tensor.offset for tensor in self.tensors.values()), default=0)
+        step = max(1, (len(mapped) - start - size) // count)
+        return [mapped[:start], *(mapped[at : at + size] for at in range(start, len(mapped), step))]
+
     def _mapped(self) -> mmap.mmap:
         if self._map is None:
             raise ValueError(f"{self.path} is closed")

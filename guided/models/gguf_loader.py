@@ -20,6 +20,7 @@ from guided.files.dequantise import Grouped, dequantise, read_grouped
 from guided.files.gguf import GgufFile
 from guided.models.llama import Llama, LlamaConfig
 from guided.models.llama_weights import GGUF_NAMES, build_llama
+from guided.models.packed import PackedFile
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.rotary import linear_factors
 from guided.models.weights import Weights, check_heads
@@ -67,10 +68,16 @@ def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device, paral
     """
     weights = Weights(_Tensors(file), str(file.path), dtype, device)
     config = llama_config(file.metadata, weights)
+    packed = PackedFile.of(file) if weights.stay_quantised and parallel is WHOLE else None
+    if packed is not None and (model := packed.load(config)) is not None:
+        return model
     neighbours = file.metadata["general.architecture"] == "llama"
-    return build_llama(
+    model = build_llama(
         config, weights, GGUF_NAMES, tied="output.weight" not in weights, neighbours=neighbours, parallel=parallel
     )
+    if packed is not None:
+        packed.store(model)
+    return model
 
 
 def llama_config(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfig:

@@ -22,9 +22,10 @@ from torch import Tensor
 from guided.files.dequantise import Grouped
 from guided.kernels import multiply4
 
-__all__ = ["ROWS", "Int4Matrix"]
+__all__ = ["LAYOUT", "ROWS", "Int4Matrix"]
 
-ROWS = 16  # the kernel wants a multiple of so many
+LAYOUT = 1  # the number of the kernel's layout: packed weights that are stored (packed.py) are valid for this one only
+ROWS = 16  # the number of rows must be a multiple of this
 _GROUP = 32  # neighbours of one scale
 _NIBBLES = np.array([0, 16, 4, 20, 8, 24, 12, 28], np.uint32)  # where eight neighbours are in a word
 
@@ -33,13 +34,25 @@ class Int4Matrix:
     """(out, in), see the module."""
 
     def __init__(self, weights: Tensor, shape: tuple[int, int], planes: int) -> None:
-        """`weights`: uint8, in the kernel's layout."""
-        self._weights, self.shape, self._planes = weights, shape, planes
+        """`weights`: uint8 of `size` bytes in the kernel's layout; `planes`: of 4 bits, 1 or 2."""
+        self.weights, self.shape, self.planes = weights, shape, planes
 
     @staticmethod
     def is_fast(device: torch.device) -> bool:
         """Whether the kernel is faster there than a product in float32 (measured for AVX2 and AVX-512)."""
         return device.type == "cpu" and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+    @staticmethod
+    def size(shape: tuple[int, int], planes: int) -> int:
+        """The bytes of a matrix (out, in): two scales and 16 bytes of each plane for 32 neighbours.
+
+        Raises:
+            ValueError: there is no matrix of this shape.
+        """
+        rows, columns = shape
+        if rows % ROWS or columns % _GROUP:
+            raise ValueError(f"a packed matrix of shape {shape} does not exist")
+        return rows * (columns // _GROUP) * (16 * planes + 4)
 
     @staticmethod
     def fits(parts: Sequence[object]) -> bool:
@@ -66,7 +79,7 @@ class Int4Matrix:
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x (n, in) in bfloat16 times the transposed matrix, plus bias (out,): (n, out)."""
-        return multiply4(x, self._weights, self.shape, self._planes, bias)
+        return multiply4(x, self.weights, self.shape, self.planes, bias)
 
 
 def _words(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:

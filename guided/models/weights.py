@@ -72,7 +72,7 @@ class Weights:
     def __init__(self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
         self._unused = set(file.names())
-        self._quantised = device.type == "cpu" and dtype == torch.bfloat16
+        self.stay_quantised = device.type == "cpu" and dtype == torch.bfloat16
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
@@ -97,7 +97,7 @@ class Weights:
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
         """A matrix, quantised where it may stay so. Raises as `take`."""
         self._use(name, (rows, columns))
-        grouped = self._file.read_grouped(name) if self._quantised else None
+        grouped = self._file.read_grouped(name) if self.stay_quantised else None
         return self._file.read(name) if grouped is None else grouped
 
     def put(self, *parts: Tensor) -> Tensor:

@@ -43,18 +43,19 @@ _WHOLE_FIRST: Final = frozenset(
 _END_KEYS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
-def read_gguf(path: str | PathLike[str]) -> Source:
-    """The vocabulary of a GGUF file.
+def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
+    """The vocabulary of a GGUF file: a path, or a file that is open.
 
     Raises:
         VocabularyError: the file is corrupt, holds no tokenizer, or one of another kind.
     """
-    with GgufFile(path) as file:
-        metadata = file.metadata
+    if not isinstance(file, GgufFile):
+        with GgufFile(file) as opened:
+            return read_gguf(opened)
     try:
-        return _source(metadata)
+        return _source(file.metadata)
     except VocabularyError as error:
-        raise VocabularyError(f"{path}: {error}") from None
+        raise VocabularyError(f"{file.path}: {error}") from None
 
 
 def _source(metadata: Mapping[str, Any]) -> Source:

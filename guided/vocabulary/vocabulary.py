@@ -24,6 +24,8 @@ from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, check_ids
 if TYPE_CHECKING:
     from typing import Self
 
+    from guided.files.gguf import GgufFile
+
 __all__ = ["Vocabulary"]
 
 _NOTHING: Mapping[int, str] = MappingProxyType({})
@@ -140,9 +142,13 @@ class Vocabulary:
 
     @classmethod
     def from_gguf(
-        cls, path: str | PathLike[str], *, eos_token_ids: Collection[int] | None = None, size: int | None = None
+        cls,
+        path: str | PathLike[str] | GgufFile,
+        *,
+        eos_token_ids: Collection[int] | None = None,
+        size: int | None = None,
     ) -> Self:
-        """The tokenizer of a GGUF file (models "gpt2" and "llama").
+        """The tokenizer of a GGUF file (models "gpt2" and "llama"); a `GgufFile` that is open is not read twice.
 
         End tokens are those that the file declares, and control tokens with a name that is known to end an answer.
         """
