@@ -18,8 +18,8 @@ from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of, vocabulary
+from tests.drawn_grammars import ALPHABETS, grammars, vocabularies
 from tests.json_schema_support import QUIET, byte_compiler, compiled, grammar_of, sample, schemas
-from tests.oracles import ALPHABETS, grammars, vocabularies
 
 NO_BOUND = 2**40  # more tokens than any rest has
 SMALL = GrammarCompiler(vocabulary(), cache_bytes=0)

@@ -20,7 +20,7 @@ from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitm
 from guided.matching.compiler import native_vocabulary
 from guided.vocabulary import Vocabulary
 from tests.core_support import ANY, NESTED, SANITIZED, SPECS, ReadingCompiler, journey, mask_of, vocabulary
-from tests.oracles import ALPHABETS, grammars, vocabularies
+from tests.drawn_grammars import ALPHABETS, grammars, vocabularies
 
 STEPS = 25 if SANITIZED else 40
 LONG = 20_000 if SANITIZED else 100_000

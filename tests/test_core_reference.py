@@ -33,8 +33,9 @@ from guided.grammar import (
 )
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
+from tests.brute_force import ENCODINGS, SPECIALS
 from tests.core_support import mask_of
-from tests.oracles import ALPHABETS, ENCODINGS, SPECIALS, DrawnVocabulary, grammars, nodes, regular_nodes, vocabularies
+from tests.drawn_grammars import ALPHABETS, DrawnVocabulary, grammars, nodes, regular_nodes, vocabularies
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -32,7 +32,7 @@ from guided.grammar import (
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema.text.spelling import JSON_STRING
 from guided.vocabulary import Vocabulary
-from tests.oracles import HEX, TOY, language
+from tests.brute_force import HEX, TOY, language
 
 
 def digit(low: str, high: str, value: int, step: int = 1) -> tuple[Span, ...]:

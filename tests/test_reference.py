@@ -1,4 +1,4 @@
-"""The reference against sets of strings (`oracles`), Python's `re`, and interegular."""
+"""The reference against sets of strings (`brute_force`), Python's `re`, and interegular."""
 
 from __future__ import annotations
 
@@ -26,20 +26,17 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
-from tests.effort import examples
-from tests.oracles import (
+from tests.brute_force import SPECIALS, Output, fewest_tokens, language
+from tests.drawn_grammars import (
     ALPHABETS,
-    SPECIALS,
     DrawnVocabulary,
-    Output,
-    fewest_tokens,
     finite_nodes,
     grammars,
-    language,
     plain_nodes,
     regular_nodes,
     vocabularies,
 )
+from tests.effort import examples
 
 alphabets = st.sampled_from(ALPHABETS)
 

@@ -1,4 +1,4 @@
-"""The reference where the answer is known: ends, control tokens, refusals, bounds, permutations; so are the oracles."""
+"""The reference and the brute force where the answer is known: ends, control tokens, refusals, bounds, permutations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
-from tests.oracles import HEX, TOY, Outputs, fewest_tokens, language
+from tests.brute_force import HEX, TOY, Outputs, fewest_tokens, language
 
 
 def follow(reference: ReferenceGrammar, tokens: list[int]):

@@ -41,8 +41,8 @@ from guided.grammar.ir import (
     Special,
     Text,
 )
+from tests.brute_force import fewest_tokens
 from tests.effort import examples
-from tests.oracles import fewest_tokens
 
 Written: TypeAlias = set[tuple[str, tuple[Hashable, ...]]]
 """Texts, each with the values of its entries that no `Distinct` inside has looked at."""

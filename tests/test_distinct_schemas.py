@@ -1,0 +1,130 @@
+"""Arrays of JSON Schema whose items must differ: no walk comes to where no value is left, budgets included."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.vocabulary import Vocabulary
+from tests.core_support import mask_of
+from tests.json_schema_support import byte_compiler
+
+TWO = {"type": "array", "minItems": 2, "maxItems": 2}
+SCARCE = [
+    {"items": {"enum": [1, "\u00e9", "\u00ef", "\u12ab"]}},
+    {"items": TWO | {"uniqueItems": True, "items": {"enum": ["a", "b", "c"]}}},
+    {"items": TWO | {"items": {"enum": ["a", "b"]}}},
+    {"items": {"anyOf": [{"enum": ["a", 1]}, TWO | {"items": {"const": "a"}}]}},
+    {"items": {"type": "boolean"}, "maxItems": 3, "contains": {"type": "boolean"}, "maxContains": 3},
+    {"items": {"enum": [1, "a", None]}, "contains": {"type": ["string", "null"]}, "minContains": 0, "maxContains": 3},
+    {
+        "items": {
+            "type": "object",
+            "properties": {"a": {"const": 1}, "b": {"enum": [1, 2]}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+@pytest.mark.parametrize("schema", SCARCE, ids=range(len(SCARCE)))
+def test_an_array_never_comes_to_where_no_value_is_left(schema: dict[str, Any], order: str) -> None:
+    """Random walks that go on as long as they can, however each character is spelled: some way on is always left."""
+    grammar = byte_compiler().compile_json_schema(
+        {"type": "array", "uniqueItems": True, **schema}, property_order=order, whitespace=" ?"
+    )
+    rng = random.Random(7)
+    for _ in range(60):
+        matcher = GrammarMatcher(grammar)
+        for _ in range(400):
+            allowed = mask_of(matcher)
+            assert allowed
+            if matcher.is_accepting():
+                break
+            going_on = [t for t in allowed if t != ord("]")] or allowed
+            assert matcher.accept_token(rng.choice(going_on if rng.random() < 0.9 else allowed))
+
+
+FEW = {
+    "shared beginnings": (["ab", "abc", "abd", "b"], []),
+    "another string before": (["a", "ab"], ["zz", "a", "c"]),
+    "what must be escaped": (["a", 'a"', "a\\b", "a\n"], ["a"]),
+    "past ASCII": (["\u00e9", "\u00e8a", "e", ""], ["\u00e9"]),
+    "a surrogate pair": (["\U0001f600", "\U0001f601", "a"], []),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_the_last_of_few_strings(name: str) -> None:
+    """Masks are what all arrays say, written down; other spellings allow what that one allows, and have an end."""
+    words, before = FEW[name]
+    few = {"enum": words}
+    schema = {"type": "array", "uniqueItems": True, "items": few, "prefixItems": [{"const": word} for word in before]}
+    arrays = [[*before[:n]] for n in range(len(before) + 1)]
+    rest = [word for word in words if word not in before]
+    arrays += [[*before, *some] for n in range(1, len(rest) + 1) for some in itertools.permutations(rest, n)]
+    texts = [json.dumps(array, separators=(",", ":"), ensure_ascii=False).encode() for array in arrays]
+    tokens = sorted({text[at : at + n] for text in texts for at in range(len(text)) for n in (2, 3)})
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), *tokens, None], eos_token_ids=[256 + len(tokens)])
+    compiler = GrammarCompiler(vocabulary, cache_bytes=0)
+    plain = compiler.compile_json_schema(schema, whitespace="compact", escapes="minimal")
+    free = compiler.compile_json_schema(schema, whitespace="compact")
+    rng = random.Random(name)
+    for _ in range(12):
+        narrow, wide, written = GrammarMatcher(plain), GrammarMatcher(free), b""
+        while not narrow.is_terminated():
+            rests = [text[len(written) :] for text in texts if text.startswith(written)]
+            allowed = {
+                id for id, token in enumerate(vocabulary.tokens) if token and any(r.startswith(token) for r in rests)
+            }
+            allowed |= set(vocabulary.eos_token_ids) if b"" in rests else set()
+            assert set(mask_of(narrow)) == allowed
+            assert allowed <= set(mask_of(wide))
+            going_on = sorted(id for id in allowed if not (vocabulary.tokens[id] or b"]").endswith(b"]"))
+            token = rng.choice(going_on or sorted(allowed))
+            assert narrow.accept_token(token) and wide.accept_token(token)
+            written += vocabulary.tokens[token] or b""
+        spelled = GrammarMatcher(free)
+        while not spelled.is_terminated():
+            allowed = set(mask_of(spelled))
+            assert allowed
+            assert spelled.accept_token(rng.choice(sorted(allowed - {ord("]")} or allowed)))
+
+
+INTEGERS = {"items": {"type": "integer"}}
+OBJECTS = {
+    "items": {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+        "required": ["id", "name"],
+        "additionalProperties": False,
+    }
+}
+
+
+@pytest.mark.parametrize("items", [INTEGERS, {"items": {"type": "string"}}, OBJECTS, {}], ids=range(4))
+def test_a_budget_that_was_plenty_runs_out_well(items: dict[str, Any]) -> None:
+    """While plenty is left the plain mask is taken: it never leads to where what is left does not suffice."""
+    grammar = byte_compiler().compile_json_schema(
+        {"type": "array", "uniqueItems": True, **items}, whitespace="compact", numbers="plain", escapes="minimal"
+    )
+    rng = random.Random(3)
+    letters = [*b'0123456789ab"[]{},:-.', 256]
+    for budget in (30, 60, 120, 200):
+        matcher = GrammarMatcher(grammar)
+        assert matcher.accept_string(b"[")
+        for left in range(budget, 0, -1):
+            mask = mask_of(matcher, left)
+            assert mask
+            going_on = [token for token in mask if token in letters and token != ord("]")]
+            assert matcher.accept_token(rng.choice(going_on or list(mask)))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()
