@@ -93,7 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="cut the model between layers into N processes (1)",
     )
-    model.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch (its own choice)")
+    model.add_argument(
+        "--threads", type=at_least(1), metavar="N", help="of the CPU (as many as it has cores for this process)"
+    )
     add_options(parser)
     add_batch(parser)
     output = parser.add_argument_group("while it is written")
@@ -170,20 +172,18 @@ def _engine(arguments: argparse.Namespace) -> Engine:
 def _loaded_engine(arguments: argparse.Namespace) -> Engine:
     try:
         with Progress("loading PyTorch"):
-            import torch
+            from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
 
-            from guided.engine.engine import Engine
+            import torch  # isort: skip
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise InputError("generating needs PyTorch: pip install 'guided-decoding[engine]'") from None
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
     try:
         torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
-    return Engine.from_pretrained(
+    engine = Engine.from_pretrained(
         arguments.model,
         adapter=arguments.adapter,
         device=arguments.device,
@@ -192,6 +192,9 @@ def _loaded_engine(arguments: argparse.Namespace) -> Engine:
         tensor_parallel=arguments.tensor_parallel,
         pipeline_parallel=arguments.pipeline_parallel,
     )
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    return engine
 
 
 def _stream(

@@ -14,6 +14,7 @@ import torch
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
 from guided.engine.runner import KVDtype, check_kv_dtype
+from guided.engine.threads import limit_threads
 from guided.errors import UnsupportedError, brief
 from guided.files.hub import find_model
 from guided.models.llama import Llama
@@ -49,6 +50,8 @@ def load(
 ) -> Loaded:
     """See `Engine.from_pretrained`. What does not go together is refused before anything is fetched or loaded."""
     place, number = _device(device), _dtype(dtype)
+    if place.type == "cpu":
+        limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{option} is {brief(count)}, it must be an integer of at least 1")

@@ -1,0 +1,79 @@
+"""How many threads the model gets, and how they wait."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from guided.engine import threads
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 64),
+        ({"cpu.max": "max 100000\n"}, 64),
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "10000 100000\n"}, 1),
+        ({"cpu.max": "9900000 100000\n"}, 64),
+        ({"cpu.max": "nonsense"}, 64),
+        ({"cpu.max": "0 0"}, 64),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 64),
+    ],
+)
+def test_the_quota_of_a_container_limits_the_cores(tmp_path: Path, monkeypatch, files: dict[str, str], cores: int):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert threads.available_cores(tmp_path) == cores
+
+
+def test_cores_are_those_that_the_process_may_run_on(tmp_path: Path):
+    assert threads.available_cores(tmp_path) == CORES
+
+
+@pytest.mark.parametrize(("variable", "expected"), [(None, 1), ("8", 3)])
+def test_no_more_threads_than_cores_unless_the_environment_says_so(monkeypatch, variable, expected):
+    monkeypatch.setattr(threads, "available_cores", lambda: 1)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        threads.limit_threads()
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "5"}, "5")],
+)
+def test_threads_sleep_early_while_they_wait(given: dict[str, str], expected: str):
+    """Set before torch is imported, and only where the caller has not said anything."""
+    code = """
+import os, sys
+class Spy:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print(os.environ.get("GOMP_SPINCOUNT"))
+            raise SystemExit
+sys.meta_path.insert(0, Spy())
+import guided.engine
+"""
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == expected, done.stderr
