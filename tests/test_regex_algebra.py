@@ -25,8 +25,8 @@ from guided.grammar.ir import (
 from guided.limits import Limits
 from guided.spec.regex.algebra import Edges, alt, conj, meet, negate, repeat, seq, within
 from guided.spec.regex.budget import Budget
-from guided.spec.regex.graph import eliminate
-from guided.spec.regex.terms import NOTHING, Terms, contains, partition
+from guided.spec.regex.derivatives import NOTHING, Terms, contains, partition
+from guided.spec.regex.state_elimination import eliminate
 from tests.regex_support import matches
 
 TEXTS = ["".join(letters) for length in range(5) for letters in product("ab", repeat=length)]
@@ -110,9 +110,9 @@ def test_derivatives(node: Node) -> None:
     for text in TEXTS:
         term = start
         for c in text:
-            term = next((target for ranges, target in terms.moves(term) if contains(ranges, ord(c))), 0)
+            term = next((target for ranges, target in terms.transitions(term) if contains(ranges, ord(c))), 0)
         assert terms.nullable[term] == matches(node, text), text
-    near = terms.near(start)
+    near = terms.next_char_only(start)
     if near is not None:
         assert language(node) == {text for text in TEXTS if (contains(near[0], ord(text[0])) if text else near[1])}
 
@@ -127,7 +127,7 @@ def test_elimination_inverts_derivation(node: Node) -> None:
         term = todo.pop()
         if term in edges:
             continue
-        edges[term] = {target: Chars(ranges) for ranges, target in terms.moves(term)}
+        edges[term] = {target: Chars(ranges) for ranges, target in terms.transitions(term)}
         todo.extend(target for target in edges[term] if isinstance(target, int))
         if terms.nullable[term]:
             edges[term]["end"] = Seq(())

@@ -31,7 +31,7 @@ IDENTIFIER = "a name is an identifier: (?<name>..)"
 ECMA_KINDS = "groups are (..), (?:..), (?<name>..), (?=..), (?!..), (?<=..), (?<!..) and (?ims-ims:..)"
 PROPERTY = "write \\p{Property} or \\p{Property=Value}"
 REFERENCE = "repeat the group's pattern, or list the possible texts as alternatives"
-ATOMIC = "use the plain group or quantifier, or make its parts start differently from what may follow them"
+ATOMIC = "use the plain group or quantifier, or begin its parts with other characters than what follows"
 
 MALFORMED = [
     ("python", "a(b", "missing ), unterminated subpattern", (1, 2), OPEN_GROUP),
@@ -242,14 +242,14 @@ REFUSED = [
     (
         "python",
         "(?:a|ab)*+c",
-        "this atomic group or possessive quantifier depends on the order of tries in ways not modelled",
+        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
         (0, 10),
         ATOMIC,
     ),
     (
         "python",
         "(?>a*b*|c)?+\\b",
-        "this atomic group or possessive quantifier depends on the order of tries in ways not modelled",
+        "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
         (0, 12),
         ATOMIC,
     ),
@@ -257,7 +257,7 @@ REFUSED = [
     (
         "python",
         "(?:(?!.{900}a).|bc)*d",
-        "the lookarounds, anchors or word boundaries here need too many states",
+        "the lookarounds, anchors or word boundaries in this part need too many states",
         (3, 14),
         "use shorter lookarounds and smaller counts, or move them out of the repetition",
     ),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from guided.grammar.ir import And, Length, Not
 from guided.spec.regex import parse_regex
-from guided.spec.regex.terms import Terms
-from guided.spec.regex.words import few_words
+from guided.spec.regex.derivatives import Terms
+from guided.spec.regex.few_words import few_words
 
 LETTERS, LONGEST = "ab", 5
 TEXTS = ["".join(word) for length in range(LONGEST + 1) for word in product(LETTERS, repeat=length)]

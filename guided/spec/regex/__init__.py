@@ -1,19 +1,20 @@
-"""The regex front end: a pattern becomes one IR node for the set of texts that it matches.
+r"""The regex front end: which texts does a pattern match? In: a pattern and its dialect. Out: one regular IR node.
 
-    parse_regex(r"\\d{3}-\\w+")                               # what re.fullmatch matches
-    parse_regex("^a|b$", dialect="ecma", search=True)         # what new RegExp("^a|b$", "u") finds something in
+    parse_regex(r"\d{3}-\w+")                               # what re.fullmatch matches
+    parse_regex("^a|b$", dialect="ecma", search=True)       # the texts in which new RegExp("^a|b$", "u") finds a match
 
-In: the pattern's text and a dialect. Out: an IR node without `Ref`. The way there: a reader for each dialect
-(python_syntax, ecma_syntax) gives a tree (tree) with sets, flags and escapes resolved; lookarounds, anchors and word
-boundaries are then turned into boolean operations (context). Patterns without those are IR as soon as they are read.
-An `ecma` pattern that the flag u refuses is read as ECMA-262's annex B does, in code units (ecma_annex_b, code_units).
+How: a reader for each dialect (`python_syntax.py`, `ecma_syntax.py`) resolves flags, escapes and character classes
+and produces a tree (`tree.py`). Lookarounds, anchors and word boundaries in it are then turned into boolean
+operations (`lookarounds.py`). A pattern without them is an IR node as soon as it has been read. If ECMA-262's flag u
+refuses a pattern, it is read as annex B of ECMA-262 does, in UTF-16 code units (`ecma_annex_b.py`, `code_units.py`).
 
-What is accepted and what is written need not be the same: `\\d` accepts the digits of all scripts, and a model that may
-write any of them does. `classes="plain"` gives a part of the language, see reader.py. An atomic group decides by what
-it takes, so that fewer characters could match more: there the pattern is read both ways, and both must match.
+A constraint may accept more than a model should write: `\d` accepts the digits of all scripts, and a model that may
+write any of them does. `classes="plain"` gives a part of the language for writing (`reader.py`). Inside of an atomic
+group fewer characters can mean more matches. Such a pattern is read both ways, and a text must match both.
 
-Refused: back-references and conditional groups (not regular), atomic groups that depend on the order of tries in ways
-that atomic.py does not cover, and lookarounds inside repetition that need too many states.
+What it does not do: back-references and conditional groups are refused, because they are not regular. So are atomic
+groups that depend on the order of attempts in ways that `atomic.py` does not cover, and lookarounds inside repetition
+that need too many states.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from guided.limits import Limits
 from .algebra import ANY_TEXT, conj
 from .budget import Budget
 from .code_units import texts_of_units
-from .context import lower
+from .derivatives import TooLarge
 from .ecma_annex_b import AnnexBReader
 from .ecma_syntax import EcmaReader
+from .lookarounds import lower
 from .python_syntax import PythonReader
 from .reader import Classes, NeedsOrder
-from .terms import TooLarge
 from .tree import Tree, cat, erase
 
 __all__ = ["Classes", "parse_regex", "refused_with_u"]
@@ -50,11 +51,11 @@ def parse_regex(
 
     Args:
         pattern: the regular expression, without delimiters.
-        dialect: "python": `re` on `str`; "ecma": ECMA-262 with the flag u, without it where that refuses the pattern.
-        search: False: the whole text must match; True: a match somewhere in the text is enough.
-        classes: "full": \\d, \\s and \\w are what the dialect says. "plain": of these what is best written; \\d and \\s
-            are ASCII, \\w has the letters of all scripts, ASCII's digits and the underscore. The language is a part of
-            the full one. Flags that say which characters are meant, (?a) and (?u), are obeyed.
+        dialect: "python": `re` on `str`. "ecma": ECMA-262 with the flag u, or without it where u refuses the pattern.
+        search: False if the whole text must match; True if a match somewhere in the text is enough.
+        classes: with "full", \\d, \\s and \\w mean what the dialect says. With "plain" they are narrower: \\d and
+            \\s are ASCII, \\w has the letters of all scripts, the digits of ASCII and the underscore. The result is a
+            part of the full language. The flags (?a) and (?u), which choose the characters themselves, take precedence.
         limits: bounds on length, nesting and size.
 
     Raises:
@@ -89,7 +90,7 @@ def _placed(tree: Tree, search: bool) -> Tree:
 
 
 def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | None:
-    """Why ECMA-262's flag u refuses a pattern, which is then read without it; None if it does not."""
+    """The error with which ECMA-262's flag u refuses a pattern, or None if it accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:
         EcmaReader(pattern, budget).read()
@@ -101,7 +102,7 @@ def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | No
 
 
 def _without_u(pattern: str, search: bool, classes: Classes, budget: Budget, problem: SpecError) -> Node:
-    """The node of a pattern that is valid without the flag u only; else raises the `problem` that there is with it."""
+    """The node of a pattern that is valid only without the flag u. If it is not valid either way, raises `problem`."""
     reader = AnnexBReader(pattern, budget, classes=classes)
     try:
         tree = reader.read()

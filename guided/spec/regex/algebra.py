@@ -1,13 +1,14 @@
-"""Building and cutting regular IR nodes: small constructors that keep nodes tidy, and restriction by an edge character.
+"""Building regular IR nodes, and restricting them by their first or last character.
 
-In: IR nodes without `Ref`. Out: IR nodes for the same language as the operation's name says.
+In: IR nodes without `Ref`. Out: IR nodes for the language that the operation's name says.
 
-The constructors apply only the laws that cost constant time for each part (neutral and absorbing elements, joining of
-literal text and of character sets); they copy at most `_FLAT` items of a nested sequence, so that building a
-pattern bottom-up stays linear. `Edges.restrict` gives the strings of a node whose first (or last) character lies in a
-set: by structure where that is exact, by an `And` where it is not.
+The constructors keep nodes tidy. They apply only laws that cost constant time for each part: neutral and absorbing
+elements, joining literal text, joining character sets. At most `_FLAT` items of a nested sequence are copied, so that
+building a pattern bottom-up stays linear. `Edges.restrict` gives the strings of a node whose first (or last)
+character lies in a set: by rewriting the node where that is exact, else by an `And`.
 
-Everything that walks an IR tree here is a generator run by `run`, so that depth costs memory and no Python stack.
+Everything here that walks an IR tree is a generator that `run` drives, so that depth costs memory and no Python
+stack.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _FLAT = 16
 
 
 def run(task: Generator[Any, Any, T]) -> T:
-    """Run a generator that yields the sub-tasks it waits for and returns its result: recursion without a stack."""
+    """Drive a generator that yields the generators whose results it waits for: recursion without the Python stack."""
     stack: list[Generator[Any, Any, Any]] = [task]
     value: Any = None
     while True:
@@ -77,7 +78,7 @@ def run(task: Generator[Any, Any, T]) -> T:
 
 
 def is_any_text(node: Node) -> bool:
-    """Whether `node` is spelled as "any text"."""
+    """Whether `node` is written as "any text"; other nodes may mean the same."""
     return node is ANY_TEXT or (
         isinstance(node, Repeat) and node.min == 0 and node.max is None and node.item == ANY_CHAR
     )
@@ -100,7 +101,7 @@ def chars(ranges: Ranges) -> Node:
 
 
 def as_chars(node: object) -> Ranges | None:
-    """The character set, if the node is spelled as one."""
+    """The character set of a node that is written as one, else None."""
     if isinstance(node, Chars):
         return node.ranges
     if isinstance(node, Text) and len(node.text) == 1:
@@ -233,7 +234,7 @@ def negate(node: Node) -> Node:
 
 
 def measure(node: Node) -> tuple[int, int]:
-    """(nodes, depth) of an IR node written out as a tree, in time linear in the shared nodes."""
+    """(nodes, depth) of an IR node if it were written out as a tree. Shared nodes are visited once."""
     known: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
@@ -255,11 +256,11 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 Edge = tuple[bool, Ranges]
-"""(holds the empty string, characters that a string of it can begin or end with; perhaps a few more)"""
+"""(holds the empty string, characters that its strings can begin, or end, with; perhaps a few more)"""
 
 
 class Edges:
-    """First and last characters of IR nodes, remembered by node."""
+    """First and last characters of IR nodes. Answers are kept by node."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bool], Edge] = {}
@@ -318,7 +319,10 @@ class Edges:
         return result
 
     def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
-        """The strings of `node` whose first (last) character is in `ranges`; and "" if `empty` and `node` has it."""
+        """The strings of `node` whose first character, or with `last` the last one, is in `ranges`.
+
+        With `empty` also the empty string, if `node` holds it.
+        """
         return run(self._restrict(node, ranges, empty, last))
 
     def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:

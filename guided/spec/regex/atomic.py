@@ -1,15 +1,17 @@
-"""Atomic groups and possessive quantifiers as lookarounds: (?>X) is the first way that X matches, and no other.
+"""Atomic groups and possessive quantifiers as lookarounds. `(?>X)` matches the first way that X matches, and no
+other.
 
-In: a tree that keeps the order of preference. Out: a tree whose ways to match are exactly that first way, or None where
-the laws below do not decide:
+In: a tree that keeps the order of preference. Out: a tree for exactly the first way, or None where the laws below do
+not decide.
 
-- X whose language is prefix-free (no string of it begins another) has one way at most: (?>X) = X
-- (?>A|B) = (?>A) | (?!A)(?>B)
-- (?>AB) = A(?>B) for prefix-free A, and (?>A)(?>B) for B without looks that may be empty: then every A goes on
-- (?>A{m,n}) = A{m,n-1}(?!A) | A{n} for prefix-free A that is never empty; lazy: A{m}
+- If the language of X is prefix-free (no string of it begins another one), X has one way at most: `(?>X) = X`.
+- `(?>A|B) = (?>A) | (?!A)(?>B)`. Example: `(?>a|ab)c` is `ac`, because where a matches, ab is never tried.
+- `(?>AB) = A(?>B)` for prefix-free A. `(?>AB) = (?>A)(?>B)` for B that may be empty and has no lookarounds: then
+  every match of A goes on.
+- `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` for prefix-free A that is never empty. If it is lazy, it is `A{m}`.
 
-Prefix-freeness is decided on derivatives with looks taken as satisfied: a larger language, so the answer "yes" is
-safe. It costs at most `_STATES` derivatives for each question.
+Whether a language is prefix-free is decided by derivatives, with lookarounds taken as satisfied. That is a superset,
+so the answer "yes" is right. Cost: at most `_STATES` derivatives for each question.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from guided.grammar.ir import EMPTY, EPSILON, Chars, Node, Seq, Text
 
 from .algebra import run
-from .terms import Terms, TooLarge
+from .derivatives import Terms, TooLarge
 from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, has_look, is_plain, look, times
 
 __all__ = ["atomic"]
@@ -29,7 +31,7 @@ _STATES = 500
 
 
 def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
-    """The tree of (?>tree), or None where it cannot be expressed."""
+    """The tree of (?>tree), or None where the laws do not decide."""
     return run(_atomic(tree, span))
 
 
@@ -72,9 +74,9 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
 
 
 def _superset(tree: Tree) -> Node:
-    """The tree with every look taken as satisfied."""
+    """The tree with its lookarounds taken as satisfied: a superset of its language."""
     todo, size = [tree], 0
-    while todo:  # nested atomic groups ask about the same parts again and again: ask about small ones only
+    while todo:  # nested groups ask about the same parts again and again: only small ones are looked at
         size += 1
         at = todo.pop()
         todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
@@ -101,7 +103,7 @@ def _prefix_free(tree: Tree) -> bool:
         todo, seen = [start], {start}
         while todo:
             term = todo.pop()
-            for _, target in terms.moves(term):
+            for _, target in terms.transitions(term):
                 if terms.nullable[term]:
                     return False
                 if target not in seen:

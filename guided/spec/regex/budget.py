@@ -1,4 +1,4 @@
-"""What reading one pattern may cost: nodes and time, against `Limits`."""
+"""The cost of reading one pattern, held against `Limits`: nodes and seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Budget:
         self._start, self._nodes = monotonic(), 0
 
     def spend(self, nodes: int) -> None:
-        """Count some nodes, and look at the clock."""
+        """Count nodes and check the time. LimitExceeded beyond a limit."""
         self._nodes += nodes
         if self._nodes > self.limits.nodes:
             raise LimitExceeded("nodes", self._nodes, self.limits.nodes)

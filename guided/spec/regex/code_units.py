@@ -1,9 +1,14 @@
-"""A language of UTF-16 code units as one of characters. In: an IR node without `Ref` whose characters are code units,
-surrogates shifted by `STAND_IN`. Out: an `Automaton` of the texts whose code units are in that language.
+"""From a language of UTF-16 code units to one of characters. In: an IR node without `Ref` whose "characters" are
+code units. Out: an `Automaton` of the texts whose code units are in that language.
 
-The texts are h^-1(L) for the homomorphism h that writes each character in code units. So an automaton of L, made by
-derivatives (terms.py), becomes one of the texts: what is read of a character beyond U+FFFF is two of its steps.
-Surrogates alone are in no text. Cost: one state for each derivative, `TooLarge` where there are too many.
+Why: without the flag u, ECMA-262 matches code units. `.` then takes half of an emoji, and `[^a]{2}` takes one emoji.
+
+How: texts are h^-1(L) for the homomorphism h that writes each character in code units. An automaton for L is made
+from derivatives (`derivatives.py`). An edge for a character beyond U+FFFF is a step over a high surrogate followed by
+one over a low surrogate. A surrogate without its partner stands in no text. IR sets cannot hold surrogates, so in L
+each one is represented by the code point that is `STAND_IN` larger.
+
+Cost: one state for each derivative; `TooLarge` where there are too many.
 """
 
 from __future__ import annotations
@@ -12,19 +17,19 @@ from guided.grammar.ir import Automaton, Node, Ranges, charset
 
 from .algebra import meet
 from .budget import Budget
-from .terms import Terms
+from .derivatives import Terms
 
 __all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
 
 STAND_IN = 0x10000 - 0xD800
-"""What is added to a surrogate: no code unit lies where it comes to."""
+"""The distance from a surrogate to the code point that represents it, which is no code unit itself."""
 _ALONE: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
 _HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
 _LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
 
 
 def has_surrogates(ranges: Ranges) -> bool:
-    """Whether a set holds the stand-in of a surrogate."""
+    """Whether a set holds the representation of a surrogate."""
     return bool(meet(ranges, (*_HIGH, *_LOW)))
 
 
@@ -48,11 +53,11 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
     for term in order:
         budget.spend(1)
         to: dict[int, list[tuple[int, int]]] = {}
-        for ranges, target in terms.moves(term):
+        for ranges, target in terms.transitions(term):
             if alone := meet(ranges, _ALONE):
                 to.setdefault(state(target), []).extend(alone)
             if high := meet(ranges, _HIGH):
-                for more, after in terms.moves(target):
+                for more, after in terms.transitions(target):
                     if low := meet(more, _LOW):
                         to.setdefault(state(after), []).extend(_pairs(high, low))
         edges = sorted((low, high, target) for target, found in to.items() for low, high in charset(found))

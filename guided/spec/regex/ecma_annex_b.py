@@ -1,14 +1,18 @@
-r"""The `ecma` dialect where the flag `u` refuses a pattern: what `new RegExp(pattern)` accepts, which is ECMA-262's
-section 22.2 without that flag together with annex B.1.2.
+r"""The `ecma` dialect for patterns that the flag `u` refuses: section 22.2 of ECMA-262 without that flag, with annex
+B.1.2. This is what `new RegExp(pattern)` accepts.
 
-In: the pattern. Out: a `Tree` over UTF-16 code units, and whether it must be read as such (`code_units.py`). A
-surrogate, in the pattern and in the tree, is the code point `STAND_IN` after it: texts have none, and sets of the tree
-cannot hold surrogates.
+In: the pattern. Out: a `Tree` over UTF-16 code units, and whether the code units of a text matter (`code_units.py`).
+In the pattern and in the tree, a surrogate is represented by the code point that is `STAND_IN` larger, because sets
+of the tree cannot hold surrogates.
 
-What differs from the reader with `u`: `]`, `{` and `}` stand for themselves where they are no syntax; so does whatever
-stands behind a backslash that makes nothing else of it (`\_`, `\p`, `\x1`, `\u{`); `\1` is a reference only if there is
-such a group, else octal; `\c` without a letter is a backslash and a c; a class may be an end of a range; lookaheads can
-be repeated; a character beyond U+FFFF is two.
+What differs from the reader with `u`:
+
+- `]`, `{` and `}` stand for themselves where they are no syntax
+- so does whatever follows a backslash without making an escape: `\_`, `\p`, `\x1`, `\u{`
+- `\1` is a back-reference only if there is such a group, else an octal escape
+- `\c` without a letter is a backslash and a c
+- a class may be an end of a range, and lookaheads can be repeated
+- a character beyond U+FFFF is two code units
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ _SKIPPED = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DO
 
 
 def _in_units(pattern: str) -> str:
-    """The pattern with two characters for each beyond U+FFFF, surrogates replaced by their stand-ins."""
+    """The pattern in code units: two for each character beyond U+FFFF, and surrogates moved by `STAND_IN`."""
     out = []
     for c in pattern:
         code = ord(c)
@@ -56,7 +60,7 @@ class AnnexBReader(EcmaReader):
         self.named = "(?<" in found
         self.all_groups = sum(part.startswith("(") for part in found)
         self.of_units = self.text != pattern
-        """Whether a text's code units must be looked at: a set holds surrogates, or a look stands between two."""
+        """Whether the code units of texts matter: a set holds surrogates, or a lookaround may stand between two."""
         self._pattern = pattern
 
     def span(self, start: int, end: int) -> tuple[int, int]:
@@ -96,7 +100,7 @@ class AnnexBReader(EcmaReader):
                 self.frame.pieces[-1].kind = "anchor"
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
-        """Repeat the last piece; a lookahead is there or, where it need not be, says nothing."""
+        """Repeat the last piece. A repeated lookahead is the same; one that may be left out says nothing."""
         piece = self.frame.pieces[-1]
         if piece.kind != "look":
             super().quantify(low, high, start, lazy=lazy, possessive=possessive)

@@ -1,9 +1,9 @@
-r"""Character sets of ECMA-262's regular expressions: \d \s \w \p{..} and case-insensitive matching, with the flag u
-and without it.
+r"""Character sets of ECMA-262's regular expressions: \d, \s, \w and \p{..}, and case-insensitive matching with the
+flag u and without it.
 
-In: names and sets. Out: `Ranges`. The data is unicode.txt beside this file, written by make_unicode.mjs from a RegExp
-engine: the Unicode version is the same whatever Python runs. Read at the first \p{..}; each set is decoded when first
-asked for.
+In: names and sets. Out: `Ranges`. The data is in unicode.txt beside this file. make_unicode.mjs writes it from a
+RegExp engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is
+decoded when it is first asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
 
-from .terms import contains
+from .derivatives import contains
 
 __all__ = [
     "LINE_ENDS",
@@ -140,7 +140,7 @@ def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
 
 
 def _upper(code: int) -> int:
-    """A code unit as it is compared where case is ignored without the flag u: ECMA-262's `Canonicalize`."""
+    """ECMA-262's `Canonicalize` of a code unit, without the flag u: what is compared when case is ignored."""
     upper = chr(code).upper()
     if len(upper) > 1 or ord(upper) > 0xFFFF or ord(upper) < 128 <= code:
         return code
@@ -149,9 +149,9 @@ def _upper(code: int) -> int:
 
 @cache
 def _unit_orbits() -> dict[int, tuple[int, ...]]:
-    """Each code unit that has other cases -> those that match it without the flag u: a part of its `_orbits`.
+    """Each code unit that has other cases -> those that match it without the flag u, a part of its `_orbits`.
 
-    Upper case is that of Python's Unicode. Where a letter is too new for it, its class is taken as a whole.
+    Upper case is that of the running Python. A letter that is too new for it matches all of its class.
     """
     found = {}
     for orbit in set(_orbits().values()):
@@ -166,7 +166,7 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def ignore_case_of_units(ranges: Ranges) -> Ranges:
-    """The same without the flag u, of code units."""
+    """All code units that match one of `ranges` when case is ignored, without the flag u."""
     return _with_orbits(ranges, _unit_orbits())
 
 
@@ -176,7 +176,7 @@ def word(any_case: bool) -> Ranges:
 
 
 def plain(letter: str, any_case: bool) -> Ranges:
-    r"""What is written for \d, \s or \w: of white space what is ASCII; a part of `category`."""
+    r"""The narrower \d, \s or \w for writing: \s is ASCII, the others are already. A part of `category`."""
     return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else category(letter, any_case)
 
 

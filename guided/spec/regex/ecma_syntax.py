@@ -1,10 +1,10 @@
-r"""The `ecma` dialect: what `new RegExp(pattern, "u")` accepts (ECMA-262 section 22.2, with modifiers and
-duplicate names in different alternatives).
+"""The `ecma` dialect: what `new RegExp(pattern, "u")` accepts, which is section 22.2 of ECMA-262, with modifiers and
+with duplicate names of groups in different alternatives.
 
-In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. In this mode nothing is lenient: lone
-brackets and unknown escapes are errors; ecma_annex_b.py reads what is refused here. A pair of escaped surrogates is
-one character; a lone surrogate is valid and matches nothing here, since texts hold none. Back-references are valid but
-refused with `UnsupportedError`.
+In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. With the flag u nothing is lenient:
+lone brackets and unknown escapes are errors, and `ecma_annex_b.py` reads what is refused here. A pair of escaped
+surrogates is one character. A lone surrogate is valid, and matches nothing, because texts hold none. Back-references
+are valid, but refused with `UnsupportedError`.
 """
 
 from __future__ import annotations

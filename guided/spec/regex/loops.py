@@ -1,17 +1,23 @@
-"""Parts with looks inside repetition or alternation, as a list of ways through them.
+"""Lookarounds inside of repetition or alternation: all ways through such a part, as a list of exits.
 
-In: a tree and the left context before it. Out: `Exits`: for each (left context after it, condition on what
-follows) the language of the texts consumed. The union over the exits is the tree, exactly.
+In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a
+condition on what follows, the language of the texts that the part consumes on the way there. Their union is exactly
+the part.
 
-A configuration is (place, left context, pending condition). A pending condition is a term (an obligation that a
-lookahead left, derived by what has been read since: Brzozowski on an alternating automaton). A part without looks
-is one edge as long as nothing is pending, or only a condition on the next character; otherwise it is walked
-character by character. The graph of configurations is then turned into languages by state elimination.
+How: a state is (continuation, left context, pending condition). A pending condition is a term: what a lookahead still
+asks of the text to come, derived by the characters read since it was tested. These are the derivatives of an
+alternating automaton. A part without lookarounds is one edge as long as no condition is pending, or only one on the
+next character; otherwise it is walked character by character. State elimination turns the graph into languages.
 
-Counts of a repeated part with looks:
-- few situations between the rounds, and each way through them comes back to one only: `x{m,n}` stays counted
-- the part has a fixed width w: `x{m,n}` is x* with `m*w` to `n*w` characters
-- otherwise the count is part of the place, up to `_STATES` configurations; past that the pattern is refused
+Example: `(?:a(?!b)|b)*` has two exits. After `b`, or nothing, anything may follow. After `a` the next character must
+not be `b`. The first is a language of texts that end in b, the second one of texts that end in a.
+
+A count in `x{m,n}` with lookarounds in x must not multiply the states. In this order:
+
+- if few situations occur between two rounds and each way through them repeats one round only, this round stays
+  counted
+- if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
+- otherwise the count is a part of the state, up to `_STATES` states; beyond that the pattern is refused
 """
 
 from __future__ import annotations
@@ -23,21 +29,21 @@ from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, 
 from guided.grammar.serial import serial
 
 from .algebra import alt, chars, repeat, run, seq
-from .graph import eliminate
-from .terms import ANYTHING, NONE, NOTHING, TooLarge, contains, partition
+from .derivatives import ANYTHING, NONE, NOTHING, TooLarge, contains, partition
+from .state_elimination import eliminate
 from .tree import Cat, Look, Or, Times, Tree
 
 if TYPE_CHECKING:
-    from .context import Cont, Lowering
+    from .lookarounds import Continuation, Lowering
 
 __all__ = ["Exits", "Explorer", "Situation"]
 
 Situation: TypeAlias = tuple[int, int]
-"""(left context, condition on what follows), between two parts."""
+"""What matters between two parts: (left context, condition on what follows)."""
 Exits: TypeAlias = dict[Situation, Node]
-"""The situations after a part, and the texts that lead to each."""
-State: TypeAlias = "tuple[Cont, int, int, int]"
-"""(place, what is left of the part before it, left context of the place, condition)."""
+"""The situations after a part, each with the texts that lead to it."""
+State: TypeAlias = "tuple[Continuation, int, int, int]"
+"""(continuation, what is left of the part before it, left context, pending condition)."""
 _STATES = 2000
 _SITUATIONS = 8
 
@@ -48,14 +54,14 @@ class Explorer:
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
         self._fewer_of: dict[tuple[int, int, int | None], Times] = {}
-        self._spread: set[int] = set()
-        """Counted repetitions whose count is part of the place."""
+        self._unrolled: set[int] = set()
+        """Counted repetitions whose count is a part of the state."""
 
-    def ways(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
-        """The ways through `tree`, as `Lowering.explore` says."""
+    def exits(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
+        """The exits of `tree`; see `Lowering.explore`."""
         found: Exits | None = None
         if isinstance(tree, Times):
-            self.lowering.place = tree.span
+            self.lowering.span = tree.span
             if _counted(tree):
                 found = yield self._by_situations(tree, start, after)
                 if found is None:
@@ -65,9 +71,10 @@ class Explorer:
         return found
 
     def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition where each way through the situations between rounds comes back to one of them at most.
+        """Counted repetition, where each way through the situations between rounds repeats one round at most.
 
-        Then that one round is counted, and the others on the way are taken off the count.
+        The repeated round is then counted, and the other rounds on the way are subtracted from the count. None where
+        some way repeats several rounds, or where there are too many situations.
         """
         mask = self.lowering.mask(tree) | after
         rounds: dict[Situation, Exits] = {}
@@ -81,7 +88,7 @@ class Explorer:
         parts: dict[Situation, list[Node]] = {}
 
         def go(at: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
-            """Everything that begins with `path`, whose parts are `nodes`; `loop`: where in `nodes` a round repeats."""
+            """Add all ways that begin with `path` and its `nodes`; `loop` is the index of the repeated round."""
             again = rounds[at].get(at)
             if again is not None:
                 if loop is not None:
@@ -105,20 +112,20 @@ class Explorer:
         return {key: alt(nodes) for key, nodes in parts.items()}
 
     def _by_length(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition of a part of fixed width: a count of characters."""
+        """Counted repetition of a part of fixed width, as a count of characters."""
         width = fixed_width(tree.item)
         if not width:
             return None
-        star = Times(tree.item, 0, None, False, tree.span, tree.behind, tree.near, tree.look)
-        ways = yield self.lowering.explore(star, start, after)
+        star = Times(tree.item, 0, None, False, tree.span, tree.lookbehind, tree.one_char, tree.lookaround)
+        exits = yield self.lowering.explore(star, start, after)
         most = None if tree.max is None else tree.max * width
-        return {key: Length(node, tree.min * width, most) for key, node in ways.items()}
+        return {key: Length(node, tree.min * width, most) for key, node in exits.items()}
 
-    # --- the graph
+    # --- the graph of states
 
     def _explore(self, tree: Tree, begin: Situation, after: int) -> Generator[Any, Any, Exits]:
-        self._spread.add(serial(tree))
-        start: State = (self.lowering.cont(tree, self.lowering.end(after)), NOTHING, *begin)
+        self._unrolled.add(serial(tree))
+        start: State = (self.lowering.continuation(tree, self.lowering.end(after)), NOTHING, *begin)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
         todo = [start]
@@ -143,58 +150,59 @@ class Explorer:
         return {(left, condition): node for (_, _, left, condition), node in found.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
-        place, walked, left, condition = state
-        if walked != NOTHING or place.next is None:
+        continuation, walked, left, condition = state
+        if walked != NOTHING or continuation.next is None:
             return self._walk(state)
-        tree, after = place.tree, place.next
+        tree, after = continuation.tree, continuation.next
 
-        def to(target: Cont, pending: int = condition) -> tuple[Node, State]:
-            return EPSILON, (target, NOTHING, self.lowering.project(left, place.mask, target.mask), pending)
+        def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
+            return EPSILON, (target, NOTHING, self.lowering.project(left, continuation.mask, target.mask), pending)
 
         match tree:
             case Cat(items):
                 target = after
                 for item in reversed(items):
-                    target = self.lowering.cont(item, target)
+                    target = self.lowering.continuation(item, target)
                 return [to(target)]
             case Or(items):
-                return [to(self.lowering.cont(item, after)) for item in items]
-            case Times() if _counted(tree) and serial(tree) not in self._spread:
-                ways = yield self.lowering.explore(tree, (left, condition), after.mask)
-                return [(node, (after, NOTHING, target, found)) for (target, found), node in ways.items()]
+                return [to(self.lowering.continuation(item, after)) for item in items]
+            case Times() if _counted(tree) and serial(tree) not in self._unrolled:
+                exits = yield self.lowering.explore(tree, (left, condition), after.mask)
+                return [(node, (after, NOTHING, target, found)) for (target, found), node in exits.items()]
             case Times(item, low, _):
-                once = to(self.lowering.cont(item, self._fewer(tree, after)))
+                once = to(self.lowering.continuation(item, self._fewer(tree, after)))
                 return [once] if low else [once, to(after)]
             case Look():
-                asked = yield self.lowering.condition(tree, place.mask, left)
+                asked = yield self.lowering.condition(tree, continuation.mask, left)
                 both = self.terms.both((condition, asked))
-                return [] if self.terms.dead(both) else [to(after, both)]
+                return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
-                return self._plain(tree, after, self.lowering.project(left, place.mask, after.mask), condition)
+                return self._plain(tree, after, self.lowering.project(left, continuation.mask, after.mask), condition)
 
-    def _fewer(self, tree: Times, after: Cont) -> Cont:
-        """The place after one round of a repetition."""
+    def _fewer(self, tree: Times, after: Continuation) -> Continuation:
+        """The continuation after one round of a repetition."""
         low, high = max(tree.min - 1, 0), None if tree.max is None else tree.max - 1
         if high == 0:
             return after
         if (low, high) == (tree.min, tree.max):
-            return self.lowering.cont(tree, after)
+            return self.lowering.continuation(tree, after)
         key = (serial(tree.item), low, high)
         if key not in self._fewer_of:
-            self._fewer_of[key] = Times(tree.item, low, high, False, tree.span, tree.behind, tree.near, tree.look)
-            self._spread.add(serial(self._fewer_of[key]))
-        return self.lowering.cont(self._fewer_of[key], after)
+            facts = tree.lookbehind, tree.one_char, tree.lookaround
+            self._fewer_of[key] = Times(tree.item, low, high, False, tree.span, *facts)
+            self._unrolled.add(serial(self._fewer_of[key]))
+        return self.lowering.continuation(self._fewer_of[key], after)
 
-    def _plain(self, node: Node, after: Cont, left: int, condition: int) -> list[tuple[Node, State]]:
-        """A part without looks; `left` is a context of the place after it."""
+    def _plain(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
+        """A part without lookarounds; `left` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANYTHING:
-            near = self.terms.near(condition)
-            if near is None:
+            one_char = self.terms.next_char_only(condition)
+            if one_char is None:
                 return self._walk((after, self.terms.read(node), left, condition))
             if self.lowering.edges.nullable(node):
                 out.append((EPSILON, (after, NOTHING, left, condition)))
-            node = self.lowering.edges.restrict(node, near[0], False, False)
+            node = self.lowering.edges.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
         for part, target in self.lowering.contexts(after.mask).ends(node, left):
@@ -202,19 +210,19 @@ class Explorer:
         return out
 
     def _walk(self, state: State) -> list[tuple[Node, State]]:
-        """A part without looks, character by character under a pending condition."""
-        place, walked, left, condition = state
-        contexts = self.lowering.contexts(place.mask)
+        """A part without lookarounds, character by character, under a pending condition."""
+        continuation, walked, left, condition = state
+        contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[walked]:
-            out.append((EPSILON, (place, NOTHING, left, condition)))
-        moves = self.terms.moves(walked)
-        sets = [ranges for term in (walked, condition) for ranges, _ in self.terms.moves(term)]
-        for block in partition([*sets, *(ranges for ranges, _ in contexts.moves[left])]):
+            out.append((EPSILON, (continuation, NOTHING, left, condition)))
+        moves = self.terms.transitions(walked)
+        sets = [ranges for term in (walked, condition) for ranges, _ in self.terms.transitions(term)]
+        for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left])]):
             code = block[0][0]
             for ranges, target in moves:
                 if contains(ranges, code):
-                    after: State = (place, target, contexts.step(left, code), self.terms.derive(condition, code))
+                    after: State = (continuation, target, contexts.step(left, code), self.terms.derive(condition, code))
                     out.append((chars(block), after))
         return out
 

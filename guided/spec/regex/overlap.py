@@ -1,8 +1,13 @@
-"""Whether a word is in some languages and in none of others. In: regular nodes. Out: no, or that there may be one.
+"""Do languages overlap? In: languages, some to be inside of and some to be outside of. Out: "surely not", or
+"perhaps".
 
-A search through the derivatives of the combination (`terms.py`) for a term that holds the empty word; of a given word,
-the derivatives along it. A search ends after MOST_TERMS terms, and all that are asked of one object after `steps`
-derivatives: from then on there may be a word, always. So "no" is sure, and the work is bounded, whatever the languages.
+The question is whether some word is in all of the first and in none of the second. How: the intersection with the
+complements is searched, derivative by derivative (`derivatives.py`), for a term that holds the empty word. For a
+given word the derivatives are taken along it.
+
+Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MOST_TERMS terms, all searches
+of an object together by `steps` derivatives. Beyond that the answer is "perhaps". "Surely not" is always right;
+callers use it to leave work out, never to leave values out.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from functools import cached_property
 from guided.grammar.ir import Node
 from guided.grammar.serial import serial
 
-from .terms import ANYTHING, NONE, Terms, TooLarge
+from .derivatives import ANYTHING, NONE, Terms, TooLarge
 
 __all__ = ["Overlap"]
 
@@ -21,7 +26,7 @@ MOST_TERMS = 200
 
 
 class Overlap:
-    """Answers for one compilation; what was asked is kept."""
+    """Answers questions of one compilation, each once."""
 
     def __init__(self, steps: int = 80_000) -> None:
         self._most = steps // 10
@@ -33,7 +38,7 @@ class Overlap:
         return Terms(self._most)
 
     def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
-        """Whether a word may be in all languages of `inside` and in none of `outside`."""
+        """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
         found = self._known.get(key)
@@ -42,7 +47,7 @@ class Overlap:
         return found
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
-        """Those of the words that may be in the language."""
+        """The words that may be in the language, of those that are given."""
         words = tuple(words)
         known = self._words.setdefault(serial(language), {})
         if new := [word for word in words if word not in known]:
@@ -71,7 +76,7 @@ class Overlap:
                 term = work.pop()
                 if terms.nullable[term] or len(met) > MOST_TERMS:
                     return True
-                for _, target in terms.moves(term):
+                for _, target in terms.transitions(term):
                     if target not in met:
                         met.add(target)
                         work.append(target)

@@ -1,14 +1,14 @@
-"""Character sets of Python's `re` for `str` patterns: \\d \\w \\s, and what a set matches when case is ignored.
+r"""Character sets of Python's `re` for `str` patterns: \d, \w and \s, and what a set matches when case is ignored.
 
-In: code points and sets. Out: `Ranges`. Everything comes from the running Python's own `str` methods, so it is of the
-same Unicode version as its `re`.
+In: code points and sets. Out: `Ranges`. Everything is computed with the `str` methods of the running Python, so its
+Unicode version is that of its `re`.
 
-Ignoring case, `re` compares the *simple* lower case of the text's character with the lower cases of the pattern's
-characters, plus for each the other lower-case characters with the same upper case ("ſ" for "s"). A set that holds no
-cased character is compared as it is. One oddity is kept: a set of several members does not find the capital of
-a character past U+FFFF that is spelled in it as a capital, if the running `re` does not.
+With case ignored, `re` compares the *simple* lower case of a character of the text with the lower cases of the
+pattern's characters, and with the other lower-case characters that have the same upper case ("ſ" for "s"). A set
+without cased characters is compared as it is. One oddity of `re` is kept: a set of several members does not match the
+capital of a character beyond U+FFFF that is written in it as a capital, if the running `re` does not.
 
-Cost: one pass over the assigned planes for each class (some milliseconds), then remembered.
+Cost: one pass over the assigned planes for each class, which takes some milliseconds. The result is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from guided.grammar.ir import Ranges, charset, complement
 
 from .algebra import meet
-from .terms import contains
+from .derivatives import contains
 
 __all__ = ["category", "ignore_case", "plain"]
 
@@ -46,7 +46,7 @@ def category(letter: str, ascii_only: bool) -> Ranges:
 
 @cache
 def plain(letter: str) -> Ranges:
-    r"""What is written for \d, \s or \w: ASCII, but for letters; a part of `category`."""
+    r"""The narrower \d, \s or \w for writing: ASCII, and for \w the letters of all scripts. A part of `category`."""
     if letter != "w":
         return _ASCII[letter]
     return charset((*_letters(), *ASCII_WORD))
@@ -70,7 +70,7 @@ _LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have never held a character; 15
 
 @cache
 def _assigned() -> str:
-    """Every character that any of this could be about, in order."""
+    """All characters of the planes that are in use, in order."""
     codes = np.concatenate((np.arange(_LOW, dtype="<u4"), np.arange(_HIGH, _HIGH + 0x1000, dtype="<u4")))
     codes[0xD800:0xE000] = 0
     return codes.tobytes().decode("utf-32-le")

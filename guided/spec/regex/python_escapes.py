@@ -1,6 +1,7 @@
-r"""Characters and sets of the `python` dialect: escapes, names, [..], and what the flags i and a make of them.
+"""Characters and sets of the `python` dialect: escapes, names of characters, [..], and the effect of the flags i and
+a.
 
-In: the cursor of a `Reader` at a backslash or a bracket. Out: code points and sets, as `re` reads them.
+In: the cursor of a `Reader` at a backslash or a bracket. Out: code points and character sets, as `re` reads them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class PythonCharacters(Reader):
             self.push(text(chr(code)), start, 1, 1)
 
     def skip_to(self, end: str) -> bool:
-        """Step past the next `end`; a backslash takes the character after it along."""
+        """Step past the next `end`. A backslash escapes the character after it."""
         while self.at < len(self.text):
             c = self.text[self.at]
             if c == "\\" and self.at + 1 == len(self.text):
@@ -120,7 +121,7 @@ class PythonCharacters(Reader):
     # --- sets
 
     def class_of(self, letter: str, *, negated: bool = False) -> Ranges:
-        r"""\d \s \w or the opposite; flags that say which characters are meant leave nothing to narrow."""
+        r"""\d \s \w or their opposites. With the flags a and u nothing is narrowed: they choose the characters."""
         if self.flags & (A | U) or not self.narrows(letter, negated=negated):
             return category(letter, bool(self.flags & A))
         return complement(plain(letter.lower())) if letter.isupper() else plain(letter)

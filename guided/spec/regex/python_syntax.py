@@ -1,11 +1,11 @@
-r"""The `python` dialect: what `re` accepts as a `str` pattern, read with exact places for its errors.
+r"""The `python` dialect: what `re` accepts as a `str` pattern. Errors show their exact place.
 
-In: the pattern. Out: a `Tree` in which flags, sets, escapes and comments are resolved. Messages are `re`'s own where
-it has one. A pattern is refused with `SpecError` exactly where the running `re` refuses it; back-references and
-conditional groups are valid but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
+In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. A pattern is refused
+with `SpecError` exactly where the running `re` refuses it, with the message of `re` where it has one. Back-references
+and conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint, as in `re`.
 
-One departure from `re`: where an alternation is of single characters only, `re` turns it into a set, and with (?i) a
-set misses the capitals past U+FFFF that are spelled in it as capitals; here the alternation matches them.
+One departure from `re`: it turns an alternation of single characters into a set, and with (?i) such a set misses
+capitals beyond U+FFFF that the pattern writes as capitals. Here the alternation matches them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class PythonReader(PythonCharacters):
         self.push(EPSILON, start, *width)
 
     def _check_behind(self, group: int, start: int) -> None:
-        """`re` wants groups that a lookbehind refers to closed before the outermost lookbehind began."""
+        """A lookbehind may refer only to groups that were closed before the outermost lookbehind began, as in `re`."""
         first = next((f.number for f in self.stack if f.kind == "look" and not f.ahead), None)
         if first is not None and group >= first:
             message = "cannot refer to group defined in the same lookbehind subpattern"
@@ -321,7 +321,7 @@ class PythonReader(PythonCharacters):
         return bits
 
     def _flag_letters(self, start: int, ends: str, missing: str, first: str = "") -> str:
-        """The flags that stand here (one at least if `first`), up to one of `ends`, which is not stepped over."""
+        """The flags at the cursor, up to one of `ends`, which is not stepped over. With `first`, at least one flag."""
         letters: set[str] = set()
         hint = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
         while (c := self.peek()) and c not in ends:

@@ -1,14 +1,17 @@
-"""What the two dialects share: a cursor over the pattern, a stack of open groups, pieces, quantifiers, errors.
+r"""What the dialects share: a cursor over the pattern, a stack of open groups, quantifiers, and errors that show
+their place.
 
-In: the pattern's text. Out: a `Tree`. The reader never calls itself for a group: open groups are a list, so nesting
-costs memory only and `Limits.depth` bounds it. One pass, linear time; a pattern with atomic groups or possessive
-quantifiers is read a second time with the order of preference kept.
+In: the text of a pattern. Out: a `Tree`. Open groups are a list, and the reader never calls itself for a group:
+nesting costs memory only, and `Limits.depth` bounds it. One pass in linear time. A pattern with atomic groups or
+possessive quantifiers is read a second time, with the order of preference kept.
 
-A part that is valid but not enforced is remembered and reported when the rest has proved valid.
+A part that is valid but not enforced is remembered. It is reported when the rest has proved valid, since a mistake is
+the better news.
 
-With `classes="plain"` a class (\\d, \\s, \\w) has fewer characters where that makes the language smaller, and all of
-them where fewer would make it larger: in a set with ^, in a negative lookaround, and in its opposite (\\D is no digit
-of any script). So what is written is a part of what is accepted. Word boundaries are judged by all word characters.
+With `classes="plain"`, \d, \s and \w have fewer characters wherever that makes the language smaller, and all of them
+wherever fewer would make it larger: in a set with ^, in a negative lookaround, and in their opposites (\D means "not
+a digit of any script"). So what is written is always a part of what is accepted. Word boundaries are judged by all
+word characters.
 """
 
 from __future__ import annotations
@@ -42,9 +45,10 @@ class NeedsOrder(Exception):
 
 @dataclass(slots=True)
 class Piece:
-    """A part just read: its tree, the fewest and most characters it takes, where it is, and what it is.
+    """One element of a branch, as POSIX calls it: an atom with its quantifier.
 
-    `kind` is "atom", "group", "look", "anchor" or "repeat"; it decides whether a quantifier may follow.
+    `low`, `high`: the fewest and most characters that it consumes. `start`, `end`: its span in the pattern. `kind` is
+    "atom", "group", "look", "anchor" or "repeat", and decides whether a quantifier may follow.
     """
 
     tree: Tree
@@ -57,7 +61,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Frame:
-    """An open group (or the whole pattern): finished branches, the pieces of the current one, how it closes."""
+    """An open group, or the whole pattern: its finished branches, the pieces of the current one, and how it closes."""
 
     kind: str
     start: int
@@ -70,7 +74,7 @@ class Frame:
 
 
 class Reader:
-    """The cursor and the group stack. A dialect subclasses it and defines `item`, `open_group` and `counts`."""
+    """The cursor and the stack of groups. A dialect is a subclass that defines `item`."""
 
     literals: re.Pattern[str]
     """A run of characters that stand for themselves."""
@@ -95,7 +99,7 @@ class Reader:
         return SpecError(message, text=self.text, span=(min(start, stop), stop), hint=hint)
 
     def refuse(self, reason: str, start: int, end: int, hint: str) -> None:
-        """Remember that a valid part is not enforced."""
+        """Remember that a valid part is not enforced. The first such part is reported."""
         if self.unsupported is None:
             self.unsupported = UnsupportedError(
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
@@ -113,14 +117,14 @@ class Reader:
         return self.text[self.at : self.at + 1]
 
     def take(self, wanted: str) -> bool:
-        """Step over `wanted` if it stands here."""
+        """Step over `wanted` if it stands at the cursor."""
         if self.text.startswith(wanted, self.at):
             self.at += len(wanted)
             return True
         return False
 
     def digits(self, allowed: str, most: int | None = None) -> str:
-        """Step over as many of the `allowed` characters as stand here."""
+        """Step over all `allowed` characters at the cursor."""
         start = self.at
         stop = len(self.text) if most is None else min(len(self.text), start + most)
         while self.at < stop and self.text[self.at] in allowed:
@@ -128,13 +132,13 @@ class Reader:
         return self.text[start : self.at]
 
     def number(self, digits: str) -> int:
-        """A count's value. Digits past any sensible count are not converted (that takes quadratic time)."""
+        """The value of a count. One of very many digits is not converted, which would take quadratic time."""
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
 
     def narrows(self, letter: str, *, negated: bool = False) -> bool:
-        r"""Whether \d stands for fewer characters here, for the letter d; for D, whether it is the opposite of the
-        fewer ones. `negated`: in a set with ^."""
+        r"""Whether the class \d, given by its letter, has fewer characters here. For \D: whether it is the opposite of
+        the fewer ones. `negated`: in a set with ^."""
         if self.classes == "full":
             return False
         negated ^= letter.isupper()
@@ -156,13 +160,13 @@ class Reader:
 
     def push_set(self, ranges: Ranges, start: int) -> None:
         """Add one character out of `ranges`."""
-        if ranges not in self._cost:  # a set that is shared is counted once
+        if ranges not in self._cost:  # a shared set is counted once
             self._cost[ranges] = None
             self.budget.spend(len(ranges))
         self.push(chars(ranges), start, 1, 1)
 
     def push_literals(self, quantifiers: str) -> bool:
-        """Add the run of plain characters that stands here, less the one that a quantifier takes."""
+        """Add the run of literal characters at the cursor, without the last one if a quantifier follows it."""
         match = self.literals.match(self.text, self.at)
         if match is None:
             return False
@@ -234,15 +238,15 @@ class Reader:
         """Note that a group is closed."""
 
     def resolve(self, tree: Tree, span: tuple[int, int]) -> Tree:
-        """An atomic group as looks."""
+        """An atomic group, as lookarounds."""
         if not self.ordered:
             raise NeedsOrder
         found = atomic(tree, span)
         if found is None:
             self.refuse(
-                "this atomic group or possessive quantifier depends on the order of tries in ways not modelled",
+                "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
                 *span,
-                "use the plain group or quantifier, or make its parts start differently from what may follow them",
+                "use the plain group or quantifier, or begin its parts with other characters than what follows",
             )
             return EPSILON
         return found
@@ -291,8 +295,8 @@ class Reader:
         return tree
 
     def item(self, c: str) -> None:
-        """Read what stands at the cursor: `c` and perhaps more. Defined by the dialect."""
+        """Read one element at the cursor, which is on `c`. Defined by the dialect."""
         raise NotImplementedError
 
     def check_end(self) -> None:
-        """What can be judged only when everything was read."""
+        """Checks that need the whole pattern."""

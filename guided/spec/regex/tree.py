@@ -1,16 +1,18 @@
-"""The syntax tree of a regex: IR nodes wherever the meaning needs no context, and four nodes of its own above them.
+"""The syntax tree of a regex: IR nodes wherever the meaning needs no context, and four kinds of nodes of its own
+above them.
 
-The readers resolve flags, character classes and group kinds at once, so what is left is small:
+The readers resolve flags, character classes and kinds of groups, so little is left:
 
-- any IR node: a part whose language does not depend on what stands around it
-- `Look`: (?=..) (?!..) (?<=..) (?<!..); anchors and word boundaries are looks at one character
-- `Cat`, `Or`, `Times`: concatenation, alternation and repetition of parts of which one holds a look
+- any IR node is a part whose language does not depend on what stands around it
+- `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds at one character.
+- `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts of which at least one holds a lookaround
 
-With `ordered=True` `Or` and `Times` are kept for parts without looks as well, because atomic groups ask for the
-order in which a backtracking matcher tries things; `erase` turns what is then left back into IR.
+With `ordered=True`, `Or` and `Times` are kept for parts without lookarounds as well, because the meaning of an atomic
+group depends on the order in which a backtracking matcher tries things. `erase` turns what is left of them back into
+IR.
 
-Each node knows two facts, computed once: `behind` (a lookbehind stands in it) and `near` (every look in it
-is at one character only). Trees are compared by identity.
+Each node carries facts that are computed once: `lookbehind` (it holds one), `one_char` (all of its lookarounds are at
+one character) and `lookaround` (it holds one). Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -48,14 +50,14 @@ Span: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look(Numbered):
-    """A zero-width condition on what follows (`ahead`) or precedes."""
+    """A zero-width condition on what follows (`ahead`), or on what precedes."""
 
     item: Tree
     ahead: bool
     negative: bool
     span: Span
-    behind: bool
-    near: bool
+    lookbehind: bool
+    one_char: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +65,9 @@ class Cat(Numbered):
     """Concatenation."""
 
     items: tuple[Tree, ...]
-    behind: bool
-    near: bool
-    look: bool
+    lookbehind: bool
+    one_char: bool
+    lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,23 +75,23 @@ class Or(Numbered):
     """Alternation, in the order of preference."""
 
     items: tuple[Tree, ...]
-    behind: bool
-    near: bool
-    look: bool
+    lookbehind: bool
+    one_char: bool
+    lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times(Numbered):
-    """Repetition; `lazy` prefers fewer."""
+    """Repetition. `lazy` prefers fewer rounds."""
 
     item: Tree
     min: int
     max: int | None
     lazy: bool
     span: Span
-    behind: bool
-    near: bool
-    look: bool
+    lookbehind: bool
+    one_char: bool
+    lookaround: bool
 
 
 Tree: TypeAlias = "Node | Look | Cat | Or | Times"
@@ -102,28 +104,28 @@ def is_plain(tree: Tree) -> bool:
 
 
 def has_look(tree: Tree) -> bool:
-    """Whether a look stands anywhere in the tree."""
-    return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.look)
+    """Whether a lookaround stands anywhere in the tree."""
+    return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
 
 
 def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
     own = [item for item in items if isinstance(item, _OWN)]
-    return any(i.behind for i in own), all(i.near for i in own), any(has_look(i) for i in own)
+    return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
 
 
 def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
-    """A look; one at nothing at all is decided here."""
+    """A lookaround. One at the empty language or the empty string is decided at once."""
     if isinstance(item, Alt) and not item.items:
         return EPSILON if negative else EMPTY
     if item == EPSILON:
         return EMPTY if negative else EPSILON
     own = item if isinstance(item, _OWN) else None
-    near = as_chars(item) is not None if ahead else own is None
-    return Look(item, ahead, negative, span, not ahead or (own is not None and own.behind), near)
+    one_char = as_chars(item) is not None if ahead else own is None
+    return Look(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
-    """Concatenation; neighbours without context join into one IR node."""
+    """Concatenation. Neighbours that are IR join into one IR node."""
     joined: list[Tree] = []
     plain: list[Node] = []
     for item in items:
@@ -172,8 +174,8 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
-    """The tree without order and laziness; with `looks`, every look is taken as satisfied (a larger language)."""
-    done: dict[int, Tree] = {}  # atomic groups put the same part in several places
+    """The tree without order and laziness. `looks`: with lookarounds taken as satisfied, a superset."""
+    done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
         if not isinstance(tree, _OWN):
@@ -197,31 +199,31 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
     return run(visit(tree))
 
 
-def _near(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
+def _at_one_char(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
     return look(chars(ranges), ahead=ahead, negative=negative, span=span)
 
 
 def line_start(breaks: Ranges, span: Span) -> Tree:
-    """At the start of the text or after one of `breaks`."""
-    return _near(complement(breaks), ahead=False, negative=True, span=span)
+    """At the start of the text, or after one of `breaks`."""
+    return _at_one_char(complement(breaks), ahead=False, negative=True, span=span)
 
 
 def line_end(breaks: Ranges, span: Span) -> Tree:
-    """At the end of the text or before one of `breaks`."""
-    return _near(complement(breaks), ahead=True, negative=True, span=span)
+    """At the end of the text, or before one of `breaks`."""
+    return _at_one_char(complement(breaks), ahead=True, negative=True, span=span)
 
 
 def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
-    """Between a character of `word` and one that is not, or an end of the text; `negative`: anywhere else."""
+    """Between a character of `word` and one that is not in it, or an end of the text. `negative`: anywhere else."""
 
     def sides(before: bool) -> Tree:
-        behind = _near(word, ahead=False, negative=not before, span=span)
-        ahead = _near(word, ahead=True, negative=before is not negative, span=span)
+        behind = _at_one_char(word, ahead=False, negative=not before, span=span)
+        ahead = _at_one_char(word, ahead=True, negative=before is not negative, span=span)
         return cat([behind, ahead])
 
     return either([sides(True), sides(False)])
 
 
 def some_text(span: Span) -> Tree:
-    """Anywhere in a text that is not empty."""
-    return either([_near(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])
+    """A condition that holds everywhere in a text, unless the text is empty."""
+    return either([_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])

@@ -18,9 +18,9 @@ from guided.grammar.serial import Numbered, serial
 from guided.spec.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.algebra.strings import any_text
 from guided.spec.json_schema.documents.resolve import Schema
+from guided.spec.regex.derivatives import Terms, TooLarge
+from guided.spec.regex.few_words import few_words
 from guided.spec.regex.overlap import Overlap
-from guided.spec.regex.terms import Terms, TooLarge
-from guided.spec.regex.words import few_words
 
 __all__ = ["KeySet", "Keys", "Source"]
 

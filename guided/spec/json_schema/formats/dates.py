@@ -14,7 +14,7 @@ from functools import cache
 
 from guided.grammar.ir import Node
 
-from .terms import DIGIT, alt, chars, letters, many, optional, seq
+from .abnf import DIGIT, alt, chars, letters, many, optional, seq
 
 __all__ = ["date", "date_time", "duration", "time"]
 

@@ -23,8 +23,8 @@ from functools import cache
 from guided.grammar.ir import ALL_CHARS, ANY_CHAR, EPSILON, And, Chars, Length, Node, Not, Ranges, charset, intersect
 from guided.spec.regex.ecma_chars import decode_ranges, property_set
 
+from .abnf import alt, but_not, chars, charset_of, many, seq, without
 from .internet import address_literal, domain_label, local_part, plain_label
-from .terms import alt, but_not, chars, charset_of, many, seq, without
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 

@@ -17,7 +17,7 @@ from functools import cache
 
 from guided.grammar.ir import ANY_CHAR, Length, Node
 
-from .terms import ALNUM, DIGIT, HEX, alt, but_not, chars, letters, many, seq
+from .abnf import ALNUM, DIGIT, HEX, alt, but_not, chars, letters, many, seq
 
 __all__ = ["address_literal", "domain_label", "email", "hostname", "ipv4", "ipv6", "local_part", "plain_label"]
 

@@ -25,7 +25,7 @@ from functools import cache
 
 from guided.grammar.ir import ALL_CHARS, ANY_CHAR, And, Node, Ranges, complement, intersect
 
-from .terms import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
+from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
 
 __all__ = ["regex"]
 

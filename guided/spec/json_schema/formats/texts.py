@@ -13,7 +13,7 @@ from functools import cache
 
 from guided.grammar.ir import Node, complement
 
-from .terms import DIGIT, HEX, alt, chars, charset_of, many, optional, seq
+from .abnf import DIGIT, HEX, alt, chars, charset_of, many, optional, seq
 
 __all__ = ["base64", "base64url", "json_pointer", "relative_json_pointer", "uuid"]
 

@@ -12,8 +12,8 @@ from functools import cache
 
 from guided.grammar.ir import Node, Ranges, charset
 
+from .abnf import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
 from .internet import ipv6
-from .terms import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
 
 __all__ = ["iri", "iri_reference", "uri", "uri_reference", "uri_template"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from guided.grammar.ir import Alt, Automaton, Chars, Encoded, Encoding, Node, Ref, Repeat, Seq, Text, charset
-from guided.spec.regex.terms import NONE, Terms
+from guided.spec.regex.derivatives import NONE, Terms
 
 __all__ = ["json_in_base64"]
 
@@ -179,7 +179,7 @@ def _graph(container: str) -> _Graph:
         """The terms after each byte."""
         if term not in rows:
             found = [NONE] * 256
-            for ranges, target in terms.moves(term):
+            for ranges, target in terms.transitions(term):
                 for low, high in ranges:
                     found[low : high + 1] = [target] * (min(high, 255) + 1 - low) if low < 256 else []
             rows[term] = tuple(found)

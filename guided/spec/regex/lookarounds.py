@@ -1,20 +1,29 @@
-"""Lookarounds away: a tree with looks becomes an IR node for the same set of whole texts. Exact, or refused.
+"""Lookarounds become boolean operations: a tree with lookarounds becomes an IR node for the same set of texts.
 
-In: a `Tree`. Out: an IR node.
+In: a `Tree`. Out: an IR node whose language is exactly that of the tree. Refused where that would need too many
+states.
 
-Reading from the left with a *continuation* (the rest of the pattern up to the end of the text):
+Problem: a lookaround constrains text outside of itself, so the language of a pattern is not composed of the languages
+of its parts. The pattern is therefore read from left to right together with its *continuation*, the rest of the
+pattern up to the end of the text. With any* for all texts, K for the continuation and L for "the language of":
 
-- `L((?=A) K) = L(A any*) & L(K)`, `L((?!A) K) = L(K) - L(A any*)`
-- a lookbehind is a condition on the *left context*, a state of the automaton in behind.py; a part without looks is
-  cut by the context it leads to. A lookahead inside a lookbehind is left as a condition on the continuation.
-- at one character (anchors, word boundaries) both are cuts at the first or last character of the neighbouring part
+- lookahead: `L((?=A) K) = L(A any*) & L(K)` and `L((?!A) K) = L(K) - L(A any*)`. For example, `(?!ab).*` is all texts
+  without those that begin with ab.
+- lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part
+  without lookarounds is cut by the context to which it leads. What a lookahead inside of a lookbehind leaves to be
+  read is a condition on the continuation.
+- at one character (anchors, word boundaries): both are cuts at the first or last character of the neighbouring part,
+  so that counted repetition stays counted.
 
-so that counted repetition stays counted. Where a look stands inside a repetition or an alternation the continuation
-would be recursive or copied; loops.py turns such a part into a list of `(text, left context, condition on what
-follows)`, and the continuation is taken once for each.
+The obvious way, one automaton for the whole pattern that tracks all lookarounds, unrolls every count and multiplies
+the states of all lookarounds, also where they are never open at the same time.
 
-Cost: one IR node for each (place in the pattern, left context) that can be reached; results past `Limits.nodes` or
-`Limits.depth` are refused.
+Where a lookaround stands inside of a repetition or an alternation, the continuation would be recursive or copied.
+`loops.py` turns such a part into a list of (text, left context, condition on what follows), and the continuation is
+taken once for each of them.
+
+Cost: one IR node for each pair of a continuation and a left context that can be reached. Results beyond
+`Limits.nodes` or `Limits.depth` are refused.
 """
 
 from __future__ import annotations
@@ -28,34 +37,34 @@ from guided.grammar.ir import EMPTY, EPSILON, Node
 from guided.grammar.serial import Numbered, serial
 
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
-from .behind import Contexts
 from .budget import Budget
+from .derivatives import ANYTHING, Terms, TooLarge
+from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .terms import ANYTHING, Terms, TooLarge
 from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
 
-__all__ = ["Cont", "Lowering", "lower"]
+__all__ = ["Continuation", "Lowering", "lower"]
 
 _DEPTH = 8
 """Levels of IR for each level of `Limits.depth`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cont(Numbered):
-    """A place in the pattern: `tree`, then `next`; without `next`, the end.
+class Continuation(Numbered):
+    """The rest of a pattern: `tree`, then `next`. Without `next` it is the end.
 
-    `mask` says which lookbehind languages matter from here on: left contexts at a place are those of
-    `Lowering.contexts(mask)`, so what no lookbehind asks about any more is forgotten.
+    `mask` is the set of lookbehind languages that matter from here on. The left contexts at this point are those of
+    `Lowering.contexts(mask)`, so that what no lookbehind asks about any more is forgotten.
     """
 
     tree: Tree
-    next: Cont | None
+    next: Continuation | None
     mask: int
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is in `after[i]`."""
+    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest in term `after[i]`."""
 
     first: int
     after: tuple[int, ...]
@@ -68,7 +77,7 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
     lowering = Lowering(text, budget)
     try:
         lowering.learn(tree)
-        result = run(lowering.suffix(lowering.cont(tree, lowering.end(0)), 0))
+        result = run(lowering.suffix(lowering.continuation(tree, lowering.end(0)), 0))
     except TooLarge:
         raise lowering.refusal() from None
     nodes, depth = measure(result)
@@ -81,7 +90,7 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
 
 
 def _inside_out(tree: Tree) -> list[Tree]:
-    """The tree's own nodes, each after those that it holds; a node that stands in several places once."""
+    """The nodes of the tree that are not IR, each once and after those inside of it."""
     out: list[Tree] = []
     seen: set[int] = set()
 
@@ -97,57 +106,57 @@ def _inside_out(tree: Tree) -> list[Tree]:
 
 
 class Lowering:
-    """The work on one pattern."""
+    """The work on one pattern. Each question is answered once."""
 
     def __init__(self, text: str, budget: Budget) -> None:
         self.text, self.budget = text, budget
         self.terms = Terms()
         self.edges = Edges()
-        self.place = (0, len(text))
-        """The part that is being worked on, for errors."""
+        self.span = (0, len(text))
+        """The part of the pattern that is being worked on, for error messages."""
         self._behinds: dict[int, Behind] = {}
         self._languages: list[int] = []
-        self._near = 0  # the languages that ask about the last character only
+        self._one_char = 0  # the languages that ask about the last character only
         self._same: dict[object, Behind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
-        self._conts: dict[tuple[int, int], Cont] = {}
-        self._ends: dict[int, Cont] = {}
+        self._continuations: dict[tuple[int, int], Continuation] = {}
+        self._ends: dict[int, Continuation] = {}
         self._suffixes: dict[tuple[int, int], Node] = {}
-        self._ways: dict[tuple[int, Situation, int], Exits] = {}
+        self._exits: dict[tuple[int, Situation, int], Exits] = {}
 
     def refusal(self) -> UnsupportedError:
-        """The error for a part that is valid but too hard."""
+        """The error for a part that is valid but needs too many states."""
         return UnsupportedError(
-            "the lookarounds, anchors or word boundaries here need too many states",
-            pointer=f"offset {self.place[0]}",
+            "the lookarounds, anchors or word boundaries in this part need too many states",
+            pointer=f"offset {self.span[0]}",
             hint="use shorter lookarounds and smaller counts, or move them out of the repetition",
             text=self.text,
-            span=self.place,
+            span=self.span,
         )
 
-    # --- places
+    # --- continuations
 
-    def cont(self, tree: Tree, after: Cont) -> Cont:
-        """The place `tree`, then `after`; equal places are one object."""
+    def continuation(self, tree: Tree, after: Continuation) -> Continuation:
+        """The continuation that is `tree`, then `after`; one object for each pair."""
         key = (serial(tree), serial(after))
-        found = self._conts.get(key)
+        found = self._continuations.get(key)
         if found is None:
-            found = self._conts[key] = Cont(tree, after, self.mask(tree) | after.mask)
+            found = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
         return found
 
-    def end(self, mask: int) -> Cont:
-        """The place after everything, where the languages of `mask` still matter."""
+    def end(self, mask: int) -> Continuation:
+        """The end of the pattern, at which the languages of `mask` still matter."""
         if mask not in self._ends:
-            self._ends[mask] = Cont(EPSILON, None, mask)
+            self._ends[mask] = Continuation(EPSILON, None, mask)
         return self._ends[mask]
 
     def mask(self, tree: Tree) -> int:
-        """Which lookbehind languages a tree asks about."""
+        """The set of lookbehind languages that matter inside of a tree."""
         if not isinstance(tree, (Look, Cat, Or, Times)):
             return 0
         known = self._masks.get(serial(tree))
-        if known is None:  # a tree made on the way: its parts are known
+        if known is None:  # made on the way; its parts are known
             known = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 known |= self.mask(part)
@@ -155,15 +164,15 @@ class Lowering:
         return known
 
     def contexts(self, mask: int) -> Contexts:
-        """The left contexts that tell the languages of `mask` apart."""
+        """The left contexts for the languages of `mask`."""
         if mask not in self._contexts:
             chosen = [language for i, language in enumerate(self._languages) if mask >> i & 1]
-            near = mask & ~self._near == 0
-            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, chosen, near)
+            one_char = mask & ~self._one_char == 0
+            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, chosen, one_char)
         return self._contexts[mask]
 
     def project(self, context: int, mask: int, smaller: int) -> int:
-        """A context of `mask` as one of a `smaller` mask."""
+        """A left context for `mask`, as one for a `smaller` mask."""
         if mask == smaller:
             return context
         state = self.contexts(mask).states[context]
@@ -174,7 +183,7 @@ class Lowering:
     # --- lookbehinds
 
     def learn(self, tree: Tree) -> None:
-        """Find the lookbehinds, and the languages of the texts after which they hold, inner ones first."""
+        """Find the prefix languages of all lookbehinds, inner ones first."""
         for at in _inside_out(tree):
             if isinstance(at, Look) and not at.ahead:
                 self._masks[serial(at)] = self._learn(at)
@@ -182,7 +191,7 @@ class Lowering:
                 self.mask(at)
 
     def _learn(self, at: Look) -> int:
-        self.place = at.span
+        self.span = at.span
         key = as_chars(at.item) or serial(at.item)
         known = self._same.get(key)
         if known is None:
@@ -193,7 +202,7 @@ class Lowering:
                 exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANYTHING), 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
-                self._near |= 1 << len(self._languages)
+                self._one_char |= 1 << len(self._languages)
             known = Behind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
             self._same[key] = known
@@ -201,11 +210,11 @@ class Lowering:
         return ((1 << len(known.after)) - 1) << known.first
 
     def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
-        """The term that the rest of the text must be in where the look `at` is tested, in a context of `mask`."""
-        if not at.near:
-            self.place = at.span
+        """The term that holds the rest of the text wherever `at` is satisfied, in a left context for `mask`."""
+        if not at.one_char:
+            self.span = at.span
         if at.ahead:
-            here = self.cont(at.item, self.cont(ANY_TEXT, self.end(0)))
+            here = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
             node = yield self.suffix(here, self.project(context, mask, here.mask))
             term = self.terms.read(node)
         else:
@@ -217,16 +226,16 @@ class Lowering:
         return self.terms.negate(term) if at.negative else term
 
     def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
-        """The ways through `tree`: from a context of its mask and `after` together to contexts of `after`."""
+        """The exits of `tree`: from a left context for its own mask and `after`, to contexts for `after`."""
         key = (serial(tree), start, after)
-        if key not in self._ways:
-            self._ways[key] = yield Explorer(self).ways(tree, start, after)
-        return self._ways[key]
+        if key not in self._exits:
+            self._exits[key] = yield Explorer(self).exits(tree, start, after)
+        return self._exits[key]
 
     # --- the rest of the text
 
-    def suffix(self, at: Cont, context: int) -> Generator[Any, Any, Node]:
-        """The IR node of what may follow, up to the end of the text, at the place `at` in a left context of its."""
+    def suffix(self, at: Continuation, context: int) -> Generator[Any, Any, Node]:
+        """The IR node of all texts that match the continuation `at`, in a left context for its mask."""
         if at.next is None:
             return EPSILON
         key = (serial(at), context)
@@ -237,25 +246,25 @@ class Lowering:
             self.budget.spend(1)
         return known
 
-    def _suffix(self, at: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:
+    def _suffix(self, at: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
         tree = at.tree
         result: Node
         match tree:
             case Cat(items):
-                place = after
+                rest = after
                 for item in reversed(items):
-                    place = self.cont(item, place)
-                result = yield self.suffix(place, context)
+                    rest = self.continuation(item, rest)
+                result = yield self.suffix(rest, context)
             case Look():
                 result = yield self._look(tree, at, after, context)
-            case Or(items) if not tree.near:
+            case Or(items) if not tree.one_char:
                 branches = []
                 for item in items:
-                    place = self.cont(item, after)
-                    branches.append((yield self.suffix(place, self.project(context, at.mask, place.mask))))
+                    branch = self.continuation(item, after)
+                    branches.append((yield self.suffix(branch, self.project(context, at.mask, branch.mask))))
                 result = alt(branches)
             case Times(item, 0, 1):
-                result = yield self.suffix(self.cont(either([EPSILON, item]), after), context)
+                result = yield self.suffix(self.continuation(either([EPSILON, item]), after), context)
             case Or() | Times():
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANYTHING), after.mask)).items():
@@ -270,27 +279,27 @@ class Lowering:
         return result
 
     def _joined(self, parts: list[tuple[Node, Node]]) -> Node:
-        """The union of `part rest`, with parts that have the same rest taken together."""
+        """The union of all `part rest`; parts with the same rest share it."""
         groups: dict[int, tuple[list[Node], Node]] = {}
         for part, rest in parts:
             groups.setdefault(serial(rest), ([], rest))[0].append(part)
         return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
 
     def _under(self, condition: int, rest: Node) -> Node:
-        """The strings of `rest` that meet a condition."""
-        near = self.terms.near(condition)
-        if near is not None:
-            return self.edges.restrict(rest, *near, False)
+        """The strings of `rest` that are in a term."""
+        one_char = self.terms.next_char_only(condition)
+        if one_char is not None:
+            return self.edges.restrict(rest, *one_char, False)
         return conj(rest, self.terms.node(condition))
 
-    def _look(self, at: Look, place: Cont, after: Cont, context: int) -> Generator[Any, Any, Node]:
-        rest: Node = yield self.suffix(after, self.project(context, place.mask, after.mask))
+    def _look(self, at: Look, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
+        rest: Node = yield self.suffix(after, self.project(context, here.mask, after.mask))
         if rest is EMPTY:
             return EMPTY
         if not at.ahead or as_chars(at.item) is not None:
-            return self._under((yield self.condition(at, place.mask, context)), rest)
-        here = self.cont(at.item, self.cont(ANY_TEXT, self.end(0)))
-        wanted = yield self.suffix(here, self.project(context, place.mask, here.mask))
+            return self._under((yield self.condition(at, here.mask, context)), rest)
+        inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
+        wanted = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
         if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):
-            wanted = ANY_TEXT  # what begins with a string that may be empty is everything
+            wanted = ANY_TEXT  # "the empty string, then anything" is everything
         return conj(rest, negate(wanted) if at.negative else wanted)

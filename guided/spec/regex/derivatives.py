@@ -1,11 +1,16 @@
-"""Derivatives of regular IR nodes, on hash-consed terms: a small automaton builder for what the lowering must look at.
+"""Derivatives of regular IR nodes: an automaton that is built only as far as it is walked.
 
-In: regular IR nodes (`read`). Out: term numbers; `nullable[t]`, `moves(t)` (where each character leads), `node(t)` (the
-term as IR again). Brzozowski's derivatives with unions and intersections kept as sorted sets and the neutral and
-absorbing elements removed, which makes the number of derivatives finite (Brzozowski 1964; Owens, Reppy, Turon 2009).
+In: regular IR nodes (`read`). Out: numbers of terms, and for a term t: whether it holds the empty string
+(`nullable[t]`), where each character leads (`transitions(t)`), and the term as an IR node again (`node(t)`).
 
-Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`); counted repetition is counted down,
-so a term with `{m,n}` has n derivatives. Used for lookarounds, never for a whole pattern.
+How: the derivative of a language by a character c is what may follow c in it (Brzozowski 1964). A term is a regular
+expression with intersection and complement; terms are hash-consed, so equal terms have equal numbers. Unions and
+intersections are kept as sorted sets without neutral and absorbing elements, which makes the number of derivatives
+finite (Owens, Reppy, Turon 2009). The terms are the states of a deterministic automaton.
+
+Cost: time and memory in the number of terms, which `limit` bounds (`TooLarge`). A counted repetition is counted down,
+so a term with `{m,n}` has n derivatives. It is not meant for whole patterns, which the core makes deterministic
+itself, but for questions about parts of them: lookarounds, overlaps, small languages.
 """
 
 from __future__ import annotations
@@ -39,8 +44,8 @@ from .algebra import join as union
 __all__ = ["ANYTHING", "NONE", "NOTHING", "Terms", "TooLarge", "contains", "partition"]
 
 NONE, NOTHING, ANYTHING = 0, 1, 2
-"""Terms every table has: the empty language, the empty string, every string."""
-_STEEP = 150
+"""The terms that every table begins with: the empty language, the empty string, every string."""
+_DEEPEST = 150
 
 
 class TooLarge(Exception):
@@ -54,7 +59,7 @@ def contains(ranges: Ranges, code: int) -> bool:
 
 
 def partition(sets: Iterable[Ranges]) -> list[Ranges]:
-    """The coarsest partition of all characters that tells the sets apart."""
+    """The coarsest partition of all characters such that each set is a union of its blocks."""
     events: list[tuple[int, int]] = []
     for index, ranges in enumerate(sets):
         for low, high in ranges:
@@ -75,19 +80,20 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
 class Terms:
     """A table of terms.
 
-    Shapes: ("c", ranges), (".", a, b), ("|", *set), ("&", *set), ("~", a), ("*", a, min, max), ("#", a, min, max),
-    ("@", number of an automaton, its state).
+    A term is stored as a tuple: ("c", ranges) is one character, (".", a, b) concatenation, ("|", *terms) union,
+    ("&", *terms) intersection, ("~", a) complement, ("*", a, min, max) repetition, ("#", a, min, max) the strings of a
+    whose length is in the bounds, ("@", n, s) what automaton n accepts from its state s on.
     """
 
     def __init__(self, limit: int = 20_000) -> None:
         self.limit, self._steps = limit, 0
         self.nullable: list[bool] = [False, True, True]
         self._shape: list[tuple[Any, ...]] = [("0",), ("1",), ("*any",)]
-        self._steep: list[int] = [0, 0, 0]  # the depth that `derive` may recurse to
+        self._depth: list[int] = [0, 0, 0]  # the depth that `derive` may recurse to
         self._number: dict[tuple[Any, ...], int] = {s: i for i, s in enumerate(self._shape)}
-        self._fronts: dict[int, frozenset[Ranges]] = {}
+        self._first_sets_of: dict[int, frozenset[Ranges]] = {}
         self._blocks: dict[frozenset[Ranges], list[Ranges]] = {}
-        self._moves: dict[int, list[tuple[Ranges, int]]] = {}
+        self._transitions: dict[int, list[tuple[Ranges, int]]] = {}
         self._derived: dict[tuple[int, int], int] = {}
         self._read_as: dict[int, int] = {}
         self._automata: list[Automaton] = []
@@ -95,16 +101,16 @@ class Terms:
 
     # --- construction
 
-    def _make(self, shape: tuple[Any, ...], nullable: bool, steep: int) -> int:
+    def _make(self, shape: tuple[Any, ...], nullable: bool, depth: int) -> int:
         known = self._number.get(shape)
         if known is not None:
             return known
-        if len(self._shape) >= self.limit or steep > _STEEP:
+        if len(self._shape) >= self.limit or depth > _DEEPEST:
             raise TooLarge
         self._number[shape] = number = len(self._shape)
         self._shape.append(shape)
         self.nullable.append(nullable)
-        self._steep.append(steep)
+        self._depth.append(depth)
         return number
 
     def chars(self, ranges: Ranges) -> int:
@@ -119,8 +125,8 @@ class Terms:
             return b
         if b == NOTHING:
             return a
-        steep = max(self._steep[a], self._steep[b] if self.nullable[a] else 0)
-        return self._make((".", a, b), self.nullable[a] and self.nullable[b], steep + 1)
+        depth = max(self._depth[a], self._depth[b] if self.nullable[a] else 0)
+        return self._make((".", a, b), self.nullable[a] and self.nullable[b], depth + 1)
 
     def union(self, parts: Iterable[int]) -> int:
         """Union."""
@@ -146,15 +152,15 @@ class Terms:
         if len(flat) <= 1:
             return flat.pop() if flat else neutral
         nullable = [self.nullable[part] for part in flat]
-        steep = 1 + max(self._steep[part] for part in flat)
-        return self._make((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), steep)
+        depth = 1 + max(self._depth[part] for part in flat)
+        return self._make((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), depth)
 
     def negate(self, a: int) -> int:
         """Complement."""
         if a in (NONE, ANYTHING):
             return ANYTHING - a
         shape = self._shape[a]
-        return int(shape[1]) if shape[0] == "~" else self._make(("~", a), not self.nullable[a], self._steep[a] + 1)
+        return int(shape[1]) if shape[0] == "~" else self._make(("~", a), not self.nullable[a], self._depth[a] + 1)
 
     def repeat(self, a: int, low: int, high: int | None) -> int:
         """Repetition."""
@@ -164,13 +170,13 @@ class Terms:
             return a
         if high is None and low <= 1 and (a == ANYTHING or self._shape[a] == ("c", ALL_CHARS)) and (low == 0):
             return ANYTHING
-        return self._make(("*", a, low, high), low == 0 or self.nullable[a], self._steep[a] + 1)
+        return self._make(("*", a, low, high), low == 0 or self.nullable[a], self._depth[a] + 1)
 
     def length(self, a: int, low: int, high: int | None) -> int:
         """The strings of `a` with `low` to `high` characters."""
         if a == NONE or (low == 0 and high is None) or (high is not None and high < low):
             return NONE if high is not None and high < low else a
-        return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._steep[a] + 1)
+        return self._make(("#", a, low, high), low == 0 and self.nullable[a], self._depth[a] + 1)
 
     def _state(self, automaton: int, state: int) -> int:
         """The strings that an automaton accepts from a state on."""
@@ -219,36 +225,36 @@ class Terms:
 
     # --- derivatives
 
-    def _front(self, term: int) -> frozenset[Ranges]:
-        """The character sets that decide what the next character does."""
-        known = self._fronts.get(term)
+    def _first_sets(self, term: int) -> frozenset[Ranges]:
+        """The character sets on which the derivative depends: within a block of them it is the same."""
+        known = self._first_sets_of.get(term)
         if known is None:
             match self._shape[term]:
                 case ("c", ranges):
                     known = frozenset((ranges,))
                 case (".", a, b):
-                    known = self._front(a) | self._front(b) if self.nullable[a] else self._front(a)
+                    known = self._first_sets(a) | self._first_sets(b) if self.nullable[a] else self._first_sets(a)
                 case ("|" | "&", *parts):
-                    known = frozenset().union(*map(self._front, parts))
+                    known = frozenset().union(*map(self._first_sets, parts))
                 case ("~" | "*" | "#", a, *_):
-                    known = self._front(a)
+                    known = self._first_sets(a)
                 case ("@", automaton, state):
                     known = frozenset(((low, high),) for low, high, _ in self._automata[automaton].states[state][1])
                 case _:
                     known = frozenset()
-            self._fronts[term] = known
+            self._first_sets_of[term] = known
         return known
 
     def blocks(self, *terms: int) -> list[Ranges]:
-        """Sets of characters within each of which every one of the terms moves alike."""
-        front = frozenset().union(*map(self._front, terms))
-        known = self._blocks.get(front)
+        """Sets of characters: within one of them each of the terms has one and the same derivative."""
+        sets = frozenset().union(*map(self._first_sets, terms))
+        known = self._blocks.get(sets)
         if known is None:
-            known = self._blocks[front] = partition(front)
+            known = self._blocks[sets] = partition(sets)
         return known
 
     def derive(self, term: int, code: int) -> int:
-        """What may follow after the character `code`."""
+        """The derivative by the character `code`: what may follow it."""
         key = (term, code)
         known = self._derived.get(key)
         if known is None:
@@ -283,26 +289,26 @@ class Terms:
             case _:
                 return ANYTHING if term == ANYTHING else NONE
 
-    def moves(self, term: int) -> list[tuple[Ranges, int]]:
-        """(characters, the term after one of them), for the characters after which something is left."""
-        known = self._moves.get(term)
+    def transitions(self, term: int) -> list[tuple[Ranges, int]]:
+        """(characters, the derivative by any of them), without those whose derivative is seen to be empty."""
+        known = self._transitions.get(term)
         if known is None:
             merged: dict[int, list[Ranges]] = {}
             for block in self.blocks(term):
                 target = self.derive(term, block[0][0])
                 if target != NONE:
                     merged.setdefault(target, []).append(block)
-            known = self._moves[term] = [(union(sets), target) for target, sets in merged.items()]
+            known = self._transitions[term] = [(union(sets), target) for target, sets in merged.items()]
         return known
 
-    def dead(self, term: int) -> bool:
-        """Whether the term can be seen to hold nothing."""
-        return not self.nullable[term] and not self.moves(term)
+    def is_empty(self, term: int) -> bool:
+        """Whether the term is seen to be empty. False does not mean that it holds a string."""
+        return not self.nullable[term] and not self.transitions(term)
 
-    def near(self, term: int) -> tuple[Ranges, bool] | None:
-        """(first characters, whether "" is in) if the term says no more than that, else None."""
+    def next_char_only(self, term: int) -> tuple[Ranges, bool] | None:
+        """(first characters, whether "" is in it) if the term constrains nothing but the first character, else None."""
         allowed: Ranges = ()
-        for ranges, target in self.moves(term):
+        for ranges, target in self.transitions(term):
             if target != ANYTHING or allowed:
                 return None
             allowed = ranges

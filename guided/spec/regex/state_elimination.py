@@ -1,10 +1,14 @@
-"""State elimination: a graph whose edges are languages, as one language for each exit.
+"""State elimination: from a graph whose edges carry languages to one regular expression for each exit (Kleene).
 
-In: edges (state -> state -> IR node) and a start. Out: for every state without outgoing edges that can be reached,
-the IR node of all paths from the start to it. Kleene's construction. The state whose removal writes the fewest nodes
-goes first (Delgado and Morais 2004): on the near-linear graphs that patterns give the result stays small, and on
-layers of equal states it halves them instead of doubling the result at each. Cost: states x degree^2 nodes;
-`TooLarge` past what `Limits.nodes` could allow.
+In: edges (state -> state -> IR node), a start, and exits, which are states without outgoing edges. Out: for each exit
+that can be reached, the IR node of all paths from the start to it.
+
+How: states are removed one by one; the paths through a removed state become edges between its neighbours. The order
+decides how large the result gets. The state whose removal writes the fewest nodes goes first (Delgado and Morais
+2004). On the nearly linear graphs of patterns the result then stays small; on layers of equal states the graph is
+halved again and again, where removal from one end would double the result at each layer.
+
+Cost: states x degree^2 nodes; `TooLarge` beyond what `Limits.nodes` could allow.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from guided.grammar.ir import EPSILON, Node
 
 from .algebra import alt, measure, repeat, seq
 from .budget import Budget
-from .terms import TooLarge
+from .derivatives import TooLarge
 
 __all__ = ["eliminate"]
 

@@ -1,10 +1,18 @@
-"""What lookbehinds need to know of the text read so far, as a small deterministic automaton over characters.
+r"""What a lookbehind must know of the text before it: a deterministic automaton, whose states are the *left
+contexts*.
 
-In: for each lookbehind, the language of the prefixes after which it holds. Out: numbered left contexts (0: the start of
-the text), the context after each character, and for a language x and a context l: x cut into parts by the context
-it leads to (`ends`). For looks at one character, anchors and word boundaries a context is "which kind of character was
-last", and the cut is made at x's last character, so nothing inside x is looked at or unrolled; elsewhere x is
-intersected with the texts that lead from l to each context.
+In: for each lookbehind, the language of the prefixes after which it holds. Out: numbered left contexts (0: at the
+start of the text), the context after each character (`step`), and the parts into which the contexts cut a language
+(`ends`): from context l, which texts of the language lead to which context?
+
+How: a context is the tuple of what is left of each prefix language (derivatives). For lookbehinds at one character,
+which include anchors and word boundaries, a context says only to which set the last character belongs. A language is
+then cut at its last character, and nothing inside of it is looked at or unrolled. In general it is intersected with
+the texts that lead from l to each context.
+
+Example: `\b` in `x*\by` has two contexts that matter, after a word character and after another one (or none).
+
+Cost: at most `_LIMIT` contexts, else `TooLarge`; the texts between contexts by `state_elimination.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +25,8 @@ from guided.grammar.serial import serial
 
 from .algebra import Edges, chars, conj, join, meet, run
 from .budget import Budget
-from .graph import eliminate
-from .terms import Terms, TooLarge, contains
+from .derivatives import Terms, TooLarge, contains
+from .state_elimination import eliminate
 
 __all__ = ["Contexts"]
 
@@ -26,19 +34,19 @@ _LIMIT = 200
 
 
 class Contexts:
-    """The automaton of left contexts; `languages` are the prefix languages (terms) it tells apart."""
+    """The automaton of left contexts for some prefix languages, given as terms."""
 
-    def __init__(self, terms: Terms, edges: Edges, budget: Budget, languages: Sequence[int], near: bool) -> None:
-        """`near`: each language is "the last character is in a set"."""
+    def __init__(self, terms: Terms, edges: Edges, budget: Budget, languages: Sequence[int], one_char: bool) -> None:
+        """`one_char`: each language is "the last character is in a set"."""
         self._edges, self._budget = edges, budget
         self.states: list[tuple[int, ...]] = [tuple(languages)]
         """For each context: what is left of each language."""
         self.number: dict[tuple[int, ...], int] = {tuple(languages): 0}
-        self.moves: list[list[tuple[Ranges, int]]] = []
+        self.transitions: list[list[tuple[Ranges, int]]] = []
         """For each context: (characters, the context after one of them)."""
         for state in self.states:
-            if near and self.moves:  # where the last character decides, every context moves alike
-                self.moves.append(self.moves[0])
+            if one_char and self.transitions:  # the last character decides: all rows are equal
+                self.transitions.append(self.transitions[0])
                 continue
             targets: dict[int, list[Ranges]] = {}
             for block in terms.blocks(*state):
@@ -50,18 +58,19 @@ class Contexts:
                     if len(self.states) > _LIMIT:
                         raise TooLarge
                 targets.setdefault(self.number[after], []).append(block)
-            self.moves.append([(join(sets), target) for target, sets in targets.items()])
-        self._last = near or len({frozenset((to, ranges) for ranges, to in moves) for moves in self.moves}) == 1
+            self.transitions.append([(join(sets), target) for target, sets in targets.items()])
+        rows = {frozenset((to, ranges) for ranges, to in row) for row in self.transitions}
+        self._last = one_char or len(rows) == 1
         self._paths: dict[int, dict[int, Node]] = {}
         self._ends: dict[tuple[int, int], list[tuple[Node, int]]] = {}
         self._reached: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
 
     def step(self, context: int, code: int) -> int:
         """The context after one more character."""
-        return next(target for ranges, target in self.moves[context] if contains(ranges, code))
+        return next(target for ranges, target in self.transitions[context] if contains(ranges, code))
 
     def ends(self, node: Node, context: int) -> list[tuple[Node, int]]:
-        """(part, context after it): the parts of `node`'s language by the context they lead to from `context`."""
+        """(part, context): the parts of a language, by the context to which they lead from `context`."""
         if len(self.states) == 1:
             return [(node, context)]
         key = (serial(node), context)
@@ -77,9 +86,9 @@ class Contexts:
         return self._ends[key]
 
     def _cut(self, node: Node, context: int) -> list[tuple[Node, int]]:
-        """Where the last character decides."""
+        """As `ends`, where the last character alone decides."""
         nullable = self._edges.nullable(node)
-        found = {target: ranges for ranges, target in self.moves[context]}
+        found = {target: ranges for ranges, target in self.transitions[context]}
         parts = []
         for target in {**found, **({context: ()} if nullable else {})}:
             stays = nullable and target == context
@@ -89,10 +98,10 @@ class Contexts:
         return parts
 
     def _paths_from(self, context: int) -> dict[int, Node]:
-        """For each context: every text that leads there."""
+        """For each context: all texts that lead to it from `context`."""
         if context not in self._paths:
             edges: dict[tuple[str, int], dict[tuple[str, int], Node]] = {}
-            for source, moves in enumerate(self.moves):
+            for source, moves in enumerate(self.transitions):
                 edges["at", source] = {("at", target): chars(ranges) for ranges, target in moves}
                 edges["at", source]["end", source] = EPSILON
             found = eliminate(
@@ -102,7 +111,7 @@ class Contexts:
         return self._paths[context]
 
     def _reach(self, node: Node, starts: frozenset[int]) -> Generator[Any, Any, frozenset[int]]:
-        """The contexts that some text of `node` leads to (perhaps a few more)."""
+        """The contexts to which some text of `node` leads from one of `starts`; perhaps a few more."""
         key = (serial(node), starts)
         if key in self._reached:
             return self._reached[key]
@@ -110,7 +119,7 @@ class Contexts:
         match node:
             case Chars(wanted):
                 result = frozenset(
-                    target for start in starts for ranges, target in self.moves[start] if meet(ranges, wanted)
+                    target for start in starts for ranges, target in self.transitions[start] if meet(ranges, wanted)
                 )
             case Text(value):
                 for c in value:
