@@ -243,11 +243,10 @@ class Reader:
             raise NeedsOrder
         found = atomic(tree, span)
         if found is None:
-            self.refuse(
-                "this atomic group or possessive quantifier depends on the order of attempts in a way that is not enforced",
-                *span,
-                "use the plain group or quantifier, or begin its parts with other characters than what follows",
-            )
+            reason = "this atomic group or possessive quantifier depends on the order of attempts"
+            reason += " in a way that is not enforced"
+            hint = "use the plain group or quantifier, or begin its parts with other characters than what follows"
+            self.refuse(reason, *span, hint)
             return EPSILON
         return found
 
