@@ -4,6 +4,7 @@
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
 #   make lint      ruff, mypy, import-linter, clang-format
+#   make stubs     writes the stubs of the native modules anew
 #   make format    applies what of it can be applied
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks, checks the links and the code of the documents
@@ -32,10 +33,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench docs clean
+.PHONY: help demo test test-all lint format stubs bench docs clean
 
 help:
-	@sed -n '3,15s/^# \{0,1\}//p' Makefile
+	@sed -n '3,16s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -82,6 +83,10 @@ format: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(SOURCES)
+
+# From the signatures and docstrings in the built modules; a test compares.
+stubs: $(VENV)/.guided $(VENV)/.test
+	$(BIN)/python scripts/stubs.py
 
 bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -92,4 +92,4 @@ def test_the_rest_of_a_frame_is_kept_once(members: int):
     for byte in text.encode():
         matcher.fill_next_token_bitmask(bitmask, max_tokens=10_000)
         assert matcher.accept_token(byte)
-    assert matcher.is_accepting() and matcher.bytes < 12_000 * len(text)
+    assert matcher.is_accepting() and matcher.memory_bytes < 12_000 * len(text)

@@ -53,7 +53,7 @@ def test_every_earlier_step_survives_a_renewal(name: str) -> None:
     """Masks and distances of all steps, seen again by rollback and by forks made before and after renewals."""
     first = GrammarMatcher(SPECS[name](GrammarCompiler(vocabulary())))
     first.min_tokens_to_finish()
-    limits = Limits(memory=first.bytes + 8_000)  # room for the search for the least number, and little else
+    limits = Limits(memory=first.memory_bytes + 8_000)  # room for the search for the least number, and little else
     grammar = SPECS[name](GrammarCompiler(vocabulary(), limits=limits))
     matcher, rng = GrammarMatcher(grammar), random.Random(3)
     seen: list[tuple[tuple[int, ...], int]] = []
@@ -94,7 +94,7 @@ def test_memory_stays_flat() -> None:
                 ids = [token for token in mask_of(matcher) if token < vocabulary().size - 1]
                 if not ids or not matcher.accept_token(rng.choice(ids)):
                     break
-                assert matcher.bytes < 8 << 20
+                assert matcher.memory_bytes < 8 << 20
         after.append(resident())
         assert grammar.native.rebuilds > lap
     assert after[-1] - after[0] < 16 << 20
@@ -163,7 +163,7 @@ def test_deep_nesting_is_linear() -> None:
         return matcher
 
     half, whole = descend(5_000), descend(10_000)
-    assert whole.configurations < 2.1 * half.configurations and whole.bytes < 2.3 * half.bytes
+    assert whole.configurations < 2.1 * half.configurations and whole.memory_bytes < 2.3 * half.memory_bytes
     assert whole.configurations < 10 * 10_000
     assert whole.accept_string("a" + ")" * 10_000) and whole.is_accepting()
     assert not whole.accept_string(")")

@@ -76,7 +76,7 @@ def test_compiling_and_measuring_meanwhile() -> None:
     def measure() -> None:
         for _ in range(30):
             for grammar in shared.values():
-                assert grammar.native.bytes > 0 and grammar.native.states > 0 and grammar.native.rebuilds == 0
+                assert grammar.native.memory_bytes > 0 and grammar.native.states > 0 and grammar.native.rebuilds == 0
             native_vocabulary(vocabulary()).clear_cache()
 
     names = cycle(SPECS)

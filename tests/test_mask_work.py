@@ -117,9 +117,9 @@ def test_what_tokens_do_to_entries_is_kept_once_for_all_callers() -> None:
     kept = []
     for text in ('[{"', 'ab": 1, "', 'type": "kind 1"}, {"ab":', '1, "type"', ':"kind 1', '"'):
         assert matcher.accept_string(text)
-        before = matcher.bytes
+        before = matcher.memory_bytes
         mask = mask_of(matcher)
-        kept.append(matcher.bytes - before)
+        kept.append(matcher.memory_bytes - before)
         assert mask == tuple(matcher._walk_mask()), text
     assert max(kept) < 200_000
 

@@ -190,7 +190,7 @@ CASES: dict[str, tuple[str, str]] = {
                         assert getattr(shared, name) >= 0
                     except RuntimeError:
                         pass
-                assert shared.grammar.native.bytes >= 0 and shared.grammar.native.states > 0
+                assert shared.grammar.native.memory_bytes >= 0 and shared.grammar.native.states > 0
         threads = [threading.Thread(target=read) for _ in range(4)]
         for thread in threads: thread.start()
         for turn in range(400):

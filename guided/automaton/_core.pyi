@@ -1,57 +1,160 @@
-"""The native core. Grammars and matchers are opaque; see guided.matching for what users call."""
+"""
+The native core: grammars are compiled into automata, and matchers follow outputs and fill token bitmasks.
+
+Its objects are opaque; `guided.matching` has the classes that users call.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
-
-_Bytes: TypeAlias = bytes
+from typing import Any, overload
 
 class TokenVocabulary:
-    """The bytes of each token id, the trie over them, and the token tables shared by all grammars."""
+    """
+    The bytes of each token id, the trie of them, and the token tables that all grammars share.
+    """
 
-    size: int
-    byte_complete: bool
-    longest: int
-    trie_nodes: int
-    cached_bytes: int
-    cached_tables: int
-    def __init__(
-        self, tokens: Sequence[_Bytes | None], end_tokens: Sequence[int], size: int, cache_bytes: int
-    ) -> None: ...
-    def extends(self, data: _Bytes) -> bool:
-        """Whether some token begins with `data` and goes on."""
+    def __init__(self, tokens: Sequence[bytes | None], end_tokens: Sequence[int], size: int, cache_bytes: int) -> None:
+        """
+        Build the trie of tokens.
+
+        Args:
+            tokens: the bytes of each token id; None for an id without text.
+            end_tokens: the ids that end an output.
+            size: how many ids there are, at least `len(tokens)` and at most 2**24.
+            cache_bytes: how much memory the token tables of all grammars may take.
+
+        Raises:
+            ValueError: `size` or `cache_bytes` is out of range.
+            IndexError: an end token is not an id.
+        """
+
+    @property
+    def size(self) -> int:
+        """How many token ids there are: a bitmask row has a bit for each."""
+
+    @property
+    def byte_complete(self) -> bool:
+        """Whether every single byte is a token."""
+
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest token."""
+
+    @property
+    def trie_nodes(self) -> int:
+        """How many nodes the trie has."""
+
+    @property
+    def cached_bytes(self) -> int:
+        """The memory of the token tables that are cached, in bytes."""
+
+    @property
+    def cached_tables(self) -> int:
+        """How many token tables are cached."""
+
+    def extends(self, data: bytes) -> bool:
+        """Whether some token begins with `data` and is longer."""
+
     def clear_cache(self) -> None:
-        """Drop all token tables (those in use stay with their grammars)."""
+        """Drop the cached token tables. Grammars that use one keep it."""
 
 class Compiled:
-    """A compiled grammar. Immutable for its users; its states grow while matchers run, on any number of threads."""
+    """
+    A compiled grammar. It never changes for its users; states are added while matchers run, on any
+    number of OS threads.
+    """
 
-    positions: int
-    rules: int
-    recursive: bool
-    states: int
-    bytes: int
-    rebuilds: int
+    @property
+    def positions(self) -> int:
+        """How many positions the automata of all rules have."""
+
+    @property
+    def rules(self) -> int:
+        """How many rules were compiled."""
+
+    @property
+    def recursive(self) -> bool:
+        """Whether a rule can contain itself, so that the stack has no bound."""
+
+    @property
+    def states(self) -> int:
+        """How many states were visited so far."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory of these states and of what is cached for them, in bytes."""
+
+    @property
+    def rebuilds(self) -> int:
+        """
+        How often the states were dropped because they reached the memory limit.
+        """
+
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
-        """(position, accepts, [(low byte, high byte, target)]) of the start rule."""
+        """
+        The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).
+        """
 
 class Encoding:
-    def __init__(self, forms: Sequence[Any]) -> None: ...
+    """An encoding that was read once, for all grammars."""
+
+    def __init__(
+        self, forms: Sequence[tuple[Sequence[tuple[int, int]], Sequence[Sequence[tuple[int, int, int, int]]]]]
+    ) -> None:
+        """
+        Read an encoding: how characters become bytes.
+
+        Args:
+            forms: (ranges of code points, digits); a digit is a list of (lowest byte, highest byte, value, step), where
+                byte b adds `value + (b - lowest) * step` to the number that the digits spell.
+
+        Raises:
+            ValueError: ranges or digits are out of range.
+        """
 
 class Builder:
-    """Takes IR nodes; each call returns the node's number, children are named by theirs."""
+    """
+    Collects the nodes of a grammar's IR and compiles them.
 
-    def chars(self, ranges: Sequence[tuple[int, int]]) -> int: ...
-    def text(self, text: str) -> int: ...
-    def many(self, kind: str, items: Sequence[int]) -> int: ...
-    def negation(self, item: int) -> int: ...
-    def automaton(self, accept: Sequence[bool], edges: Sequence[tuple[int, int, int, int]]) -> int: ...
-    def distinct(self, item: int, names: Sequence[str]) -> int: ...
-    def entry(self, item: int) -> int: ...
-    def repeat(self, item: int, min: int, max: int) -> int: ...
-    def length(self, item: int, min: int, max: int) -> int: ...
-    def encoded(self, item: int, encoding: int) -> int: ...
-    def ref(self, rule: int) -> int: ...
-    def special(self, token: int) -> int: ...
+    Each method that adds a node returns its number; children are given by their numbers (IndexError where
+    there is no such node). While a grammar is compiled on another OS thread, calls raise RuntimeError.
+    """
+
+    def __init__(self) -> None:
+        """A builder without nodes."""
+
+    def chars(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """
+        One character out of ranges (lowest, highest): sorted, disjoint, without surrogates (else ValueError).
+        """
+
+    def text(self, text: str) -> int:
+        """These characters; ValueError where one is a surrogate."""
+
+    def many(self, kind: str, items: Sequence[int]) -> int:
+        """
+        A sequence ('seq'), alternatives ('alt') or a conjunction ('and') of nodes.
+        """
+
+    def negation(self, item: int) -> int:
+        """All texts that a regular node does not match."""
+
+    def repeat(self, item: int, min: int, max: int) -> int:
+        """A node `min` to `max` times; `max` -1: no upper bound."""
+
+    def length(self, item: int, min: int, max: int) -> int:
+        """
+        The texts of a node that have `min` to `max` characters; `max` -1: no upper bound.
+        """
+
+    def encoded(self, item: int, encoding: int) -> int:
+        """A node whose characters are written in an encoding."""
+
+    def ref(self, rule: int) -> int:
+        """A reference to a rule, by its number."""
+
+    def special(self, token: int) -> int:
+        """A control token, by its id."""
+
     def permutation(
         self,
         items: Sequence[int],
@@ -60,7 +163,21 @@ class Builder:
         separator: int,
         min: int,
         max: int,
-    ) -> int: ...
+    ) -> int:
+        """
+        Members in any order, with a separator between them.
+
+        Args:
+            items: the members' nodes.
+            required: which of them must occur.
+            repeatable: which of them may occur more than once.
+            separator: the node between two members.
+            min, max: how many members there are in all; `max` -1: no upper bound.
+
+        Raises:
+            ValueError: the lists have different lengths, or the bounds are out of range.
+        """
+
     def conditional(
         self,
         items: Sequence[int],
@@ -72,8 +189,38 @@ class Builder:
         slots: Sequence[int],
         ordered: bool,
         nodes: Sequence[tuple[int, Sequence[int]]],
-    ) -> int: ...
-    def encoding(self, encoding: Encoding) -> int: ...
+    ) -> int:
+        """
+        Members that share slots, may have to follow the order of slots, and satisfy a condition.
+
+        Args:
+            items, required, repeatable, separator, min, max: as in `permutation`; `min` is at least 1.
+            slots: the slot of each member; a slot is written at most once, unless its member is repeatable.
+            ordered: whether members come in the order of their slots.
+            nodes: the condition, (kind, parts), nodes before those that they are parts of.
+        """
+
+    def automaton(self, accept: Sequence[bool], edges: Sequence[tuple[int, int, int, int]]) -> int:
+        """
+        A deterministic automaton over code points. Its start is state 0.
+
+        Args:
+            accept: which states accept.
+            edges: (from, lowest, highest, to), in the order of states and code points.
+
+        Raises:
+            ValueError: there are no states, or edges are out of order, overlap, or lead elsewhere.
+        """
+
+    def distinct(self, item: int, names: Sequence[str]) -> int:
+        """A node whose entries must differ from each other and from `names`."""
+
+    def entry(self, item: int) -> int:
+        """A node whose value is an entry of the uniqueness scope around it."""
+
+    def encoding(self, encoding: Encoding) -> int:
+        """The number of an encoding for `encoded`. The first must be UTF-8."""
+
     def compile(
         self,
         vocabulary: TokenVocabulary,
@@ -83,58 +230,232 @@ class Builder:
         max_states: int,
         max_seconds: float,
         memory: int,
-        max_work: int = ...,
-    ) -> Compiled: ...
+        max_work: int = 9223372036854775807,
+    ) -> Compiled:
+        """
+        Compile the rules that were added, without the GIL. The builder can be used again afterwards.
+
+        Args:
+            vocabulary: whose tokens the grammar is compiled for.
+            rules: the node of each rule.
+            names: the name of each rule, for errors and explanations.
+            start: the number of the start rule.
+            max_states, max_seconds, max_work: limits of compilation.
+            memory: how many bytes the states of the grammar may take while matchers run.
+
+        Raises:
+            SpecError: nothing satisfies the grammar.
+            UnsupportedError: a combination of nodes that is not supported.
+            VocabularyError: the tokens cannot write the language.
+            LimitExceeded: a limit was reached.
+            IndexError: a rule, a reference or a control token does not exist.
+        """
 
 class KeptNodes:
-    """Subtrees of the IR that many grammars share as the same objects; `nodes`: how many they hold, states included."""
+    """
+    Subtrees of the IR that many grammars share as the same objects, read once.
+    """
 
-    nodes: int
-    def __init__(self) -> None: ...
-    def __len__(self) -> int: ...
-    def clear(self) -> None: ...
+    def __init__(self) -> None:
+        """No subtrees yet."""
+
+    def clear(self) -> None:
+        """Forget all subtrees."""
+
+    def __len__(self) -> int:
+        """How many subtrees are kept."""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes they have, states of automata included."""
 
 class NodeReader:
-    """Reads IR nodes as they are, children before parents; `other` is asked for the numbers of what is not as usual."""
+    """
+    Reads the nodes of `guided.grammar`, children before parents, each object once.
+    """
 
     def __init__(
-        self,
-        builder: Builder,
-        types: tuple[type, ...],
-        rules: dict[str, int],
-        most: int,
-        kept: KeptNodes | None = None,
-    ) -> None: ...
-    def read(self, root: object, other: Callable[[Any], int]) -> int: ...
+        self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int, kept: KeptNodes | None = None
+    ) -> None:
+        """
+        A reader that adds nodes to `builder`.
+
+        Args:
+            types: the classes of nodes that are read here, in the order of `Usual`.
+            rules: name -> number.
+            most: the limit of nodes.
+            kept: subtrees of earlier readings; None: every node is read.
+
+        Raises:
+            ValueError: `types` has another length.
+        """
+
+    def read(self, root: object, other: Callable[[Any], int]) -> int:
+        """
+        The number of a node, after it and all nodes below it were read.
+
+        Args:
+            other: called with each node that is not read here; it returns the node's number or raises the error, and
+                may call `read` again.
+
+        Raises:
+            ValueError: a node contains itself, or calls nest too deeply.
+            LimitExceeded: there are too many nodes.
+        """
 
 class Matcher:
-    """The state of one sequence. One thread at a time; many matchers of a grammar may run at once."""
+    """
+    The state of one output under a compiled grammar.
 
-    steps: int
-    state: int
-    configurations: int
-    bytes: int
-    budget_bound: bool
-    def __init__(self, source: Compiled | Matcher) -> None: ...
-    def fill_next_token_bitmask(self, bitmask: Any, row: int = 0, *, max_tokens: int | None = None) -> bool: ...
-    def accept_token(self, token: int) -> bool: ...
-    def validate_tokens(self, tokens: Sequence[int]) -> int: ...
-    def rollback(self, n: int) -> None: ...
-    def reset(self) -> None: ...
-    def is_accepting(self) -> bool: ...
-    def is_terminated(self) -> bool: ...
-    def min_tokens_to_finish(self) -> int: ...
-    def _accept_bytes(self, data: _Bytes) -> bool: ...
-    def _forced(self, limit: int) -> list[int]: ...
-    def _shortest(self, limit: int) -> list[int]: ...
-    def _next_bytes(self) -> _Bytes: ...
-    def _next_tokens(self) -> list[int]: ...
-    def _probe(self, data: _Bytes) -> tuple[int, _Bytes]: ...
-    def _characters(self, data: _Bytes, begun: _Bytes) -> list[tuple[int, int]]: ...
-    def _places(self, data: _Bytes) -> list[str]: ...
-    def _rests(self) -> tuple[int, int, int]: ...
-    def _walk_mask(self) -> list[int]: ...
+    One OS thread may use it at a time (RuntimeError otherwise); matchers of a grammar run side by side.
+    """
 
-def fill_batch(
-    matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], max_tokens: int, threads: int
-) -> None: ...
+    @overload
+    def __init__(self, source: Compiled) -> None:
+        """A matcher at the start of an output."""
+
+    @overload
+    def __init__(self, source: Matcher) -> None:
+        """A matcher in the same state, with the same past."""
+
+    def fill_next_token_bitmask(self, bitmask: Any, row: int = 0, *, max_tokens: int | None = None) -> bool:
+        """
+        Write the allowed tokens into a bitmask row.
+
+        Args:
+            bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, an array or a tensor on the CPU.
+            row: the row of the bitmask to write.
+            max_tokens: a budget: only tokens after which the output can be completed with `max_tokens - 1` more are
+                allowed, the end token counted. None: no budget.
+
+        Returns:
+            Whether some token is not allowed.
+
+        Raises:
+            TypeError: the bitmask has another type, layout or device.
+            ValueError: the rows of the bitmask have another width than the vocabulary needs.
+            IndexError: there is no such row.
+            BudgetError: not even the shortest completion fits into `max_tokens`.
+        """
+
+    def accept_token(self, token: int) -> bool:
+        """
+        Step over one token.
+
+        Returns:
+            Whether the token was allowed. If not, the state is unchanged.
+        """
+
+    def validate_tokens(self, tokens: Sequence[int]) -> int:
+        """
+        How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.
+        """
+
+    def rollback(self, n: int) -> None:
+        """
+        Undo the last `n` steps. A step is one accepted token or one accepted string.
+
+        Raises:
+            ValueError: there were fewer steps.
+        """
+
+    def reset(self) -> None:
+        """Go back to the start and forget the past."""
+
+    @property
+    def budget_bound(self) -> bool:
+        """
+        Whether the last mask may lack tokens because of its budget. False: it was the mask without a budget.
+        """
+
+    def is_accepting(self) -> bool:
+        """Whether the output is complete here: an end token is allowed."""
+
+    def is_terminated(self) -> bool:
+        """Whether an end token was accepted."""
+
+    def min_tokens_to_finish(self) -> int:
+        """
+        The number of tokens of the shortest completion, the end token counted; 0 after an end token.
+        """
+
+    @property
+    def steps(self) -> int:
+        """How many steps can be undone."""
+
+    @property
+    def state(self) -> int:
+        """The number of the state. Equal states have equal numbers."""
+
+    @property
+    def configurations(self) -> int:
+        """How many states the grammar has visited so far."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory of these states and of what is cached for them, in bytes."""
+
+    def _accept_bytes(self, data: bytes) -> bool:
+        """
+        Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.
+        """
+
+    def _forced(self, limit: int) -> list[int]:
+        """
+        What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.
+        """
+
+    def _shortest(self, limit: int) -> list[int]:
+        """
+        A shortest completion, at most `limit` symbols: bytes, or 256 + a control token.
+        """
+
+    def _next_bytes(self) -> bytes:
+        """The bytes that may come next, ascending."""
+
+    def _next_tokens(self) -> list[int]:
+        """The control tokens that the grammar names here."""
+
+    def _probe(self, data: bytes) -> tuple[int, bytes]:
+        """
+        How many of the bytes can be read, and the bytes that were possible after these.
+        """
+
+    def _characters(self, data: bytes, begun: bytes) -> list[tuple[int, int]]:
+        """
+        The code points that may follow `data`, as ranges (lowest, highest).
+
+        Args:
+            data: bytes that can be read here.
+            begun: the first bytes of a character that were read before, so that the answer is about complete
+                characters.
+        """
+
+    def _places(self, data: bytes) -> list[str]:
+        """The names of the rules that are open after these bytes."""
+
+    def _rests(self) -> tuple[int, int, int]:
+        """
+        Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most found.
+        """
+
+    def _walk_mask(self) -> list[int]:
+        """The allowed ids by definition: nothing cached is used."""
+
+def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], max_tokens: int, threads: int) -> None:
+    """
+    Fill a bitmask row for each matcher on several OS threads, without the GIL.
+
+    Args:
+        matchers: one for each row, of one vocabulary; grammars may differ.
+        bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
+        rows: the row of each matcher. Other rows stay as they are.
+        max_tokens: the budget of every row; -1: none.
+        threads: the most threads to use.
+
+    Raises:
+        TypeError: something in `matchers` is not a matcher, or the bitmask has another type, layout or device.
+        ValueError: the number of rows differs from that of matchers, a row is named twice, or the width is wrong.
+        IndexError: there is no such row.
+        BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
+    """

@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
             "rules": grammar.native.rules,
             "positions": grammar.native.positions,
             "states": grammar.native.states,
-            "bytes": grammar.native.bytes,
+            "bytes": grammar.native.memory_bytes,
         },
     }
     if arguments.json:

@@ -1,9 +1,106 @@
+"""
+Kernels for rows on a CPU: they take addresses and sizes, and check neither.
+
+The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.
+`half`: numbers are bfloat16, otherwise float32. Rows are contiguous unless a stride is given; strides are counted in
+numbers. All functions run without the GIL.
+"""
+
 from collections.abc import Sequence
 
+def multiply(
+    half: bool, x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, threads: int
+) -> None:
+    """
+    Write `x @ weights.T + bias` to `out`.
+
+    Args:
+        x: address of (rows, ins).
+        weights: address of (outs, ins).
+        bias: address of (outs,); 0: none.
+        out: address of (rows, outs).
+        threads: the most threads to use; they change no bit.
+    """
+
+def multiply4(
+    x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, planes: int, threads: int
+) -> None:
+    """
+    Write `x @ weights.T + bias` to `out`, for bfloat16 x and weights of 4 bits.
+
+    Args:
+        x: address of (rows, ins), bfloat16.
+        weights: address of the packed matrix (native/product4.hpp has the layout).
+        bias: address of (outs,), bfloat16; 0: none.
+        out: address of (rows, outs), bfloat16.
+        planes: 1 for weights of 4 bits, 2 for weights of 8 bits.
+        threads: the most threads to use; they change no bit.
+    """
+
+def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float) -> None:
+    """
+    Write `x / sqrt(mean(x ** 2) + eps) * weight` to `out`.
+
+    Args:
+        x: address of (rows, size).
+        weight: address of (size,); 0: all ones.
+        out: address of (rows, size).
+    """
+
+def swiglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
+    """
+    Write `silu(gate) * up` to `out`.
+
+    Args:
+        x: address of (rows, 2 * size): gate, then up.
+        out: address of (rows, size).
+    """
+
+def gelu(half: bool, exact: bool, x: int, out: int, rows: int, size: int) -> None:
+    """
+    Write `x * P(X <= x)`, for a normal X, to `out`.
+
+    Args:
+        exact: by the error function; otherwise by the approximation with tanh.
+        x: address of (rows, size).
+        out: address of (rows, size).
+    """
+
+def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads: int, size: int) -> None:
+    """
+    Turn heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
+
+    Args:
+        x: address of (rows, heads, size); rows are `stride` numbers apart.
+        cos: address of (rows, size).
+        sin: address of (rows, size), with its sign.
+    """
+
+def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size: int) -> None:
+    """
+    Quantise heads to 8 bits.
+
+    Args:
+        x: address of (rows, heads, size); rows are `stride` numbers apart.
+        out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.
+    """
+
+def lay_mask(logits: int, size: int, bits: int, words: int) -> tuple[float, float]:
+    """
+    Set the logits whose bit is not set to minus infinity, in place.
+
+    Args:
+        logits: address of float32 (size,).
+        bits: address of a bitmask row, int32 (words,). Logits past its end have no bit.
+
+    Returns:
+        The log of the sum of exponentials of all logits, and of those that are left.
+    """
+
 class Batch:
-    """Sequences of a forward pass: for each the addresses of keys and values of layer 0, how many layers there are,
-    elements between them, how many slots there are, the address of its slots (None: they follow one another), the
-    first slot, positions, first new row, new positions."""
+    """
+    The sequences of one forward pass, for attention over slots of a cache.
+    """
 
     def __init__(
         self,
@@ -13,18 +110,35 @@ class Batch:
         half: bool,
         packed: bool,
         rows: Sequence[tuple[int, int, int, int, int, int | None, int, int, int, int]],
-    ) -> None: ...
-    def run(self, layer: int, q: int, q_stride: int, out: int, queries: int, threads: int) -> None: ...
+    ) -> None:
+        """
+        Bind the sequences of a forward pass, whose new positions attend to all that came before.
 
-def multiply(
-    half: bool, x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, threads: int
-) -> None: ...
-def multiply4(
-    x: int, weights: int, bias: int, out: int, rows: int, outs: int, ins: int, planes: int, threads: int
-) -> None: ...
-def gelu(half: bool, exact: bool, x: int, out: int, rows: int, size: int) -> None: ...
-def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float) -> None: ...
-def swiglu(half: bool, x: int, out: int, rows: int, size: int) -> None: ...
-def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads: int, size: int) -> None: ...
-def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size: int) -> None: ...
-def lay_mask(logits: int, size: int, bits: int, words: int) -> tuple[float, float]: ...
+        Args:
+            heads: heads of the queries, a multiple of `kv_heads`.
+            kv_heads: heads of keys and values.
+            head_dim: numbers of a head.
+            half: queries and output are bfloat16, otherwise float32.
+            packed: keys and values are int8 (`pack`), otherwise as the queries.
+            rows: for each sequence (address of the keys of layer 0, address of its values, layers, numbers between two
+                layers, slots of the cache, address of this sequence's slots as int64 or None if they follow one
+                another, the first slot, positions, first new row of the queries, new positions).
+
+        Raises:
+            ValueError: the heads do not fit together.
+            IndexError: a row names slots or positions that do not exist.
+        """
+
+    def run(self, layer: int, q: int, q_stride: int, out: int, queries: int, threads: int) -> None:
+        """
+        Write the attention of one layer to `out`.
+
+        Args:
+            layer: the number of the layer.
+            q: address of (queries, heads, head_dim); rows are `q_stride` numbers apart.
+            out: address of (queries, heads, head_dim).
+            threads: the most threads to use; they change no bit.
+
+        Raises:
+            IndexError: there is no such layer, or `queries` is not the number of new positions.
+        """

@@ -355,7 +355,7 @@ class GrammarCompiler:
     def _weigh(self, kept: _Kept) -> None:
         """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
         native = kept.compiled.native
-        weight = native.bytes + 600 * native.positions
+        weight = native.memory_bytes + 600 * native.positions
         self._weight += weight - kept.weight
         kept.weight = weight
 

@@ -174,27 +174,127 @@ std::tuple<float, float> lay_mask_row(uintptr_t logits, int64_t size, uintptr_t 
 }  // namespace
 }  // namespace guided
 
+namespace {
+
+// Every function has a docstring here; `make stubs` writes guided/kernels/_kernels.pyi from them.
+constexpr auto kModule = R"(Kernels for rows on a CPU: they take addresses and sizes, and check neither.
+
+The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.
+`half`: numbers are bfloat16, otherwise float32. Rows are contiguous unless a stride is given; strides are counted in
+numbers. All functions run without the GIL.)";
+
+constexpr auto kMultiply = R"(Write `x @ weights.T + bias` to `out`.
+
+Args:
+    x: address of (rows, ins).
+    weights: address of (outs, ins).
+    bias: address of (outs,); 0: none.
+    out: address of (rows, outs).
+    threads: the most threads to use; they change no bit.)";
+
+constexpr auto kMultiply4 = R"(Write `x @ weights.T + bias` to `out`, for bfloat16 x and weights of 4 bits.
+
+Args:
+    x: address of (rows, ins), bfloat16.
+    weights: address of the packed matrix (native/product4.hpp has the layout).
+    bias: address of (outs,), bfloat16; 0: none.
+    out: address of (rows, outs), bfloat16.
+    planes: 1 for weights of 4 bits, 2 for weights of 8 bits.
+    threads: the most threads to use; they change no bit.)";
+
+constexpr auto kRmsNorm = R"(Write `x / sqrt(mean(x ** 2) + eps) * weight` to `out`.
+
+Args:
+    x: address of (rows, size).
+    weight: address of (size,); 0: all ones.
+    out: address of (rows, size).)";
+
+constexpr auto kSwiglu = R"(Write `silu(gate) * up` to `out`.
+
+Args:
+    x: address of (rows, 2 * size): gate, then up.
+    out: address of (rows, size).)";
+
+constexpr auto kGelu = R"(Write `x * P(X <= x)`, for a normal X, to `out`.
+
+Args:
+    exact: by the error function; otherwise by the approximation with tanh.
+    x: address of (rows, size).
+    out: address of (rows, size).)";
+
+constexpr auto kRotate = R"(Turn heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
+
+Args:
+    x: address of (rows, heads, size); rows are `stride` numbers apart.
+    cos: address of (rows, size).
+    sin: address of (rows, size), with its sign.)";
+
+constexpr auto kPack = R"(Quantise heads to 8 bits.
+
+Args:
+    x: address of (rows, heads, size); rows are `stride` numbers apart.
+    out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.)";
+
+constexpr auto kLayMask = R"(Set the logits whose bit is not set to minus infinity, in place.
+
+Args:
+    logits: address of float32 (size,).
+    bits: address of a bitmask row, int32 (words,). Logits past its end have no bit.
+
+Returns:
+    The log of the sum of exponentials of all logits, and of those that are left.)";
+
+constexpr auto kBatch = R"(Bind the sequences of a forward pass, whose new positions attend to all that came before.
+
+Args:
+    heads: heads of the queries, a multiple of `kv_heads`.
+    kv_heads: heads of keys and values.
+    head_dim: numbers of a head.
+    half: queries and output are bfloat16, otherwise float32.
+    packed: keys and values are int8 (`pack`), otherwise as the queries.
+    rows: for each sequence (address of the keys of layer 0, address of its values, layers, numbers between two
+        layers, slots of the cache, address of this sequence's slots as int64 or None if they follow one
+        another, the first slot, positions, first new row of the queries, new positions).
+
+Raises:
+    ValueError: the heads do not fit together.
+    IndexError: a row names slots or positions that do not exist.)";
+
+constexpr auto kRun = R"(Write the attention of one layer to `out`.
+
+Args:
+    layer: the number of the layer.
+    q: address of (queries, heads, head_dim); rows are `q_stride` numbers apart.
+    out: address of (queries, heads, head_dim).
+    threads: the most threads to use; they change no bit.
+
+Raises:
+    IndexError: there is no such layer, or `queries` is not the number of new positions.)";
+
+}  // namespace
+
 NB_MODULE(_kernels, m) {
+  m.doc() = kModule;
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   m.def("multiply", &guided::multiply_rows, nb::arg("half"), nb::arg("x"), nb::arg("weights"), nb::arg("bias"),
-        nb::arg("out"), nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("threads"), released);
+        nb::arg("out"), nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("threads"), kMultiply, released);
   m.def("multiply4", &guided::multiply4_rows, nb::arg("x"), nb::arg("weights"), nb::arg("bias"), nb::arg("out"),
-        nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), released);
+        nb::arg("rows"), nb::arg("outs"), nb::arg("ins"), nb::arg("planes"), nb::arg("threads"), kMultiply4, released);
   m.def("rms_norm", &guided::rms_norm_rows, nb::arg("half"), nb::arg("x"), nb::arg("weight"), nb::arg("out"),
-        nb::arg("rows"), nb::arg("size"), nb::arg("eps"), released);
+        nb::arg("rows"), nb::arg("size"), nb::arg("eps"), kRmsNorm, released);
   m.def("swiglu", &guided::swiglu_rows, nb::arg("half"), nb::arg("x"), nb::arg("out"), nb::arg("rows"), nb::arg("size"),
-        released);
+        kSwiglu, released);
   m.def("gelu", &guided::gelu_rows, nb::arg("half"), nb::arg("exact"), nb::arg("x"), nb::arg("out"), nb::arg("rows"),
-        nb::arg("size"), released);
+        nb::arg("size"), kGelu, released);
   m.def("rotate", &guided::rotate_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("cos"),
-        nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), released);
+        nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), kRotate, released);
   m.def("pack", &guided::pack_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("out"), nb::arg("rows"),
-        nb::arg("heads"), nb::arg("size"), released);
+        nb::arg("heads"), nb::arg("size"), kPack, released);
   m.def("lay_mask", &guided::lay_mask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"), nb::arg("words"),
-        released);
-  nb::class_<guided::Batch>(m, "Batch")
+        kLayMask, released);
+  nb::class_<guided::Batch>(m, "Batch", "The sequences of one forward pass, for attention over slots of a cache.")
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
-           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"))
+           nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"), kBatch)
       .def("run", &guided::Batch::run, nb::arg("layer"), nb::arg("q"), nb::arg("q_stride"), nb::arg("out"),
-           nb::arg("queries"), nb::arg("threads"), released);
+           nb::arg("queries"), nb::arg("threads"), kRun, released);
 }

@@ -1,13 +1,22 @@
-// The Python border, in three files: builder.cpp and node_reader.cpp take grammars in, module.cpp has the rest.
+// The Python border, a file for each group of classes: vocabularies and compiled grammars, matchers, and the two that
+// take grammars in (builder.cpp, node_reader.cpp). module.cpp puts them together and translates errors.
+//
+// Every class and method has a docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
 #pragma once
 
 #include <nanobind/nanobind.h>
+
+#include <string_view>
 
 #include "matching/matcher.hpp"
 
 namespace guided {
 
 void bind_builder(nanobind::module_& m);
+void bind_compiled(nanobind::module_& m);
+void bind_matcher(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
+
+inline std::string_view view(const nanobind::bytes& b) { return {b.c_str(), b.size()}; }
 
 }  // namespace guided

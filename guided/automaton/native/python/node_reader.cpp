@@ -435,18 +435,46 @@ class NodeReader {
   int64_t in_taken_ = 0;                                   // these objects, but for the tops
 };
 
+constexpr auto kReader = R"(A reader that adds nodes to `builder`.
+
+Args:
+    types: the classes of nodes that are read here, in the order of `Usual`.
+    rules: name -> number.
+    most: the limit of nodes.
+    kept: subtrees of earlier readings; None: every node is read.
+
+Raises:
+    ValueError: `types` has another length.)";
+
+constexpr auto kRead = R"(The number of a node, after it and all nodes below it were read.
+
+Args:
+    other: called with each node that is not read here; it returns the node's number or raises the error, and
+        may call `read` again.
+
+Raises:
+    ValueError: a node contains itself, or calls nest too deeply.
+    LimitExceeded: there are too many nodes.)";
+
+constexpr auto kReaderSignature =
+    "def __init__(self, builder: Builder, types: tuple[type, ...], rules: dict[str, int], most: int, "
+    "kept: KeptNodes | None = None) -> None";
+constexpr auto kReadSignature =
+    "def read(self, root: object, other: collections.abc.Callable[[typing.Any], int]) -> int";
+
 }  // namespace
 
 void bind_node_reader(nb::module_& m) {
-  nb::class_<KeptNodes>(m, "KeptNodes")
-      .def(nb::init<>())
-      .def("clear", &KeptNodes::clear)
-      .def("__len__", &KeptNodes::size)
-      .def_prop_ro("nodes", &KeptNodes::weight);
-  nb::class_<NodeReader>(m, "NodeReader")
+  nb::class_<KeptNodes>(m, "KeptNodes", "Subtrees of the IR that many grammars share as the same objects, read once.")
+      .def(nb::init<>(), "No subtrees yet.")
+      .def("clear", &KeptNodes::clear, "Forget all subtrees.")
+      .def("__len__", &KeptNodes::size, "How many subtrees are kept.")
+      .def_prop_ro("nodes", &KeptNodes::weight, "How many nodes they have, states of automata included.");
+  nb::class_<NodeReader>(m, "NodeReader",
+                         "Reads the nodes of `guided.grammar`, children before parents, each object once.")
       .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
-           "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>())
-      .def("read", &NodeReader::read, "root"_a, "other"_a);
+           "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>(), nb::sig(kReaderSignature), kReader)
+      .def("read", &NodeReader::read, "root"_a, "other"_a, nb::sig(kReadSignature), kRead);
 }
 
 }  // namespace guided

@@ -1,0 +1,258 @@
+// The border of matchers. A matcher is used by one OS thread at a time (`InUse`); long calls run without the GIL.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <deque>
+#include <unordered_set>
+
+#include "python/bindings.hpp"
+
+using namespace nanobind::literals;
+
+namespace guided {
+
+namespace nb = nanobind;
+
+namespace {
+
+// Bitmasks are never converted: a copy of the wrong type or layout would be filled and thrown away.
+using MaskArray = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+using Matchers = nb::typed<nb::sequence, Matcher>;
+
+nb::bytes to_bytes(const std::vector<uint8_t>& v) {
+  return nb::bytes(reinterpret_cast<const char*>(v.data()), v.size());
+}
+
+uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
+  int32_t words = const_cast<Matcher&>(matcher).compiled().vocabulary->words;
+  if (static_cast<int64_t>(mask.shape(1)) != words)
+    throw nb::value_error(
+        ("bitmask has " + std::to_string(mask.shape(1)) + " words a row, the vocabulary needs " + std::to_string(words))
+            .c_str());
+  if (row < 0 || row >= static_cast<int64_t>(mask.shape(0))) throw nb::index_error("row outside the bitmask");
+  return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
+}
+
+bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens) {
+  InUse use(m);
+  uint32_t* at = row_of(m, mask, row);
+  bool masks_something = true;
+  if (max_tokens.is_none()) {
+    if (m.fill_known(at, masks_something)) return masks_something;
+    nb::gil_scoped_release release;
+    return m.fill(at, -1);
+  }
+  int64_t n = 0;
+  if (!nb::try_cast<int64_t>(max_tokens, n)) throw nb::type_error("max_tokens must be an integer or None");
+  nb::gil_scoped_release release;
+  return m.fill(at, std::max<int64_t>(n, 0));
+}
+
+void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vector<int64_t>& rows, int64_t max_tokens,
+                int threads) {
+  std::vector<nb::object> kept;  // the sequence may be changed meanwhile, or make its items as they are asked for
+  std::vector<Matcher*> matchers;
+  for (nb::handle item : sequence) {
+    kept.push_back(nb::borrow(item));
+    Matcher* matcher = nullptr;
+    if (item.is_none()) throw nb::type_error("a matcher is None");
+    if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
+    matchers.push_back(matcher);
+  }
+  if (rows.size() != matchers.size()) throw nb::value_error("as many rows as matchers are needed");
+  std::deque<InUse> uses;
+  std::unordered_set<const Matcher*> met;
+  std::unordered_set<int64_t> taken;
+  for (size_t i = 0; i < matchers.size(); ++i) {
+    if (met.insert(matchers[i]).second) uses.emplace_back(*matchers[i]);
+    if (!taken.insert(rows[i]).second) throw nb::value_error("rows: the same row is named twice");
+    row_of(*matchers[i], mask, rows[i]);
+  }
+  uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
+  nb::gil_scoped_release release;
+  fill_rows(matchers, data, rows, static_cast<int64_t>(mask.shape(1)), max_tokens, threads);
+}
+
+// The value of `call` on a matcher, made without the GIL.
+template <class Call>
+auto unlocked(Matcher& matcher, Call&& call) {
+  InUse use(matcher);
+  nb::gil_scoped_release release;
+  return call();
+}
+
+// A short call on a matcher, with the GIL; a slow one, without it.
+template <class Value, class Self, class... Arguments>
+auto alone(Value (Self::*method)(Arguments...)) {
+  return [method](Matcher& self, Arguments... arguments) {
+    InUse use(self);
+    return (self.*method)(arguments...);
+  };
+}
+template <class Value, class Self, class... Arguments>
+auto alone(Value (Self::*method)(Arguments...) const) {
+  return [method](const Matcher& self, Arguments... arguments) {
+    InUse use(self);
+    return (self.*method)(arguments...);
+  };
+}
+template <class Value, class... Arguments>
+auto unlocked(Value (Matcher::*method)(Arguments...)) {
+  return [method](Matcher& self, Arguments... arguments) {
+    return unlocked(self, [&] { return (self.*method)(arguments...); });
+  };
+}
+
+bool accept_token(Matcher& self, int64_t id) {
+  InUse use(self);
+  if (id < 0 || id > INT32_MAX) return false;
+  if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
+  // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
+  nb::gil_scoped_release release;
+  return self.accept_token(static_cast<int32_t>(id));
+}
+
+void fork(Matcher* self, Matcher& other) {
+  InUse use(other);
+  new (self) Matcher(other);
+}
+
+constexpr auto kFill = R"(Write the allowed tokens into a bitmask row.
+
+Args:
+    bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, an array or a tensor on the CPU.
+    row: the row of the bitmask to write.
+    max_tokens: a budget: only tokens after which the output can be completed with `max_tokens - 1` more are
+        allowed, the end token counted. None: no budget.
+
+Returns:
+    Whether some token is not allowed.
+
+Raises:
+    TypeError: the bitmask has another type, layout or device.
+    ValueError: the rows of the bitmask have another width than the vocabulary needs.
+    IndexError: there is no such row.
+    BudgetError: not even the shortest completion fits into `max_tokens`.)";
+
+constexpr auto kAccept = R"(Step over one token.
+
+Returns:
+    Whether the token was allowed. If not, the state is unchanged.)";
+
+constexpr auto kValidate =
+    R"(How many of `tokens`, from the first on, would be accepted one after the other. The state is unchanged.)";
+
+constexpr auto kRollback = R"(Undo the last `n` steps. A step is one accepted token or one accepted string.
+
+Raises:
+    ValueError: there were fewer steps.)";
+
+constexpr auto kMinTokens =
+    R"(The number of tokens of the shortest completion, the end token counted; 0 after an end token.)";
+
+constexpr auto kCharacters = R"(The code points that may follow `data`, as ranges (lowest, highest).
+
+Args:
+    data: bytes that can be read here.
+    begun: the first bytes of a character that were read before, so that the answer is about complete
+        characters.)";
+
+constexpr auto kFillBatch = R"(Fill a bitmask row for each matcher on several OS threads, without the GIL.
+
+Args:
+    matchers: one for each row, of one vocabulary; grammars may differ.
+    bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
+    rows: the row of each matcher. Other rows stay as they are.
+    max_tokens: the budget of every row; -1: none.
+    threads: the most threads to use.
+
+Raises:
+    TypeError: something in `matchers` is not a matcher, or the bitmask has another type, layout or device.
+    ValueError: the number of rows differs from that of matchers, a row is named twice, or the width is wrong.
+    IndexError: there is no such row.
+    BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.)";
+
+constexpr auto kFillSignature =
+    "def fill_next_token_bitmask(self, bitmask: typing.Any, row: int = 0, *, max_tokens: int | None = None) -> bool";
+constexpr auto kFillBatchSignature =
+    "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
+    "rows: collections.abc.Sequence[int], max_tokens: int, threads: int) -> None";
+
+}  // namespace
+
+void bind_matcher(nb::module_& m) {
+  nb::class_<Matcher>(
+      m, "Matcher",
+      "The state of one output under a compiled grammar.\n\n"
+      "One OS thread may use it at a time (RuntimeError otherwise); matchers of a grammar run side by side.")
+      .def(nb::init<std::shared_ptr<Compiled>>(), "source"_a, "A matcher at the start of an output.")
+      .def("__init__", &fork, "source"_a, "A matcher in the same state, with the same past.")
+      .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(),
+           "max_tokens"_a = nb::none(), nb::sig(kFillSignature), kFill)
+      .def("accept_token", &accept_token, "token"_a, kAccept)
+      .def("validate_tokens", unlocked(&Matcher::validate), "tokens"_a, kValidate)
+      .def("rollback", alone(&Matcher::rollback), "n"_a, kRollback)
+      .def("reset", alone(&Matcher::reset), "Go back to the start and forget the past.")
+      .def_prop_ro(
+          "budget_bound", alone(&Matcher::budget_bound),
+          "Whether the last mask may lack tokens because of its budget. False: it was the mask without a budget.")
+      .def("is_accepting", alone(&Matcher::accepting), "Whether the output is complete here: an end token is allowed.")
+      .def("is_terminated", alone(&Matcher::terminated), "Whether an end token was accepted.")
+      .def("min_tokens_to_finish", unlocked(&Matcher::min_tokens), kMinTokens)
+      .def_prop_ro("steps", alone(&Matcher::steps), "How many steps can be undone.")
+      .def_prop_ro("state", alone(&Matcher::state), "The number of the state. Equal states have equal numbers.")
+      .def_prop_ro("configurations", alone(&Matcher::configurations), "How many states the grammar has visited so far.")
+      .def_prop_ro("memory_bytes", alone(&Matcher::bytes),
+                   "The memory of these states and of what is cached for them, in bytes.")
+      .def(
+          "_accept_bytes",
+          [](Matcher& self, const nb::bytes& data) {
+            std::string_view bytes = view(data);
+            return unlocked(self, [&] { return self.accept_bytes(bytes); });
+          },
+          "data"_a, "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
+      .def("_forced", unlocked(&Matcher::forced), "limit"_a,
+           "What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.")
+      .def("_shortest", unlocked(&Matcher::shortest), "limit"_a,
+           "A shortest completion, at most `limit` symbols: bytes, or 256 + a control token.")
+      .def(
+          "_next_bytes", [](Matcher& self) { return to_bytes(unlocked(self, [&] { return self.next_bytes(); })); },
+          "The bytes that may come next, ascending.")
+      .def("_next_tokens", alone(&Matcher::next_tokens), "The control tokens that the grammar names here.")
+      .def(
+          "_probe",
+          [](Matcher& self, const nb::bytes& data) {
+            std::string_view bytes = view(data);
+            auto [read, possible] = unlocked(self, [&] { return self.probe(bytes); });
+            return std::make_pair(read, to_bytes(possible));
+          },
+          "data"_a, "How many of the bytes can be read, and the bytes that were possible after these.")
+      .def(
+          "_characters",
+          [](Matcher& self, const nb::bytes& data, const nb::bytes& begun) {
+            std::string_view bytes = view(data), first = view(begun);
+            return unlocked(self, [&] { return self.characters(bytes, first); });
+          },
+          "data"_a, "begun"_a, kCharacters)
+      .def(
+          "_places",
+          [](Matcher& self, const nb::bytes& data) {
+            std::string_view bytes = view(data);
+            return unlocked(self, [&] { return self.places(bytes); });
+          },
+          "data"_a, "The names of the rules that are open after these bytes.")
+      .def("_rests", unlocked(&Matcher::rests),
+           "Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most "
+           "found.")
+      .def("_walk_mask", unlocked(&Matcher::walk_mask), "The allowed ids by definition: nothing cached is used.");
+
+  m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
+        nb::sig(kFillBatchSignature), kFillBatch);
+}
+
+}  // namespace guided
