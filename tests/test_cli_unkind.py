@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -259,15 +257,18 @@ def test_without_torch(monkeypatch):
 
 
 def test_an_interrupt_while_a_command_runs():
-    code = "import signal, sys; from guided.cli import main; sys.exit(main(sys.argv[1:]))"
-    arguments = ["sample", "--regex", "a{2000}", "--max-length", "9999", "--n", "100000", "--json"]
-    command = [sys.executable, "-c", code, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, b"")
-    assert json.loads(out) == {"error": {"type": "KeyboardInterrupt", "message": "interrupted"}}
+    code = """
+import os, signal, sys, time
+from guided.cli import main, sample
+def stopped(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+sample.sentence = stopped
+sys.exit(main(["sample", "--regex", "a", "--json"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+    assert json.loads(done.stdout) == {"error": {"type": "KeyboardInterrupt", "message": "interrupted"}}
 
 
 # ---- quiet

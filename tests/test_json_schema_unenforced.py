@@ -195,7 +195,7 @@ def test_a_line_on_standard_error():
         assert told == [
             "warning: not enforced: unknown keyword (at /requierd); did you mean 'required'?",
             "warning: not enforced: the format 'url' is not known (at /properties/a/format); did you mean 'uri'? else "
-            "say it with pattern, or pass unknown_format='ignore'",
+            "say it with pattern, or pass --unknown-format ignore",
         ]
         assert run(*command, "--schema", TYPO, "--unknown-format", "ignore")[2].count("warning: ") == 1
         code, out, err = run(*command, "--schema", TYPO, "--strict")

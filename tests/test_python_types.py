@@ -129,7 +129,7 @@ def test_two_classes_of_one_name():
 @pytest.mark.parametrize(
     ("tp", "error", "message"),
     [
-        (bytes, UnsupportedError, "bytes has no JSON Schema"),
+        (bytearray, UnsupportedError, "bytearray has no JSON Schema"),
         (complex, UnsupportedError, "complex has no JSON Schema"),
         ("int", UnsupportedError, "int has no JSON Schema"),
         (dict[int, str], UnsupportedError, "dict: the keys of a JSON object are strings"),

@@ -11,6 +11,7 @@ import typing
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.spec.python_pydantic import is_read_by_pydantic
 from guided.spec.python_texts import TEXTS
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "hints_of",
     "is_function",
     "is_hashable_type",
-    "is_pydantic",
     "is_qualifier",
     "members_of",
     "name_of",
@@ -37,11 +37,6 @@ _NOT_FUNCTIONS = ("typing", "typing_extensions", "types", "builtins", "collectio
 
 Members = dict[str, tuple[Any, bool]]
 """Name -> (type, whether it is required)."""
-
-
-def is_pydantic(tp: Any) -> bool:
-    """Whether pydantic knows how to read it: a model, or a dataclass of pydantic's own."""
-    return isinstance(tp, type) and "__pydantic_core_schema__" in vars(tp)
 
 
 def is_qualifier(origin: Any) -> bool:
@@ -115,7 +110,7 @@ def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
         return tp in (frozenset, collections.abc.Set)
     if tp.__hash__ is None or typing.is_typeddict(tp):
         return False
-    if is_pydantic(tp) or len(above) > 50:
+    if is_read_by_pydantic(tp) or len(above) > 50:
         return True
     members = [hint for hint, _ in (members_of(tp) or {}).values()]
     if issubclass(tp, tuple):

@@ -2,7 +2,8 @@ r"""Python values that stand in JSON as strings. In: a type, such as `datetime.d
 
     datetime time    RFC 3339, so with an offset           date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
-    Decimal          a plain number, such as "-12.50"
+    Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
+    bytes            any text, which is their UTF-8, as pydantic has it; base64 is pydantic's Base64Bytes
 
 Narrower than the formats, because the types hold less: no year 0, no leap second, at most six digits after the point of
 a second. `timedelta` is wider than the format `duration`, which has no sign and no fraction, and narrower, since months
@@ -15,6 +16,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import ipaddress
+import os
+import pathlib
 import re
 import uuid
 from collections.abc import Callable
@@ -77,6 +80,11 @@ def _clock(text: str) -> datetime.time:
     return datetime.time.fromisoformat(text.upper())
 
 
+_PATHS: Final = (
+    *(pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.Path),
+    pathlib.WindowsPath if os.name == "nt" else pathlib.PosixPath,
+)
+
 TEXTS: Final[dict[Any, Text]] = {
     datetime.datetime: _text(
         _moment,
@@ -91,6 +99,8 @@ TEXTS: Final[dict[Any, Text]] = {
     decimal.Decimal: _text(decimal.Decimal, _NUMBER, pattern=_NUMBER),
     ipaddress.IPv4Address: _text(ipaddress.IPv4Address, "", format="ipv4"),
     ipaddress.IPv6Address: _text(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
+    bytes: Text({"type": "string"}, str.encode),
+    **{path: Text({"type": "string"}, path) for path in _PATHS},
 }
 
 CLOCK_TYPES: Final = (datetime.datetime, datetime.date, datetime.time)

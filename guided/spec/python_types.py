@@ -2,10 +2,11 @@
 
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
     Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
-    datetime date time timedelta UUID Decimal IPv4Address IPv6Address (`python_texts`)    functions: their arguments
+    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`python_texts`)
+    functions: their arguments   what pydantic reads: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`python_pydantic`)
 
 Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts, arguments are closed: other keys could not be
-read back. pydantic models describe themselves (`model_json_schema`); pydantic is not needed for anything else. What has
+read back. Types of pydantic describe themselves; pydantic is not needed for anything else. What has
 no JSON form, or no value that JSON could be read into (`set[list[int]]`), is refused with its name. A function is
 described by itself, not inside other types. Cost: linear in the types reached. The way back is `python_values`.
 """
@@ -27,14 +28,14 @@ from guided.spec.python_members import (
     hints_of,
     is_function,
     is_hashable_type,
-    is_pydantic,
     is_qualifier,
     members_of,
     name_of,
     parameters_of,
     supertype,
 )
-from guided.spec.python_texts import CLOCK_TYPES, TEXTS
+from guided.spec.python_pydantic import is_read_by_pydantic, pydantic_schema
+from guided.spec.python_texts import TEXTS
 
 __all__ = ["type_to_schema"]
 
@@ -77,11 +78,13 @@ class _Types:
     def schema(self, tp: Any, depth: int) -> dict[str, Any]:
         if depth > _DEEPEST:
             raise SpecError(f"types nest more than {_DEEPEST} deep")
-        scalar = _SCALARS.get(tp) if isinstance(tp, collections.abc.Hashable) else None
+        scalar = _SCALARS.get(tp) if _has_hash(tp) else None
         if scalar is not None:
             return dict(scalar)
         if (named := supertype(tp)) is not None:
             return self.schema(named, depth + 1)
+        if is_read_by_pydantic(tp):
+            return self._class(tp, depth + 1)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic(tp, origin, typing.get_args(tp), depth + 1)
@@ -114,8 +117,6 @@ class _Types:
             return self._tuple(args, depth)
         if origin in DICTS:
             return self._dict(tp, args, depth)
-        if is_pydantic(origin):
-            return self._class(tp, depth)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
 
     def _tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
@@ -137,12 +138,12 @@ class _Types:
     def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         """The keys: strings, or constants that are strings, so that no two of them are equal in Python alone."""
         out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
-        if args[0] is str:
+        if args[0] is str or args[0] is bytes:
             return out
         schema = self.schema(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
         names = self.definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         constants = names.get("enum", [names["const"]] if "const" in names else [None])
-        open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys()
+        open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in TEXTS
         if not open_text and not all(isinstance(constant, str) for constant in constants):
             raise UnsupportedError(f"{name_of(tp)}: the keys of a JSON object are strings", hint="write dict[str, ...]")
         return {**out, "propertyNames": schema}
@@ -155,6 +156,8 @@ class _Types:
             item = todo.pop(0)
             kind = type(item).__name__
             suffix = _LENGTHS.get(schema.get("type", ""))
+            if item is None:  # pydantic.conint and its like leave them where a bound is not given
+                continue
             if isinstance(item, str):
                 schema["description"] = item
             elif type(item).__module__ != "annotated_types":
@@ -176,11 +179,15 @@ class _Types:
 
     def _class(self, tp: Any, depth: int) -> dict[str, Any]:
         """A reference to the definition of a class, which is made on the first visit."""
-        if tp not in self._names:
-            self._names[tp] = name = self._fresh_name(tp)
-            self.definitions[name] = {}
-            self.definitions[name] = self._definition(tp, name, depth)
-        return {"$ref": f"#/$defs/{self._names[tp]}"}
+        hashable = _has_hash(tp)
+        if hashable and tp in self._names:
+            return {"$ref": f"#/$defs/{self._names[tp]}"}
+        name = self._fresh_name(tp)
+        if hashable:
+            self._names[tp] = name
+        self.definitions[name] = {}
+        self.definitions[name] = self._definition(tp, name, depth)
+        return {"$ref": f"#/$defs/{name}"}
 
     def _fresh_name(self, tp: Any) -> str:
         name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
@@ -191,16 +198,8 @@ class _Types:
         return name
 
     def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
-        if hasattr(tp, "model_json_schema"):
-            schema: dict[str, Any] = _readable(tp.model_json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}"))
-            return schema
-        if is_pydantic(tp):
-            from pydantic import TypeAdapter
-
-            described: dict[str, Any] = _readable(
-                TypeAdapter(tp).json_schema(ref_template=f"#/$defs/{name}/$defs/{{model}}")
-            )
-            return described
+        if is_read_by_pydantic(tp):
+            return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
         if issubclass(tp, enum.Enum):
             return _values(tuple(tp), tp)
         if (members := members_of(tp)) is not None:
@@ -221,6 +220,15 @@ class _Types:
             "required": [name for name, (_, required) in members.items() if required],
             "additionalProperties": False,
         }
+
+
+def _has_hash(tp: Any) -> bool:
+    """Whether a type can be looked up: Annotated with something that has no hash cannot."""
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_number(schema: typing.Mapping[str, Any]) -> bool:
@@ -249,29 +257,3 @@ def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
                 hint="use strings, numbers, True, False and None",
             )
     return {"const": plain[0]} if len(plain) == 1 else {"enum": plain}
-
-
-_CLOCK = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
-_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs")
-_DATA = ("const", "enum", "default", "examples")
-
-
-def _readable(schema: Any) -> Any:
-    """A schema that pydantic wrote, without the moments that Python's clock does not have (those of the year 0).
-
-    Its format "path" is left out: every string is one.
-    """
-    if isinstance(schema, list):
-        return [_readable(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    out: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in _SCHEMAS_BY_NAME:
-            out[key] = {name: _readable(part) for name, part in value.items()}
-        else:
-            out[key] = value if key in _DATA else _readable(value)
-    if out.get("format") == "path":
-        del out["format"]
-    pattern = _CLOCK.get(out["format"]) if isinstance(out.get("format"), str) else None
-    return {**out, "allOf": [*out.get("allOf", ()), {"pattern": pattern}]} if pattern else out

@@ -39,13 +39,13 @@ from guided.spec.python_members import (
     hint_for,
     hints_of,
     is_function,
-    is_pydantic,
     is_qualifier,
     members_of,
     name_of,
     parameters_of,
     supertype,
 )
+from guided.spec.python_pydantic import is_read_by_pydantic, pydantic_reader
 from guided.spec.python_texts import TEXTS
 from guided.spec.python_types import type_to_schema
 
@@ -106,20 +106,11 @@ def value_reader(tp: Any) -> Callable[[Any], Any]:
 
 
 def text_reader(tp: Any) -> Callable[[str], Any]:
-    """Makes the value of JSON text. A pydantic model reads the text itself, and raises its own ValidationError."""
-    if is_pydantic(tp):
-        return _pydantic(tp)
+    """Makes the value of JSON text. pydantic reads the text of its types itself, and raises its own ValidationError."""
+    if is_read_by_pydantic(tp):
+        return pydantic_reader(tp)
     read = value_reader(tp)
     return lambda text: read(json.loads(text))
-
-
-def _pydantic(tp: Any) -> Callable[[str], Any]:
-    validate: Callable[[str], Any] | None = getattr(tp, "model_validate_json", None)
-    if validate is None:
-        from pydantic import TypeAdapter
-
-        validate = TypeAdapter(tp).validate_json
-    return validate
 
 
 class _Readers:
@@ -140,6 +131,9 @@ class _Readers:
             pass
         if (named := supertype(tp)) is not None:
             return self.of(named, depth + 1)
+        if is_read_by_pydantic(tp):
+            validate = pydantic_reader(tp)
+            return lambda value, place: _made(lambda: validate(json.dumps(value)), tp, place)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic(tp, origin, typing.get_args(tp), depth + 1)
@@ -193,9 +187,6 @@ class _Readers:
         return self._classes[tp]
 
     def _class_reader(self, tp: Any, depth: int) -> _Reader:
-        if is_pydantic(tp):
-            validate = _pydantic(tp)
-            return lambda value, place: _made(lambda: validate(json.dumps(value)), tp, place)
         if isinstance(tp, enum.EnumMeta):
             return _constants(tuple(tp), name_of(tp))
         if (members := members_of(tp)) is not None:

@@ -132,6 +132,17 @@ def _hint(name: str) -> str:
     return f"did you mean {close[0]!r}? else {instead}" if close else instead
 
 
+_BEYOND_TEXT = {
+    **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
+    **{f"{when}-{what}": "the clock" for when in ("past", "future") for what in ("date", "date-time")},
+    **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "bounds of times and durations"),
+    "json-string": "the type of JSON that stands in a string",
+}
+"""Names for what types of pydantic ask for beside a text -> what that is."""
+
+
 def why_not(name: str) -> tuple[str, str]:
     """Reason and hint for a name that is not enforced."""
+    if name in _BEYOND_TEXT:
+        return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
     return f"the format {name[:40]!r} is not known", _hint(name[:40])

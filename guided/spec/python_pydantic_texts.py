@@ -1,0 +1,234 @@
+r"""The strings that pydantic's types are read from. In: a name that pydantic gives to `format`. Out: a JSON Schema.
+
+pydantic describes most of its types by a name for `format` that no standard has, and reads more or less than that. The
+schemas here are what it reads, in the form that it writes, and nothing that it refuses:
+
+    uuid1 .. uuid8                    the format uuid, of this version
+    email name-email                  what email-validator takes: names in ASCII without quotes, a domain with a period,
+                                      no domain that is reserved for special use; name-email: also "Name <address>"
+    ipvanyaddress                     the formats ipv4 and ipv6
+    ipvanyinterface ipv4interface ..  an address, with a length of its prefix or none
+    ipvanynetwork ipv4network ..      the bits behind the prefix are 0; of version 6: prefixes of whole groups
+    base64, base64url                 `base64_of`: with padding; as text (Base64Str): ASCII in it
+    duration                          ISO 8601 with a sign and a fraction, as long as a timedelta can be
+    fraction                          3, -1/2
+    regex                             what Python and ECMA read alike: characters, classes, . and * + ?
+    path password binary              any string
+
+The host of a URL is a name of ASCII letters, digits and hyphens, or an address: what RFC 3986 and the URL standard read
+alike.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+__all__ = [
+    "ASCII",
+    "BYTE_SIZE",
+    "COMPLEX",
+    "LOCAL_DATE_TIME",
+    "base64_of",
+    "by_format",
+    "dates_between",
+    "decimals",
+    "urls",
+]
+
+ASCII: Final = r"^[\u0000-\u007f]*$"
+
+_OCTET = "(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])"
+_V4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_GROUP = "[0-9A-Fa-f]{1,4}"
+
+
+def _v6() -> str:
+    tail = f"(?:{_GROUP}:{_GROUP}|{_V4})"
+    cases = [f"(?:{_GROUP}:){{6}}{tail}"]
+    for before in range(8):
+        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
+        most = 7 - before
+        rights = [""]
+        if most:
+            rights.append(f"(?:{_GROUP}:){{0,{most - 1}}}{_GROUP}")
+        if most > 1:
+            rights.append(f"(?:{_GROUP}:){{0,{most - 2}}}{_V4}")
+        cases.append(f"{left}::(?:{'|'.join(rights)})")
+    return f"(?:{'|'.join(cases)})"
+
+
+_V6: Final = _v6()
+_LENGTH_4: Final = "(?:/(?:[0-9]|[12][0-9]|3[0-2]))?"
+_LENGTH_6: Final = "(?:/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))?"
+
+
+def _networks_4() -> str:
+    """Addresses whose bits behind the prefix are 0."""
+    cases = [_V4]
+    for length in range(33):
+        whole, bits = divmod(length, 8)
+        octets = [_OCTET] * whole
+        if bits:
+            octets.append(f"(?:{'|'.join(str(value) for value in range(0, 256, 1 << (8 - bits)))})")
+        octets += ["0"] * (4 - len(octets))
+        cases.append(r"\.".join(octets) + f"/{length}")
+    return f"(?:{'|'.join(cases)})"
+
+
+def _networks_6() -> str:
+    cases = [f"{_V6}(?:/128)?", "::/0"]
+    cases += [f"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{16 * groups}" for groups in range(1, 8)]
+    return f"(?:{'|'.join(cases)})"
+
+
+_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+"
+_LABEL: Final = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"  # 63 characters at most
+_SPECIAL_USE: Final = ("arpa", "invalid", "local", "localhost", "onion", "test")
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{c.upper()}{c.lower()}]" if c.isalpha() else c for c in word)
+
+
+_EMAIL: Final = (
+    rf"(?![^@]*@[^>]*\.(?:{'|'.join(map(_any_case, _SPECIAL_USE))})(?:>|$))"
+    rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]{{1,63}}"
+)
+
+# Each character of base 64 gives six bits; a byte of ASCII begins with a 0.
+_SEXTETS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
+    """Base 64 of `low` to `high` bytes (None: of any number).
+
+    Args:
+        url: with the alphabet for URLs.
+        ascii: all bytes are ASCII.
+        canonical: bits that no byte takes are 0, and the padding may be left out; else it may not.
+    """
+    alphabet = _SEXTETS + ("-_" if url else "+/")
+
+    def those(zero: int, unused: int = 0) -> str:
+        zero = (zero if ascii else 0) | (unused if canonical else 0)
+        return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zero) + "]"
+
+    one, two, three, four = those(0b100000), those(0b001000), those(0b000010), those(0)
+    ends = ("", f"{one}{those(0b001000, 0b001111)}==", f"{one}{two}{those(0b000010, 0b000011)}=")
+    cases = []
+    for rest, end in enumerate(ends):
+        if high is None or high >= rest:
+            least, most = max(0, -(-(low - rest) // 3)), "" if high is None else (high - rest) // 3
+            end = f"{end.rstrip('=')}(?:{'=' * end.count('=')})?" if canonical and end else end
+            cases.append(f"(?:{one}{two}{three}{four}){{{least},{most}}}{end}")
+    return f"^(?:{'|'.join(cases)})$"
+
+
+# At most 999,999,999 days: years are 365 and months 30 of them.
+_DURATION: Final = (
+    r"^-?P(?!$)(?:\d{1,8}W|(?:\d{1,6}Y)?(?:\d{1,7}M)?(?:\d{1,8}D)?"
+    r"(?:T(?=\d)(?:\d{1,8}H)?(?:\d{1,8}M)?(?:\d{1,8}(?:\.\d{1,6})?S)?)?)$"
+)
+_SIMPLE_REGEX: Final = (
+    r"^(?:(?:[A-Za-z0-9 _,:;=@#%&~<>!\"'\-]|\\[dDwWsS.^$|?*+()\[\]{}\\]|\.|\[\^?[A-Za-z0-9 _,:;]+\])[*+?]?)*$"
+)
+_PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
+
+
+@cache
+def by_format() -> dict[str, dict[str, Any]]:
+    """Name of a format -> what pydantic reads, to hold beside what else the schema says."""
+    v4, v6 = f"^{_V4}{_LENGTH_4}$", f"^{_V6}{_LENGTH_6}$"
+    networks_4, networks_6 = f"^{_networks_4()}$", f"^{_networks_6()}$"
+    return {
+        **{f"uuid{n}": {"format": "uuid", "pattern": f"^.{{14}}{n}.{{4}}[89ABab]"} for n in range(1, 9)},
+        "email": {"pattern": f"^{_EMAIL}$", "maxLength": 254},
+        "name-email": {"pattern": f"^(?:{_EMAIL}|{_PREFIX_NAME}<{_EMAIL}>)$", "maxLength": 254},
+        "ipvanyaddress": {"anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]},
+        "ipv4interface": {"pattern": v4},
+        "ipv6interface": {"pattern": v6},
+        "ipvanyinterface": {"anyOf": [{"pattern": v4}, {"pattern": v6}]},
+        "ipv4network": {"pattern": networks_4},
+        "ipv6network": {"pattern": networks_6},
+        "ipvanynetwork": {"anyOf": [{"pattern": networks_4}, {"pattern": networks_6}]},
+        "duration": {"pattern": _DURATION},
+        "fraction": {"pattern": r"^-?[0-9]{1,300}(?:/[1-9][0-9]{0,300})?$"},
+        "regex": {"pattern": _SIMPLE_REGEX},
+        "path": {},
+    }
+
+
+_UNITS: Final = ("b", "bit", *(f"{prefix}{unit}" for prefix in "kmgtpe" for unit in ("", "b", "bit", "ib", "ibit")))
+BYTE_SIZE: Final = rf"^(?:[0-9]{{1,15}}|[0-9]{{0,15}}\.[0-9]{{1,15}}) ?(?:{'|'.join(map(_any_case, _UNITS))})?$"
+COMPLEX: Final = (
+    r"^(?:-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?)(?:[+\-](?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?j|j)?$"
+)
+_LEAP: Final = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+LOCAL_DATE_TIME: Final = (
+    r"^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    rf"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?$"
+)
+
+
+def dates_between(low: str | None, high: str | None) -> str:
+    """A pattern of the dates from `low` to `high`, both as 2020-01-31; None: no bound."""
+    parts = [rf"(?={_from(bound, up)})" for bound, up in ((low, True), (high, False)) if bound is not None]
+    return "^" + "".join(parts)
+
+
+def _from(bound: str, up: bool) -> str:
+    """Equal up to some digit, and greater (or less) there."""
+    cases = [bound]
+    for at, digit in enumerate(bound):
+        if digit != "-" and digit != ("9" if up else "0"):
+            there = f"[{int(digit) + 1}-9]" if up else f"[0-{int(digit) - 1}]"
+            cases.append(f"{bound[:at]}{there}")
+    return f"(?:{'|'.join(cases)})"
+
+
+def decimals(digits: int | None, places: int | None) -> str:
+    """Numbers of so many digits, of which so many stand behind the point."""
+    if digits is None:
+        fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
+        return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
+    most = digits if places is None else min(places, digits)
+    cases = [f"0{_fraction(most)}"]
+    for whole in range(1, digits - (places or 0) + 1):
+        cases.append(f"[1-9][0-9]{{{whole - 1}}}{_fraction(min(most, digits - whole))}")
+    return f"^-?(?:{'|'.join(cases)})$"
+
+
+def _fraction(most: int) -> str:
+    return rf"(?:\.[0-9]{{1,{most}}})?" if most else ""
+
+
+_PORT: Final = (
+    "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"  # up to 65535
+)
+_HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
+_PERCENT: Final = "%[0-9A-Fa-f]{2}"
+_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which parts the hosts of a URL that has several
+_USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
+_PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
+_REST: Final = (
+    rf"(?:\?(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?(?:#(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?"
+)
+_SPECIAL: Final = ("http", "https", "ws", "wss", "ftp", "file")
+
+
+def urls(schemes: list[str] | None, *, hosts: bool = False) -> str:
+    """URLs of these schemes (None: of any), with one host or, for `hosts`, with several."""
+    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if hosts else "")
+    end = f"(?:/{_PATH})?{_REST}"
+    special = "|".join(map(_any_case, _SPECIAL))
+    if schemes is None:
+        name = r"[A-Za-z][A-Za-z0-9+.\-]*"
+        cases = [f"(?![Ff][Ii][Ll][Ee]:){name}://{authority}{end}", f"[Ff][Ii][Ll][Ee]:///{_PATH}{_REST}"]
+        cases.append(f"(?!(?:{special}):){name}:(?!/){_PATH}{_REST}")
+        return f"^(?:{'|'.join(cases)})$"
+    cases = [f"{_any_case(scheme)}:///{_PATH}{_REST}" for scheme in schemes if scheme == "file"]
+    names = [_any_case(scheme).replace("+", r"\+").replace(".", r"\.") for scheme in schemes if scheme != "file"]
+    if names:
+        cases.append(f"(?:{'|'.join(names)})://{authority}{end}")
+    return f"^(?:{'|'.join(cases)})$"
