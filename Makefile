@@ -8,6 +8,8 @@
 #   make format    applies what of it can be applied
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks, checks the links and the code of the documents
+#   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
+#   make dist      sdist and wheels in dist/, each installed and tried in an empty environment; PYTHONS="python3.11 python3.13"
 #   make clean     removes .venv and what was built
 #
 # PYTHON=/path/to/python3.12   the Python to use (3.11 or newer)
@@ -33,10 +35,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format stubs bench docs clean
+.PHONY: help demo test test-all lint format stubs bench docs sanitize dist clean
 
 help:
-	@sed -n '3,16s/^# \{0,1\}//p' Makefile
+	@sed -n '3,18s/^# \{0,1\}//p' Makefile
 
 # torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
 $(VENV)/.torch:
@@ -93,6 +95,14 @@ bench: $(VENV)/.guided $(VENV)/.bench
 
 docs: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_project.py
+
+sanitize: $(VENV)/.guided $(VENV)/.test
+	PYTHON=$(BIN)/python bash scripts/sanitize.sh address
+	PYTHON=$(BIN)/python bash scripts/sanitize.sh thread
+
+PYTHONS ?= $(if $(PYTHON),$(PYTHON),python3)
+dist:
+	sh scripts/check_dist.sh dist $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) build dist

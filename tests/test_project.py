@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -77,6 +78,37 @@ def test_the_distribution_has_a_name_that_is_free():
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the project is not installed in this environment")
     assert installed == guided.__version__
+
+
+def test_workflows_cover_the_pythons_that_the_project_supports():
+    yaml = pytest.importorskip("yaml", reason="PyYAML reads the workflows")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(settings["project"]["classifiers"]))
+    assert settings["project"]["requires-python"] == f">={named[0]}"
+    tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
+    matrix = tests["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == named
+    systems = {*matrix["os"], *(row["os"] for row in matrix["include"])}
+    assert {name.split("-")[0] + name[-4:] * name.endswith("-arm") for name in systems} == {
+        "ubuntu",
+        "ubuntu-arm",
+        "macos",
+    }
+    assert settings["tool"]["cibuildwheel"]["build"] == " ".join(f"cp{name.replace('.', '')}-*" for name in named)
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        assert yaml.safe_load(path.read_text(encoding="utf-8"))["permissions"] == {"contents": "read"}, path
+
+
+@pytest.mark.parametrize(
+    ("subject", "code"),
+    [("Packed weights are stored and mapped", 0), ("fix", 1), ("x" * 71, 0), ("x" * 72, 1), ("ä" * 71, 0)],
+)
+def test_subjects_of_commits_are_checked(tmp_path: Path, subject: str, code: int):
+    (tmp_path / "message").write_text(f"{subject}\n\nMore.\n", encoding="utf-8")
+    script = ROOT / "scripts" / "check_subject.sh"
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(["sh", script, tmp_path / "message"], capture_output=True, check=False, env=environment)
+    assert done.returncode == code
 
 
 def test_hints_name_packages_and_extras_that_exist():
