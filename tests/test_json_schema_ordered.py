@@ -11,7 +11,7 @@ from guided.grammar.ir import Alt, And, Grammar, Not, Seq, Text
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.text.ordered import Chain, Field
+from guided.spec.json_schema.text.member_tries import Field, MemberTries
 from guided.vocabulary import Vocabulary
 from tests.work_support import lines_run
 
@@ -32,7 +32,7 @@ def test_members_in_order(data):
     rules = {}
     extra = Text('"!":')
     extras = Alt((extra, Seq((extra, Text(","), extra)))) if with_extras else None
-    rules["start"] = Chain(Text(","), extras, Text, rules.__setitem__, "chain").members(fields)
+    rules["start"] = MemberTries(Text(","), extras, Text, rules.__setitem__, "chain").members(fields)
     grammar = Grammar(rules)
     native = COMPILER.compile_grammar(grammar)
     for _ in range(6):

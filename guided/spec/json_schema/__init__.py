@@ -1,9 +1,12 @@
 """JSON Schema -> grammar. In: a schema (JSON text, dict or bool) and options. Out: an IR `Grammar`, or a report.
 
-    text -> values -> resolve (places, references) -> reader (keywords) -> expand (union of shapes) -> lower (IR)
+    documents/   text -> values -> schemas with their locations, references resolved
+    algebra/     schemas -> what they ask of a value, as a union of shapes; conjunction, negation, conditions, counts
+    text/        shapes -> IR rules: how values that satisfy them are written
 
-Each keyword is enforced exactly or refused with its JSON Pointer; see `keywords.py` for the table and the module
-docstrings of `numbers.py` and `lower.py` for the two stated limits.
+Each keyword is enforced exactly, or refused with its JSON Pointer. The table of keywords is in
+`documents/keywords.py`. Two limits are stated at the head of `text/numbers.py` (spellings of numbers with an
+exponent) and of `formats/`.
 """
 
 from __future__ import annotations

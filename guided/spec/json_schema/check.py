@@ -1,9 +1,9 @@
-"""The report: what happens to each keyword of a schema. In: a schema. Out: a `Report`; raises nothing.
+"""The report: what happens to each keyword of a schema? In: a schema. Out: a `Report`. Nothing is raised.
 
-One entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation, ignored
-(with the reason and a hint); and notes on the stated limits where they apply. `ok` says whether the schema compiles,
-which it may even where a definition that nothing refers to is refused; likewise, `findings` are those of the ignored
-keywords that compiling warns of, which it does at the places that it reaches.
+There is one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an annotation,
+or ignored (with the reason and a hint). Notes tell of stated limits where they apply. `ok` says whether the schema
+compiles. It may compile although a definition is refused, if nothing refers to it. Likewise `findings` are the
+ignored keywords of which a compilation warns: those at the locations that it reaches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""From a schema to its grammar: the pipeline. In: a schema and options. Out: an IR `Grammar`; errors have a place."""
+"""From a schema to its grammar: the pipeline. In: a schema and options. Out: an IR `Grammar`. Errors show their
+place.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ def json_schema_to_grammar(
     """The JSON texts whose values satisfy the schema, as a grammar.
 
     `schema` is JSON text, or a dict or bool as `json.loads` gives; `registry` maps URIs to schemas of either kind.
-    `ask_for_values=False`: who compiles the grammar finds out whether there is a value at all, and asks here for the
-    reason only where there is none. What was read and is not enforced goes to `found`; without it, it is warned of
-    (`GuidedWarning`).
+    With `ask_for_values=False` an unsatisfiable schema is no error here: the compiler of the grammar notices it, and
+    calls again for the reason. Keywords that are read and not enforced are added to `found`; without a list they are
+    warned of (`GuidedWarning`).
     Raises SpecError (invalid, or no value satisfies it), UnsupportedError (a keyword is not enforced) or LimitExceeded.
     """
     try:
@@ -55,7 +57,7 @@ def json_schema_to_grammar(
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
-    """What is not enforced at the places that were reached, each place once; the first is an error if that is asked."""
+    """What is not enforced at the locations that were reached, each once. With `strict` the first is an error."""
     told: dict[str, Finding] = {}
     for place in library.noteworthy:
         for finding in findings(place, library, options):

@@ -1,11 +1,11 @@
-"""Keywords that are read and not enforced. In: a schema, as it stands, and the options. Out: a `Finding` for each.
+"""Keywords that are read and not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
 
-A name that no draft knows, a keyword that its draft does not know or that has no effect where it stands, a format that
-is not known. What only describes is no finding: the annotations of the drafts, those of OpenAPI and of editors, and
-names that can be no misspelt keyword (`x-order`, `_comment`, `//`, `components` where references go through it). What
-is refused outright is the reader's business.
+These are names that no draft knows, keywords that the draft does not know or that have no effect where they stand,
+and unknown formats. What only describes is no finding: annotations of the drafts, of OpenAPI and of editors, and
+names that can be no misspelt keyword (`x-order`, `_comment`, `//`, or `components` where references lead through it).
+What is refused is reported by the reader.
 
-Cost: linear in the keywords; `Library` looks only at schemas with names beyond those of `QUIET`.
+Cost: linear in the keywords. `Library` looks only at schemas with names that are not in `QUIET`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OLDER = {
 
 
 def findings(schema: Schema, library: Library, options: JsonSchemaOptions) -> Iterator[Finding]:
-    """What is not enforced in the keywords of one schema, those of its subschemas left aside."""
+    """The keywords of one schema that are not enforced, without those of its subschemas."""
     if not isinstance(schema.value, dict):
         return
     for keyword in schema.value:
@@ -58,11 +58,11 @@ def findings(schema: Schema, library: Library, options: JsonSchemaOptions) -> It
 
 
 def _holds_schemas(schema: Schema, keyword: str, library: Library) -> bool:
-    return (schema.document, f"{schema.pointer}/{escape(keyword)}") in library.passed
+    return (schema.document, f"{schema.pointer}/{escape(keyword)}") in library.traversed
 
 
 def _why(schema: Schema, keyword: str, options: JsonSchemaOptions) -> tuple[str, str] | None:
-    """Reason and hint, None where there is nothing to say."""
+    """Reason and hint, or None for a keyword that is no finding."""
     draft, value = schema.document.draft, schema.value
     assert isinstance(value, dict)
     if keyword not in KEYWORDS:
@@ -125,7 +125,7 @@ def _meant(keyword: str, value: Mapping[str, object], draft: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _near(keyword: str, draft: str) -> str:
-    """A hint at the keyword that is written much like this name."""
+    """A hint at the keyword that is spelled most like this name."""
     plain = {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
     close = difflib.get_close_matches(keyword.lower().replace("_", "").replace("-", ""), plain, n=1, cutoff=0.75)
     return f"did you mean {plain[close[0]]!r}?" if close else "leave it out, or begin its name with x-"

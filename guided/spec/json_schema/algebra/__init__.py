@@ -1,1 +1,1 @@
-"""Schemas as sets of values: shapes, their conjunction and negation, conditions, obligations, counts."""
+"""Understanding schemas: the sets of values that they mean, their conjunctions, complements, conditions and counts."""

@@ -46,7 +46,7 @@ class Acyclic:
 
 def is_alias(schema: Schema) -> bool:
     """Whether the schema is a reference and nothing else that allows or forbids."""
-    return len(schema.asks) == 1 and schema.asks[0] in REFERENCES and schema.known(schema.asks[0])
+    return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
 
 
 def endless(schema: Schema) -> SpecError:

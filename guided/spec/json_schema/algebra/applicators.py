@@ -53,15 +53,15 @@ def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schem
     disjoint, negation, beside = reader.disjoint, reader.negation, reader.beside[schema]
     others: dict[str, list[Schema]] = {}
     for other in branches:
-        for name in disjoint.shared(branch, other, beside) if other is not branch else ():
+        for name in disjoint.common_types(branch, other, beside) if other is not branch else ():
             others.setdefault(name, []).append(other)
     if not others:
         return branch
     left: dict[tuple[Schema, ...], list[str]] = {}
-    types = disjoint.types(branch, beside)
+    types = disjoint.possible_types(branch, beside)
     for name in types:
         excluded = others.get(name, [])
-        if not any(name in disjoint.free(other) for other in excluded):
+        if not any(name in disjoint.unconstrained(other) for other in excluded):
             left.setdefault(tuple(excluded), []).append(name)
     if not left:
         return negation.derived(branch, Shape(types=()))
@@ -82,7 +82,11 @@ def _enumeration(
     found: dict[tuple[object, ...], Json] = {}
     again = set[tuple[object, ...]]()
     for branch in branches:
-        if len(branches) < _MANY or not _LISTING.issuperset(branch.asks) or branch.asks in ((), ("type",)):
+        if (
+            len(branches) < _MANY
+            or not _LISTING.issuperset(branch.constraints)
+            or branch.constraints in ((), ("type",))
+        ):
             return []
         try:
             values = listed_scalars(reader.read(branch).shape)

@@ -51,10 +51,10 @@ class Cells:
                 if both == cell.goal:
                     cut.append(Cell(cell.goal, cell.within | {goal}))
                     continue
-                if not self._apart(cell.goal, goal) and expander.may_be(both):
+                if not self._apart(cell.goal, goal) and expander.may_have_values(both):
                     cut.append(Cell(both, cell.within | {goal}))
                     rest = expander.goal((*cell.goal, self._complement(goal)))
-                    cut += [Cell(rest, cell.within)] if expander.may_be(rest) else []
+                    cut += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
                 else:
                     cut.append(cell)
             cells = cut
@@ -74,7 +74,7 @@ class Cells:
         expander, negation = self._expander, self._expander.reader.negation
         listing = {goal: values for goal in asked if (values := self._listed(goal)) is not None}
         if len(listing) < _MANY:
-            return ([Cell(base, frozenset())] if expander.may_be(base) else []), asked
+            return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), asked
         found: dict[tuple[object, ...], Json] = {}
         within: dict[tuple[object, ...], set[Goal]] = {}
         for goal, values in listing.items():
@@ -91,7 +91,7 @@ class Cells:
         cells: list[Cell] = []
         for schema, goals in parts:
             goal = expander.goal((*base, schema))
-            cells += [Cell(goal, goals)] if expander.may_be(goal) else []
+            cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
         self._check_count(cells)
         return cells, [goal for goal in asked if goal not in listing]
 

@@ -23,10 +23,10 @@ from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
 from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.cells import Cell, Cells
 from guided.spec.json_schema.algebra.conditions import holds_of_nothing, impossible
+from guided.spec.json_schema.algebra.emptiness import refuse_repeated
 from guided.spec.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, leaves
 from guided.spec.json_schema.algebra.keys import KeySet, Source
-from guided.spec.json_schema.algebra.problems import repeated_problem
-from guided.spec.json_schema.algebra.shape import ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.shape import ObjectPart, Shape, Window, has_false
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Json
 
@@ -112,7 +112,7 @@ class _Binding:
         """Refuse a cell with arrays that cannot be written, which a normal form may do without."""
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
-                raise repeated_problem(shape)
+                raise refuse_repeated(shape)
 
     def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
         """Number the cells, those of the slots first. Returns the condition on them."""
@@ -174,11 +174,11 @@ class _Binding:
         for leaf in self._leaves:
             asked = [self._members[leaf], *self._constants.get(leaf, ())]
             for name, goal in (item for members in asked for item in members.items()):
-                if not is_nothing(goal):
+                if not has_false(goal):
                     out[name][goal] = None
             for some in leaf.shape.some_members:
                 goal = () if some.schema is None else self._expander.goal((some.schema,))
-                for name in self._names if goal and not is_nothing(goal) else ():
+                for name in self._names if goal and not has_false(goal) else ():
                     if self._expander.keys.has(some.keys, name):
                         out[name][goal] = None
         return out
@@ -206,7 +206,7 @@ class _Binding:
                 for some in leaf.shape.some_members:
                     if some.schema is not None and serial(some.keys) in ids:
                         asked[self._expander.goal((some.schema,))] = None
-            cells = self._cut(base, [goal for goal in asked if goal and not is_nothing(goal)])
+            cells = self._cut(base, [goal for goal in asked if goal and not has_false(goal)])
             if cells:
                 out.append(Extra(names, ids, cells))
         return out
@@ -248,7 +248,7 @@ class _Binding:
         """The cells whose values do not satisfy the goal."""
         if not goal:
             return []
-        if is_nothing(goal):
+        if has_false(goal):
             return numbers
         return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
 

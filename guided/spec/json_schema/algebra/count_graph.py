@@ -21,7 +21,7 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
-from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing, item_goal
+from guided.spec.json_schema.algebra.shape import Shape, Window, has_false, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Json, canonical
 
@@ -145,7 +145,7 @@ class _Counter:
 
     def _values(self, schemas: tuple[Schema, ...]) -> tuple[Json, ...] | None:
         goal = self._expander.goal(schemas)
-        return () if is_nothing(goal) else self._expander.few.of(goal)
+        return () if has_false(goal) else self._expander.few.of(goal)
 
     # --- letters
 
@@ -216,7 +216,7 @@ class _Counter:
             if self._is_free(state):
                 goal = self._expander.goal(self._places[-1])
                 high = None if self._window.high is None else self._window.high - state.length
-                if not is_nothing(goal) and high != 0:
+                if not has_false(goal) and high != 0:
                     tails[state] = (goal, Window(0, high))
                 continue
             out += self._steps(state)

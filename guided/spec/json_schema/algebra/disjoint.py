@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from guided.spec.json_schema.algebra.problems import values_left
+from guided.spec.json_schema.algebra.emptiness import values_left
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import json_type
@@ -39,14 +39,14 @@ class Disjoint:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
-        self._free: dict[Schema, frozenset[str]] = {}
+        self._unconstrained: dict[Schema, frozenset[str]] = {}
         self._steps = 0
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
         """Whether no value satisfies both, for sure, nor what stands beside them."""
         return self._apart([a], [b], beside, 0)
 
-    def shared(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
+    def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
         """The types of which some value may satisfy both, and what stands beside them."""
         return self._common([a], [b], beside, 0)
 
@@ -54,16 +54,16 @@ class Disjoint:
         """Whether no value of a shape satisfies the schema, for sure."""
         return not self._common([schema], [], shape, 0)
 
-    def types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
+    def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
         """The types of which some value may satisfy the schema, and what stands beside it, in their usual order."""
         common = self._common([schema], [], beside, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
-    def free(self, schema: Schema, depth: int = 0) -> frozenset[str]:
+    def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
         """Types all of whose values satisfy the schema, as far as its keywords tell one by one."""
-        found = self._free.get(schema)
+        found = self._unconstrained.get(schema)
         if found is None:
-            self._free[schema] = frozenset()  # where it leads back to itself
+            self._unconstrained[schema] = frozenset()  # where it leads back to itself
             if isinstance(schema.value, bool):
                 found = _EVERY_TYPE if schema.value else frozenset()
             elif depth > _CHAIN:
@@ -72,8 +72,8 @@ class Disjoint:
                 reading = self._read(schema)
                 found = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
                 for group in reading.groups if found else ():
-                    found &= frozenset[str]().union(*(self.free(one, depth + 1) for one in group[:_WIDE]))
-            self._free[schema] = found
+                    found &= frozenset[str]().union(*(self.unconstrained(one, depth + 1) for one in group[:_WIDE]))
+            self._unconstrained[schema] = found
         return found
 
     def _apart(self, a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> bool:

@@ -7,7 +7,7 @@ same document, base and dynamic scope). Content is numbered from the inside out 
 once, and only where two schemas look alike: most look like no other. A schema with an identifier of its own is the same
 as no other. Cost: linear in the documents.
 
-What asks for scalars alone means the same everywhere, and is known by its keywords (`said_by_leaf`).
+What asks for scalars alone means the same everywhere, and is known by its keywords (`leaf_content`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.spec.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICT
 from guided.spec.json_schema.documents.resolve import Document, Schema
 from guided.spec.json_schema.documents.values import Json
 
-__all__ = ["EqualSchemas", "said_by_leaf"]
+__all__ = ["EqualSchemas", "leaf_content"]
 
 _SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
 _LEAVES = frozenset(
@@ -48,10 +48,10 @@ class EqualSchemas:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
         self._alone: dict[_Look, Schema | None] = {}
-        self._first: dict[tuple[_Look, int], Schema] = {}
+        self._representatives: dict[tuple[_Look, int], Schema] = {}
         self._stands_for: dict[Schema, Schema] = {}
 
-    def first(self, schema: Schema) -> Schema:
+    def representative(self, schema: Schema) -> Schema:
         """The first schema asked about that says the same."""
         found = self._stands_for.get(schema)
         if found is None:
@@ -64,15 +64,22 @@ class EqualSchemas:
             return schema
         named, kind = value.get("properties"), value.get("type")
         names = tuple(named) if isinstance(named, dict) else ()
-        look = (schema.document, schema.base, schema.scope, schema.asks, names, kind if isinstance(kind, str) else "")
+        look = (
+            schema.document,
+            schema.base,
+            schema.scope,
+            schema.constraints,
+            names,
+            kind if isinstance(kind, str) else "",
+        )
         if look not in self._alone:
             self._alone[look] = schema
             return schema
         before = self._alone[look]
         if before is not None:  # the first that looks like this was not numbered yet
             self._alone[look] = None
-            self._first[look, self._number(before)] = before
-        return self._first.setdefault((look, self._number(schema)), schema)
+            self._representatives[look, self._number(before)] = before
+        return self._representatives.setdefault((look, self._number(schema)), schema)
 
     def _number(self, schema: Schema) -> int:
         root, draft = schema.value, schema.document.draft
@@ -117,9 +124,9 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
                 yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
 
 
-def said_by_leaf(schema: Schema) -> tuple[object, ...] | None:
+def leaf_content(schema: Schema) -> tuple[object, ...] | None:
     """What a schema says that asks for scalars of one type, and all of whose keywords are leaves; else None."""
-    value, asks = schema.value, schema.asks
+    value, asks = schema.value, schema.constraints
     if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
         return None
     name = value.get("type")

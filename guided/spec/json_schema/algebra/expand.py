@@ -1,10 +1,14 @@
-"""A conjunction of schemas -> the union of shapes that it is. In: a *goal*, the schemas that apply to one value. Out:
-`Shape`s, and why the others fell away.
+"""A conjunction of schemas as a union of shapes. In: a *goal*, which is the set of schemas that apply to one value.
+Out: `Shape`s, and the reasons why other alternatives fell away.
 
-References, `allOf` and siblings add to the conjunction, `anyOf` splits it: disjunctive normal form, one shape for each
-choice of branches. A schema that leads back to itself without going into a member or an item says nothing that
-could be decided, and is refused. Cost: linear without `anyOf`; the product of the branches where several `anyOf`
-apply to one value, bounded by `Limits.nodes`.
+How: references, `allOf` and sibling keywords add to the conjunction, `anyOf` splits it. So the result is the
+disjunctive normal form, with one shape for each choice of branches. For example, `{"anyOf": [A, B], "minLength": 2}`
+is the shape of A with `minLength`, and the shape of B with it. An alternative that is seen to be empty is dropped at
+once. Where the choices would multiply beyond what was written down, `by_type.py` keeps them as a formula. A schema
+that leads back to itself without entering a member or an item has no defined meaning, and is refused.
+
+Cost: linear without `anyOf`. Where several `anyOf` apply to one value it is the product of their branches, bounded by
+`Limits.nodes`.
 """
 
 from __future__ import annotations
@@ -22,14 +26,14 @@ from guided.spec.json_schema.algebra.by_type import ByType
 from guided.spec.json_schema.algebra.choices import Choices, Groups, pushed
 from guided.spec.json_schema.algebra.content import asked_content, content_fits, refusal
 from guided.spec.json_schema.algebra.count_graph import count_graph
-from guided.spec.json_schema.algebra.equal_schemas import said_by_leaf
+from guided.spec.json_schema.algebra.emptiness import values_left, why_empty
+from guided.spec.json_schema.algebra.equal_schemas import leaf_content
 from guided.spec.json_schema.algebra.few_values import FewValues
 from guided.spec.json_schema.algebra.keys import Keys, Source
 from guided.spec.json_schema.algebra.membership import Membership
 from guided.spec.json_schema.algebra.obligations import by_type, obliged_items, obliged_members
-from guided.spec.json_schema.algebra.problems import problem_of, values_left
 from guided.spec.json_schema.algebra.reader import Reader
-from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import any_text, either, sized
 from guided.spec.json_schema.documents.keywords import REFERENCES
 from guided.spec.json_schema.documents.resolve import Schema
@@ -38,34 +42,35 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-_WORK = 3_000  # what a step counts for, in units of `Limits.work`
-_STEP = 20  # what a branch of a disjunctive normal form counts for, in nodes
-_MANY = 3  # obligations of items beyond which these are a condition on the array
-_SMALL = 16  # goals up to which copies of a schema are not worth to be found, where nothing is compared
-_ORDERED = 2  # schemas of one value up to which their order counts, where members come in declared order
+_WORK = 3_000  # the cost of a step, in units of `Limits.work`
+_STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
+_MANY = 3  # with more obligations on items these are a condition on the array
+_SMALL = 16  # with fewer goals, and if nothing is compared, it does not pay to find copies of schemas
+_ORDERED = 2  # up to so many schemas of one value keep their order, if members come in declared order
 _FEW = 60 * _STEP  # a normal form that is larger than this,
-_GROWTH = 2  # and than so many times the alternatives that are written down, gives way to a formula
+_GROWTH = 2  # and larger than so many times the alternatives in the schema, is replaced by a formula
 
 Goal: TypeAlias = tuple[Schema, ...]
-"""Schemas that all apply to one value; none of them is `true`, none twice. Empty: any value."""
+"""Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
 
 
 class Expansion(NamedTuple):
-    """The shapes of a goal; `reasons` are (pointer, text) for branches that no value satisfies."""
+    """The shapes of a goal, and (pointer, text) for each branch that no value satisfies."""
 
     shapes: tuple[Shape, ...]
     reasons: tuple[tuple[str, str], ...]
 
 
 leaves_expanded: dict[tuple[str, str, tuple[object, ...]], Expansion] = {}
-"""What schemas of scalars say, by the options that count and their keywords: the same few come in most documents."""
+"""Expansions of schemas of scalars, by their keywords and the options that matter: most documents share a few."""
 MOST_LEAVES = 1024
 
 
 class KeyClass(NamedTuple):
-    """Names that the same sources speak of: those in all of `names`.
+    """Names of additional members that belong to the same sources: the names in all of the languages `names`.
 
-    `blocks`: for each block what it asks of a member; None where it asks for other names.
+    `schemas` are what such a member must satisfy. `blocks`: for each block of the shape what it asks of such a member
+    besides, or None if it asks for a member with another name.
     """
 
     names: tuple[Node, ...]
@@ -80,11 +85,11 @@ class Expander:
         self.reader, self._options, self._limits = reader, options, limits
         self._begin, self._work = time.monotonic(), 0
         self._done: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
-        self._leaves: dict[tuple[object, ...], Schema] = {}  # by what they say
-        self._said: dict[Schema, tuple[object, ...]] = {}  # what the first of them says
-        self._orders: dict[frozenset[Schema], Goal] = {}  # the order that schemas came in first
+        self._leaves: dict[tuple[object, ...], Schema] = {}  # by their content
+        self._said: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
+        self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas occurred first
         self._acyclic = Acyclic(reader.read)
-        self.open_goals: set[Goal] = set()  # those whose expansion hangs on the one that is being made
+        self.open_goals: set[Goal] = set()  # those that are being expanded
         self.keys = Keys(self.strings, reader.written, reader.overlap)
         self.written = reader.written
         self.negation = reader.negation
@@ -94,31 +99,31 @@ class Expander:
         self.by_type = ByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
-        """The conjunction in its normal form.
+        """The goal of some schemas, with equal schemas brought together.
 
-        A schema that is only a reference stands for its target, and one that asks for scalars alone for the first that
-        says the same.
+        A schema that is only a reference is replaced by its target, and one about scalars by the first with the same
+        content.
         """
         out: dict[Schema, None] = {}
         for schema in schemas:
-            if len(schema.asks) == 1 and schema.asks[0] in REFERENCES:
+            if len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES:
                 schema = self._target(schema)
-            if schema.asks or schema.value is False:
+            if schema.constraints or schema.value is False:
                 out[schema] = None
-        if len(out) == 1 and (said := said_by_leaf(next(iter(out)))) is not None:
+        if len(out) == 1 and (said := leaf_content(next(iter(out)))) is not None:
             known = self._leaves.get(said)
             if known is None:
                 (known,) = out
                 self._leaves[said], self._said[known] = known, said
             return (known,)
         compared = len(schemas) > 1 or len(self._done) > _SMALL or self.negation.is_used
-        goal = tuple(dict.fromkeys(map(self.negation.shared, out)) if compared else out)
+        goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
 
     def _target(self, schema: Schema) -> Schema:
-        """What a schema that is only a reference stands for."""
+        """The schema to which a schema that is only a reference leads."""
         seen = {schema}
         while is_alias(schema):
             schema = self.reader.read(schema).groups[0][0]
@@ -128,7 +133,7 @@ class Expander:
         return schema
 
     def expand(self, goal: Goal) -> Expansion:
-        """The union of shapes that the goal is."""
+        """The shapes of a goal. Each goal is expanded once."""
         found = self._done.get(goal)
         if found is None:
             self.open_goals.add(goal)
@@ -144,13 +149,13 @@ class Expander:
 
     def _expand(self, goal: Goal) -> Expansion:
         said = self._said.get(goal[0]) if len(goal) == 1 else None
-        if said is None or "pattern" in goal[0].asks:  # patterns are read for each compilation
+        if said is None or "pattern" in goal[0].constraints:  # patterns are parsed anew for each compilation
             return self._made(goal)
         key = (self._options.format, self._options.unknown_format, said)
         found = leaves_expanded.get(key)
         if found is None:
             found = self._made(goal)
-            if found.shapes:  # why there are none is told with the place
+            if found.shapes:  # the reasons why there are none name a location
                 if len(leaves_expanded) >= MOST_LEAVES:
                     leaves_expanded.clear()
                 leaves_expanded[key] = found
@@ -171,9 +176,9 @@ class Expander:
         return self._by_type(goal)
 
     def _bounds(self, goal: Goal) -> Iterator[int]:
-        """How large a normal form may be, in nodes: what is always few, then what is in proportion to what was written.
+        """How large a normal form may be, in nodes: first what is small anyway, then in proportion to the schema.
 
-        What is written are the schemas that apply to the same value; into complements nothing is counted.
+        What counts are the schemas that apply to the same value, without those inside of complements.
         """
         yield _FEW
         met = set(goal)
@@ -188,10 +193,10 @@ class Expander:
             yield int(_GROWTH * _STEP * len(met))
 
     def _multiplied(self, goal: Goal, most: int) -> Expansion:
-        """The disjunctive normal form; LimitExceeded beyond so many nodes."""
+        """The disjunctive normal form. LimitExceeded beyond `most` nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
-        # (shape so far, groups still to choose from as a linked list, schemas already met, those that are put off)
+        # (shape so far, groups left to choose from as a linked list, schemas chosen so far, complements put off)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
         work = [(ANYTHING, pushed(goal, None), frozenset(), ())]
         steps = 0
@@ -225,7 +230,7 @@ class Expander:
                     for inner in reversed(reading.groups):
                         rest = (inner, rest)
                     both = shape.meet(reading.shape)
-                    if both is not shape and rest is not None:  # what is empty already need not be multiplied
+                    if both is not shape and rest is not None:  # an empty shape need not be multiplied
                         narrowed, why = self._narrow(both)
                         if not narrowed.types:
                             reasons.append((schema.where, why))
@@ -234,18 +239,18 @@ class Expander:
         return Expansion(tuple(shapes), tuple(reasons))
 
     def _by_type(self, goal: Goal) -> Expansion:
-        """The shapes of a formula, type by type, where alternatives would multiply."""
+        """The shapes type by type, with a formula for the rest, where alternatives would multiply."""
         shapes = self.by_type.shapes(goal)
         why = "no type is left that all parts of the schema allow"
         return Expansion(shapes, () if shapes else ((goal[0].where, why),))
 
     def narrowed(self, shape: Shape) -> Shape | None:
-        """The shape without the types for which nothing is left; None where none is."""
+        """The shape without the types of which no value is left; None if no type is left."""
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
 
     def step(self) -> None:
-        """Count a step; LimitExceeded where the work or the seconds of this compilation are used up."""
+        """Count a step. LimitExceeded when the work or the seconds of this compilation are used up."""
         self._work += _WORK
         if self._work > self._limits.work:
             raise LimitExceeded("work", self._work, self._limits.work)
@@ -253,9 +258,9 @@ class Expander:
             raise LimitExceeded("seconds", elapsed, self._limits.seconds)
 
     def finished(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
-        """The shape as a union in which nothing is left that some item or member must be; and why it is empty.
+        """The shape as a union of shapes without obligations, and the reason if that union is empty.
 
-        Raises LimitExceeded beyond `most` nodes, without it beyond the limit's.
+        Raises LimitExceeded beyond `most` nodes (None: those of the limits).
         """
         asked = shape.some_items or shape.some_members or shape.item_counts
         if not (asked or shape.unique or shape.repeated):
@@ -291,13 +296,13 @@ class Expander:
             yield from obliged_members(objects, self.is_closed, self.keys.has, self.few.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
-        """Drop the types and constants for which nothing is left, and say what was the last of them."""
+        """The shape without types and constants that nothing satisfies, and the reason if no type is left."""
         self.step()
         problems: dict[str, str] = {}
         if (values := values_left(shape, self.reader.overlap)) != shape.values:
             shape = shape._replace(values=values)
         for name in shape.types:
-            if problem := problem_of(shape, name, self):
+            if problem := why_empty(shape, name, self):
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
@@ -312,29 +317,29 @@ class Expander:
         return (shape if types == shape.types else shape._replace(types=types)), why
 
     def allows(self, shape: Shape, name: str) -> bool:
-        """Whether there may be a member `name`, as far as its name and `false` tell."""
-        return self.allows_name(shape, name) and not is_nothing(self.member(shape, name))
+        """Whether there may be a member `name`: its name is allowed, and its schema is not `false`."""
+        return self.allows_name(shape, name) and not has_false(self.member(shape, name))
 
     def allows_name(self, shape: Shape, name: str) -> bool:
-        """Whether all schemas of names have this name."""
+        """Whether all schemas of `propertyNames` allow this name."""
         return all(self.keys.has(names, name) for names in shape.names)
 
     def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
-        """Whether members that no part declares or matches are forbidden, by a schema or by the option.
+        """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
 
-        `formula`: the parts of the shape's formula; where one speaks of such members, the option does not.
+        `formula`: the parts of the shape's formula. The option has no effect where one of them is about such members.
         """
         if any(part.patterns or part.additional is not None for part in formula):
-            shape = shape._replace(speaks_of_objects=False)
+            shape = shape._replace(constrains_objects=False)
         elif formula:
-            shape = shape._replace(speaks_of_objects=True)
+            shape = shape._replace(constrains_objects=True)
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:
                 return True
         return self._closed_by_option(shape) and not any(part.patterns for part in shape.objects)
 
     def _closed_by_option(self, shape: Shape) -> bool:
-        if self._options.additional_properties is not False or not shape.speaks_of_objects or shape.values is not None:
+        if self._options.additional_properties is not False or not shape.constrains_objects or shape.values is not None:
             return False
         return all(part.additional is None for part in shape.objects)
 
@@ -342,14 +347,14 @@ class Expander:
         """The schemas for the member `name`."""
         return tuple([schema for part in shape.objects for schema in part.member(name, self.keys.has)])
 
-    def may_be(self, goal: Goal) -> bool:
-        """Whether a value may satisfy the goal; False: none does."""
-        if is_nothing(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
+    def may_have_values(self, goal: Goal) -> bool:
+        """Whether a value may satisfy the goal. False means that none does, True may be an overestimate."""
+        if has_false(goal) or any(self.negation.excludes(schema, goal) for schema in goal):
             return False
         return goal in self.open_goals or bool(self.expand(goal).shapes)
 
     def others(self, shape: Shape) -> Iterator[KeyClass]:
-        """The classes of names that no part declares, and the schemas for their members."""
+        """The classes of names of additional members, and the schemas for these members."""
         spoken: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         spoken += [some.keys for block in shape.extra_blocks for some in block]
         for names, ids in self.keys.classes(shape.names, spoken, shape.named(), _pattern_of(shape)):
@@ -367,12 +372,11 @@ class Expander:
             yield KeyClass(names, tuple(schemas), tuple(blocks))
 
     def strings(self, schema: Schema, written: Callable[[Node], Node]) -> Node:
-        """The decoded strings that satisfy a schema, of its patterns what `written` leaves; what it asks of objects
-        (names again) is not looked at."""
+        """The decoded strings that satisfy a schema. `written` replaces each pattern."""
         parts: list[Node] = []
         string = self.reader.negation.derived(schema, Shape(types=("string",)))
         goal = self.goal((string, schema))
-        for shape in () if is_nothing(goal) else self.expand(goal).shapes:
+        for shape in () if has_false(goal) else self.expand(goal).shapes:
             content: list[Node] = [*map(written, shape.patterns)]
             if shape.values is not None:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
@@ -385,12 +389,12 @@ class Expander:
 
 
 def _has_many_obligations(shape: Shape) -> bool:
-    """Whether the ways to share items would multiply, and nothing else tells the items apart."""
+    """Whether the ways to share items among obligations would multiply, and items are alike otherwise."""
     plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
     later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
     return plain and len(shape.some_items) > _MANY and not later
 
 
 def _pattern_of(shape: Shape) -> str:
-    """The place of a pattern of names."""
+    """The location of a pattern of names."""
     return next((schema.where for part in shape.objects for _, schema in part.patterns), "")

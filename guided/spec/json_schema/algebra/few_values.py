@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.grammar.ir import And
-from guided.spec.json_schema.algebra.shape import Shape, SomeMember, is_nothing, item_goal
+from guided.spec.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
 from guided.spec.json_schema.algebra.strings import sized
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical
 
@@ -87,7 +87,7 @@ class FewValues:
             if some is not None and one.blocks[0] is None:
                 continue
             goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
-            if not is_nothing(goal) and self.of(goal) != ():
+            if not has_false(goal) and self.of(goal) != ():
                 found = self._expander.keys.few(one.names, MOST_VALUES) if one.names else None
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
 
@@ -128,7 +128,7 @@ class FewValues:
     def _arrays(self, shape: Shape) -> list[Json] | None:
         longest, high = shape.prefix_length, shape.items.high
         needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, longest + 1)))
-        if any(is_nothing(goal) or self.of(goal) == () for goal in needed):
+        if any(has_false(goal) or self.of(goal) == () for goal in needed):
             return []
         begun: list[list[Json]] = [[]]
         out: list[Json] = []
@@ -138,7 +138,7 @@ class FewValues:
             if at == high:
                 break
             goal = self._expander.goal(item_goal(shape, at))
-            items = () if is_nothing(goal) else self.of(goal)
+            items = () if has_false(goal) else self.of(goal)
             if items is None or (items and at >= longest and high is None and shape.unique is None):
                 return None
             if len(begun) * len(items) > _MOST_TRIED:

@@ -30,7 +30,7 @@ from guided.spec.json_schema.algebra.shape import (
 )
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, json_type
-from guided.spec.json_schema.formats import wider
+from guided.spec.json_schema.formats import superset_if_negated
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.reader import Reading
@@ -60,7 +60,7 @@ class Negation:
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that asks for a shape, and for one of each group; messages point to `at`."""
-        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), asks=_MADE)
+        return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_MADE)
 
     def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
         """A schema for these values: the same each time, so that recursive definitions come to an end."""
@@ -82,9 +82,9 @@ class Negation:
         """Whether there are complements to tell a schema from."""
         return bool(self._known)
 
-    def shared(self, schema: Schema) -> Schema:
+    def representative(self, schema: Schema) -> Schema:
         """The first schema that says the same."""
-        return self._equal.first(schema)
+        return self._equal.representative(schema)
 
     def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
         """Whether a complement of the schema is among the others."""
@@ -92,14 +92,14 @@ class Negation:
 
     def of(self, schema: Schema) -> Schema:
         """The complement."""
-        schema = self._equal.first(schema)
+        schema = self._equal.representative(schema)
         found = self._known.get(schema)
         if found is None:
             if isinstance(schema.value, bool):
                 found = Schema(schema.document, schema.pointer, not schema.value, schema.base)
             else:
                 make = partial(self._complement, schema)
-                found = Derived(schema.document, schema.pointer, {}, schema.base, make, asks=_MADE)
+                found = Derived(schema.document, schema.pointer, {}, schema.base, make, constraints=_MADE)
             self._known[schema], self._known[found] = found, schema
             self._originals[found] = schema
         return found
@@ -123,7 +123,9 @@ class Negation:
             yield Shape(types=types)
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
         yield from (Shape(types=("string",), length=window) for window in shape.length.complement())
-        yield from (Shape(types=("string",), patterns=(Not(wider(pattern)),)) for pattern in shape.patterns)
+        yield from (
+            Shape(types=("string",), patterns=(Not(superset_if_negated(pattern)),)) for pattern in shape.patterns
+        )
         if shape.json_text is not None:
             yield Shape(types=("string",), no_json_text=shape.json_text)
         if shape.no_json_text is not None:

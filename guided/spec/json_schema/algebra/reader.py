@@ -1,7 +1,8 @@
-"""One schema object -> what it asks. In: a `Schema`. Out: a `Reading`: its own `Shape`, and the schemas that apply to
-the same value (`$ref`, `allOf`, `anyOf`). Every keyword is read, or refused with its pointer, a reason and a hint.
+"""One schema object -> what it asks. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the
+schemas that apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
 
-A list of problems may be passed instead of raising at the first: the report uses that. Cost: linear in the schema.
+Every keyword is read, or refused with its pointer, a reason and a hint. Instead of raising the first problem, all of
+them can be collected in a list, which the report does. Cost: linear in the schema.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from guided.grammar.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint
-from guided.spec.json_schema.algebra.effect import check_foreign
 from guided.spec.json_schema.algebra.evaluation import evaluation
+from guided.spec.json_schema.algebra.foreign_keywords import check_foreign
 from guided.spec.json_schema.algebra.negation import Derived, Negation
 from guided.spec.json_schema.algebra.number_set import Bound, NumberSet
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
@@ -36,7 +37,7 @@ Problem = SpecError | UnsupportedError
 
 
 class Reading(NamedTuple):
-    """What one schema says: `shape` and, for each group, one of its schemas must hold as well."""
+    """What one schema asks: `shape` must hold and, of each group, at least one schema."""
 
     shape: Shape
     groups: tuple[tuple[Schema, ...], ...] = ()
@@ -50,7 +51,7 @@ class Reader:
         self._read: dict[Schema, Reading] = {}
         self._plain: dict[int, Node] = {}
         self.beside: dict[Schema, Shape] = {}
-        """What the keywords that do not apply schemas to the same value say, of the schemas that were read."""
+        """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, Reading)
         self.overlap = Overlap()
         self.disjoint = Disjoint(self.read, self.overlap)
@@ -72,10 +73,10 @@ class Reader:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
         known = KNOWN[schema.document.draft]
-        keywords = schema.asks
+        keywords = schema.constraints
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
-        # Applicators come last: they may look at what stands beside them.
+        # Applicators are read last, because they may look at the shape of the keywords beside them.
         for keyword in sorted(keywords, key=APPLICATORS.__contains__):
             try:
                 if keyword not in known:
@@ -134,7 +135,7 @@ class Reader:
         value = schema.get(keyword)
         count = value.small_int() if isinstance(value, Decimal10) else None
         if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
-            count = 10**18  # as good as any bound that no text reaches
+            count = 10**18  # no text reaches it, whatever the number is
         if count is None or count < 0:
             raise SpecError(f"{keyword} must be a non-negative integer, not {_show(value)}", pointer=schema.at(keyword))
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
@@ -142,7 +143,7 @@ class Reader:
             return Shape(length=window)
         if keyword.endswith(("Items", "Contains")):
             return Shape(items=window)
-        return Shape(members=window, speaks_of_objects=True)
+        return Shape(members=window, constrains_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
         value, strict = schema.get(keyword), keyword.startswith("exclusive")
@@ -173,7 +174,7 @@ class Reader:
         return Shape(patterns=(self._parsed(pattern, schema, keyword),))
 
     def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
-        """The strings in which a pattern is found; problems point into the pattern, and to its place."""
+        """The strings in which a pattern is found. Errors show the pattern and its location in the schema."""
         try:
             parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
             found = parse(pattern, self._limits, "full")
@@ -188,7 +189,7 @@ class Reader:
                                    pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
 
     def written(self, pattern: Node) -> Node:
-        """What is written of a pattern's strings: for text that is laid out, not where they are compared or negated."""
+        """The strings of a pattern that may be written. Where patterns are compared or negated, all of them count."""
         return self._plain.get(serial(pattern), pattern)
 
     def _format(self, schema: Schema, keyword: str) -> Shape:
@@ -224,14 +225,14 @@ class Reader:
         return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
-        """`items`, `prefixItems` and `additionalItems` together, on the first of them that stands in the schema."""
-        if keyword != next(name for name in schema.asks if name in _ITEMS and schema.known(name)):
+        """`items`, `prefixItems` and `additionalItems` together, when the first of them is read."""
+        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.known(name)):
             return ANYTHING
         part = self.own_items(schema)
         return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
 
     def own_items(self, schema: Schema) -> ArrayPart:
-        """What the keywords of items say."""
+        """What the keywords about items ask."""
         value = schema.value
         assert isinstance(value, dict)
         first = "prefixItems" if schema.known("prefixItems") else "items"
@@ -263,13 +264,13 @@ class Reader:
         return window.low if keyword.startswith("min") else window.high
 
     def _members(self, schema: Schema, keyword: str) -> Shape:
-        """`properties`, `patternProperties` and `additionalProperties` together, on the first that stands there."""
-        if keyword != next(filter(_MEMBERS.__contains__, schema.asks)):
+        """`properties`, `patternProperties` and `additionalProperties` together, when the first of them is read."""
+        if keyword != next(filter(_MEMBERS.__contains__, schema.constraints)):
             return ANYTHING
-        return Shape(objects=(self.own_members(schema),), speaks_of_objects=True)
+        return Shape(objects=(self.own_members(schema),), constrains_objects=True)
 
     def own_members(self, schema: Schema) -> ObjectPart:
-        """What the keywords of members say."""
+        """What the keywords about members ask."""
         value = schema.value
         assert isinstance(value, dict)
         if schema.hides("properties"):
@@ -293,7 +294,7 @@ class Reader:
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
         inner = self.library.child(schema, keyword)
-        return ANYTHING if inner.value is True else Shape(names=(inner,), speaks_of_objects=True)
+        return ANYTHING if inner.value is True else Shape(names=(inner,), constrains_objects=True)
 
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
@@ -307,10 +308,10 @@ class Reader:
             hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
             raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
                             hint=hint)  # fmt: skip
-        return Shape(required=self.names_of(names, schema, keyword), speaks_of_objects=True)
+        return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
 
     def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
-        """The names of members that stand at a place, each once."""
+        """The names of members in a list of the schema, each once."""
         out: dict[str, None] = {}
         for at, name in enumerate(names):
             if not isinstance(name, str):
@@ -330,11 +331,11 @@ def _show(value: Json) -> str:
 
 @lru_cache(maxsize=256)
 def _types(names: tuple[str, ...], as_written: bool) -> Shape:
-    """`as_written`: an integer is one by how it is written."""
+    """`as_written`: as in draft 4, whether a number is an integer depends on how it is written."""
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
     numbers = NumberSet(integral=integral, bare=integral and as_written)
-    return Shape(types=types, numbers=numbers, speaks_of_objects="object" in names)
+    return Shape(types=types, numbers=numbers, constrains_objects="object" in names)
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from guided.spec.json_schema.algebra.number_set import NumberSet
 from guided.spec.json_schema.algebra.shape import Shape
 from guided.spec.json_schema.algebra.strings import any_text, sized
 from guided.spec.json_schema.documents.values import Decimal10, Json
-from guided.spec.json_schema.formats import wider
+from guided.spec.json_schema.formats import superset_if_negated
 from guided.spec.regex.overlap import Overlap
 
 __all__ = ["scalar_shapes"]
@@ -76,7 +76,7 @@ def _leaf(leaf: Leaf) -> tuple[Node, Node]:
     if asked is not None:
         raise refusal(asked, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
     within: list[Node] = [*shape.patterns]
-    outside: list[Node] = [Not(wider(pattern)) for pattern in shape.patterns]
+    outside: list[Node] = [Not(superset_if_negated(pattern)) for pattern in shape.patterns]
     if shape.values is not None:
         texts = Alt(tuple(Text(value) for value in shape.values if isinstance(value, str)))
         within.append(texts)

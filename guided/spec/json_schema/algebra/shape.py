@@ -1,9 +1,13 @@
-"""What one conjunction of schemas asks of a value. Data and `meet`; no text, no IR.
+"""What a conjunction of schemas asks of a value, type by type. Data, and the conjunction of two (`meet`); no text,
+no IR.
 
-A `Shape` is the set of JSON values that pass all of its parts, one part for each JSON type: the design's normal form
-is a union of shapes. `meet` is exact for everything that a shape can hold: types and constants intersect, windows
-and intervals narrow, patterns and the schemas of items and members add up (each value under a key then meets all of
-them, computed when that place is reached). Cost: linear in the parts.
+A `Shape` is a set of JSON values: those that pass all of its parts, of which each is about one JSON type. It is one
+disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
+"required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
+
+`meet` is exact for everything that a shape can hold. Types and constants are intersected, windows and intervals are
+narrowed, patterns and the schemas of items and members are added up: the value under a key must then satisfy all of
+them, which is computed when that location is reached. Cost: linear in the parts.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ __all__ = [
     "SomeMember",
     "Window",
     "allows_every",
-    "is_nothing",
+    "has_false",
     "item_goal",
     "listed_scalars",
     "of_type",
@@ -93,7 +97,7 @@ class SomeItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """So many items satisfy `schema`, the others satisfy `others`, its complement."""
+    """The number of items that satisfy `schema` is in `count`. The others satisfy `others`, its complement."""
 
     schema: Schema
     others: Schema
@@ -110,9 +114,9 @@ class SomeMember:
 
 @dataclass(frozen=True, slots=True)
 class ObjectPart:
-    """Schemas of named members, of those whose names a source speaks of, and of all others.
+    """Schemas of named members, of members whose names are in a set of names (`Source`), and of all others.
 
-    None: the schema does not say.
+    None means that nothing is asked.
     """
 
     properties: Mapping[str, Schema | None]
@@ -120,14 +124,14 @@ class ObjectPart:
     patterns: tuple[tuple[Source, Schema], ...] = ()
 
     def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
-        """The schemas for the member `name`; `has` says whether a source speaks of a name."""
+        """The schemas for the member `name`. `has` says whether a name is in a set of names."""
         found = [self.properties[name]] if name in self.properties else []
         if self.patterns:
             found += [schema for source, schema in self.patterns if has(source, name)]
         return [schema for schema in found or (self.additional,) if schema is not None]
 
     def undeclared(self, sources: frozenset[int]) -> list[Schema]:
-        """The schemas for members that are not declared, of whose names these sources speak (serial numbers)."""
+        """The schemas for additional members whose names are in exactly these sources, given by serial number."""
         found: list[Schema | None] = []
         if self.patterns:
             found += [schema for source, schema in self.patterns if serial(source) in sources]
@@ -135,11 +139,12 @@ class ObjectPart:
 
 
 class Shape(NamedTuple):
-    """A conjunction, type by type. `values` None: no enumeration.
+    """A set of values, type by type.
 
-    `unique`, `repeated`: the schema that asks that all items differ, or that some do not. `json_text`, `no_json_text`:
-    the schema that asks that a string holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: in
-    base64.
+    `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
+    asks that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that asks that a string
+    holds a JSON text, or that it does not; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
+    `some_members`: obligations (`obligations.py`). `constrains_objects`: whether a keyword about members was read.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -159,19 +164,19 @@ class Shape(NamedTuple):
     names: tuple[Schema, ...] = ()
     required: tuple[str, ...] = ()
     objects: tuple[ObjectPart, ...] = ()
-    speaks_of_objects: bool = False
+    constrains_objects: bool = False
     some_items: tuple[SomeItem, ...] = ()
     some_members: tuple[SomeMember, ...] = ()
     item_counts: tuple[ItemCount, ...] = ()
     rest_blocks: tuple[tuple[Schema, ...], ...] = ()
     extra_blocks: tuple[tuple[SomeMember, ...], ...] = ()
-    """What `some_items` and `some_members` have become: for each block an item after the prefixes, or a member that no
-    part declares, that satisfies all of it."""
+    """What the obligations have become. For each block there is an item after the prefixes, or an additional member,
+    that satisfies all of the block."""
     count_graph: CountGraph | None = None
-    """The arrays of the shape item by item, where its items are counted; of shapes that are finished."""
+    """The arrays of the shape, item by item, if its items are counted (`count_graph.py`). Set last."""
     formula: Formula | None = None
-    """Of an object: what its members must satisfy besides, where alternatives would multiply. Set last: no shape that
-    has one meets another."""
+    """What the members of an object must satisfy besides, if alternatives would multiply (`conditional.py`). Set last:
+    no shape with a formula meets another shape."""
 
     def meet(self, other: Shape) -> Shape:
         """The values in both. Members keep the order in which they were first named."""
@@ -183,7 +188,7 @@ class Shape(NamedTuple):
 
     @property
     def prefix_length(self) -> int:
-        """How many items any part speaks of by their index."""
+        """How many items at the start have schemas of their own."""
         return max((len(part.prefix) for part in self.arrays), default=0)
 
     def properties(self) -> dict[str, None]:
@@ -218,13 +223,13 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
     **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _each_once),
     **dict.fromkeys(
-        ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "speaks_of_objects"),
+        ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "constrains_objects"),
         lambda a, b: a or b,
     ),
     **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
 }
 _BOTH = tuple(_MEETS[name] for name in Shape._fields)
-"""For each field what two shapes say of it together; not asked where one of them says nothing."""
+"""For each field the conjunction of two values. Not called where one of the shapes asks nothing there."""
 
 
 _FIELDS = {
@@ -233,27 +238,27 @@ _FIELDS = {
     "number": ("numbers",),
     "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
     "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
-    "object": ("members", "names", "required", "objects", "speaks_of_objects", "some_members", "extra_blocks"),
+    "object": ("members", "names", "required", "objects", "constrains_objects", "some_members", "extra_blocks"),
 }
 _DEFAULTS = Shape._field_defaults
 
 
 def of_type(shape: Shape, name: str) -> dict[str, Any]:
-    """The fields of a shape that say something of values of one type, but for its types and its enumeration."""
+    """The fields of a shape that constrain values of one type, without its types and its enumeration."""
     return {field: found for field in _FIELDS[name] if (found := getattr(shape, field)) != _DEFAULTS[field]}
 
 
 def allows_every(shape: Shape, name: str) -> bool:
     """Whether all values of a type are in a shape."""
-    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"speaks_of_objects"}
+    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"constrains_objects"}
 
 
 def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
-    """The values of a shape that lists numbers, strings, booleans and null, and says nothing but their types else."""
+    """The values of a shape that lists scalars and asks nothing else but their types; None for all others."""
     values = shape.values
     if values is None or any(isinstance(value, list | dict) for value in values):
         return None
-    if shape._replace(types=ALL_TYPES, values=None, speaks_of_objects=False) != ANYTHING:
+    if shape._replace(types=ALL_TYPES, values=None, constrains_objects=False) != ANYTHING:
         return None
     return tuple(value for value in values if json_type(value) in shape.types)
 
@@ -268,7 +273,7 @@ def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
     return tuple(out)
 
 
-def is_nothing(schemas: tuple[Schema, ...]) -> bool:
+def has_false(schemas: tuple[Schema, ...]) -> bool:
     """Whether one of the schemas is `false`."""
     for schema in schemas:  # noqa: SIM110 (any() costs a generator, for one schema as a rule)
         if schema.value is False:

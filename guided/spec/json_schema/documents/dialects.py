@@ -1,9 +1,9 @@
-"""Dialects: the drafts, and what the vocabularies of a metaschema leave of one. In: the URI of `$schema`. Out: a
-`Dialect`; and the text of the metaschemas, whose files are read when a reference asks for one.
+"""Dialects: the drafts, and what is left of a draft when a metaschema lists only some of its vocabularies.
 
-A metaschema of the registry may list vocabularies (2019-09 and later): keywords of those that it does not list are
-unknown to its schemas, an unknown vocabulary that it requires is refused. One without a list stands for the dialect
-that it is written in itself. Nothing is fetched.
+In: the URI in `$schema`. Out: a `Dialect`. Also the text of the metaschemas, whose files are read when a reference
+asks for one. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of those that it does
+not list are unknown to its schemas. An unknown vocabulary that it requires is refused. A metaschema without a list
+stands for the dialect in which it is written itself. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Dialect:
 
 
 def metaschema(uri: str) -> tuple[str, str] | None:
-    """The identifier and the text of a metaschema of the drafts; http and https name the same."""
+    """The identifier and the text of a metaschema of the drafts. http and https are the same."""
     name = _plain(uri).removeprefix(_HOST)
     if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
         return None

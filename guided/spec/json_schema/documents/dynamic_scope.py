@@ -1,10 +1,13 @@
-"""The dynamic scope: which anchor a dynamic reference means. In: the resources entered from the root on. Out: `Scope`s.
+"""The dynamic scope: which anchor does a dynamic reference mean? In: the resources entered since the root. Out:
+`Scope`s.
 
-`$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) resolve first as `$ref` does. Where that finds a dynamic anchor,
-the outermost resource entered that has one of the same name wins. So of a path of resources only this matters: for each
-name the first of them that has it. A `Scope` says just that, in one order, so that equal scopes are equal values, paths
-that agree share their rules, and a recursion that only enters what it has entered before ends. Without dynamic anchors
-every scope is empty.
+`$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) first resolve as `$ref` does. If that finds a dynamic anchor,
+the outermost resource on the path from the root that has an anchor of the same name wins.
+
+So all that matters of a path is, for each name, the first resource that has it. A `Scope` says exactly that, sorted,
+so that equal scopes are equal values. Paths that agree share their rules, and a recursion that enters only resources
+that it has entered before ends. The obvious way, to keep the whole path, would give each round of a recursion a scope
+of its own. Without dynamic anchors every scope is empty.
 """
 
 from __future__ import annotations

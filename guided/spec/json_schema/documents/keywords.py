@@ -1,7 +1,8 @@
-"""The vocabularies of JSON Schema, draft4 to 2020-12: which keyword belongs to which draft, and what is done with it.
+"""The vocabularies of JSON Schema, draft4 to 2020-12: which keyword belongs to which draft, and what is done with
+it.
 
-In: nothing. Out: one table. Whatever is not in it is unknown to every draft: it has no effect, as the standard says,
-and is told (unenforced.py).
+In: nothing. Out: one table, and what follows from it. A name that is not in the table is unknown to every draft. It
+has no effect, as the standard says, and is reported (`unenforced.py`).
 """
 
 from __future__ import annotations
@@ -115,14 +116,14 @@ KEYWORDS: dict[str, Keyword] = {
 }
 
 CONTENT = ("contentEncoding", "contentMediaType")
-"""Annotations which draft 7, and no other, lets implementations enforce; like `format` they are, if the options ask."""
+"""Annotations that draft 7 alone allows to enforce. Like `format` they are enforced, unless the options say no."""
 
 ENFORCED = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
     | frozenset(CONTENT if draft == "draft7" else ())
     for draft in DRAFTS
 }
-"""Draft -> the keywords, of whatever draft, that allow or forbid; every other name describes only, or none knows it."""
+"""Draft -> the keywords of all drafts that constrain values. All other names are annotations, or unknown."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -151,7 +152,7 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
         "content": (),
     },
 }
-"""Draft -> vocabulary -> those of its keywords that allow or forbid; none of the core's can be left out."""
+"""Draft -> vocabulary -> its keywords that constrain values. Those of the core cannot be left out."""
 
 
 def _spans(keyword: Keyword, draft: str) -> bool:
@@ -159,17 +160,17 @@ def _spans(keyword: Keyword, draft: str) -> bool:
 
 
 KNOWN = {draft: frozenset(name for name, keyword in KEYWORDS.items() if _spans(keyword, draft)) for draft in DRAFTS}
-"""Draft -> its keywords. `$defs` and plain annotations are taken in every draft."""
+"""Draft -> its keywords. `$defs` and annotations are known in every draft."""
 
 HOLDS = {
     draft: {name: KEYWORDS[name].holds for name in known if KEYWORDS[name].holds is not Holds.NOTHING}
     for draft, known in KNOWN.items()
 }
-"""Draft -> its keywords that hold schemas -> where these stand."""
+"""Draft -> its keywords that hold schemas -> where in the value these stand."""
 
 _CONTINUING = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 RESTRICTING = frozenset(_CONTINUING).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
-"""The keywords that allow or forbid, by themselves or with the one that they continue."""
+"""The keywords that constrain values, by themselves or together with the one that they continue."""
 
 NEEDS: dict[str, dict[str, str]] = {
     draft: {**_CONTINUING, "additionalItems": "items"}
@@ -183,7 +184,7 @@ _DESCRIBING = """discriminator xml externalDocs example links media base
     suggestSortText errorMessage patternErrorMessage enumNames propertyOrder allowComments allowTrailingCommas
     tsType tsEnumNames javaType"""
 DESCRIBING = frozenset(_DESCRIBING.split())
-"""Names beyond the drafts, of OpenAPI, hyper-schemas and editors, that describe only."""
+"""Names of OpenAPI, hyper-schemas and editors that are annotations only."""
 
 
 def _quiet(draft: str) -> frozenset[str]:
@@ -192,4 +193,4 @@ def _quiet(draft: str) -> frozenset[str]:
 
 
 QUIET = {draft: _quiet(draft) for draft in DRAFTS}
-"""Draft -> the names that are enforced or describe only, whatever stands beside them."""
+"""Draft -> the names about which there is nothing to report, whatever stands beside them."""

@@ -1,4 +1,4 @@
-"""What references are made of: a reference as messages name it, and URIs joined. In: texts. Out: texts, and errors."""
+"""References, as error messages name them, and joining URIs. In: texts. Out: texts, and errors."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Link:
     reference: str
 
     def problem(self, text: str, hint: str = "") -> SpecError:
-        """The error that says `text` of it."""
+        """The error with `text` after the name of the reference."""
         pointer = self.source.at(self.keyword)
         return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
 
 
 def absolute(uri: str, link: Link) -> str:
-    """The URI of a reference, from the base of the schema that it stands in."""
+    """The URI of a reference, resolved against the base of the schema in which it stands."""
     try:
         return urljoin(link.source.base, uri)
     except ValueError as error:
@@ -39,7 +39,7 @@ def absolute(uri: str, link: Link) -> str:
 
 
 def joined(base: str, path: str) -> str:
-    """A URI from a base; the path as it is where the two make none."""
+    """A URI resolved against a base, or the path as it is where that is not possible."""
     try:
         return urljoin(base, path)
     except ValueError:
@@ -47,7 +47,7 @@ def joined(base: str, path: str) -> str:
 
 
 def nearby(value: Json, token: str) -> str:
-    """A hint: what there is instead of a token of a pointer."""
+    """A hint for a token of a pointer that leads nowhere: the closest name, or those that exist."""
     if not isinstance(value, dict) or not value:
         return ""
     close = difflib.get_close_matches(token, list(value)[:1000], n=1)

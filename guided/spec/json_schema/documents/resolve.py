@@ -1,13 +1,17 @@
-"""Where schemas stand and what references mean. In: a schema document and a registry. Out: `Schema` places.
+"""Where schemas stand, and what references mean. In: a schema document and a registry. Out: `Schema`s, which are
+locations.
 
-A `Schema` is one place of one document, interned: the same place is the same object, so recursion ends and rules
-can be named by places. References follow RFC 3986 and JSON Pointer (RFC 6901): `$id` (`id` in draft4) changes the
-base of its subtree, `$anchor` names a place, documents of the registry are found by their URI, the metaschemas are
-at hand. A place is known with the dynamic scope in which it is reached (dynamic_scope.py). An index of identifiers is
-made by one walk over the keywords that hold schemas, so an `$id` inside an `enum` is data. A subschema with a
-`$schema` of another dialect is a document of its own. Where only that dialect sees its identifier (`id` within
-2020-12), a pointer that leads nowhere in it is followed in the document around it, where other validators begin.
-Cost: linear in the documents used, times the dynamic scopes. Nothing is fetched.
+A `Schema` is one location of one document. There is one object for each, so that recursion ends and rules can be
+named by locations. References follow RFC 3986 and JSON Pointer (RFC 6901). `$id` (`id` in draft4) changes the base of
+its subtree, and `$anchor` names a location. Documents of the registry are found by their URI; the metaschemas are
+built in. A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part of its identity.
+
+An index of identifiers is made in one walk over the keywords that hold schemas, so an `$id` inside of an `enum` is
+data. A subschema whose `$schema` names another dialect is a document of its own. If only that dialect sees its
+identifier (`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where
+other validators begin.
+
+Cost: linear in the documents that are used, times the dynamic scopes. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ class Document:
     inherits: bool = False
     """Whether its dialect is that of the first schema that refers to it."""
     quiet: frozenset[str] = field(init=False)
-    """Keywords about which there is nothing to say, whatever stands beside them."""
+    """Keywords about which there is nothing to report, whatever stands beside them."""
 
     def __post_init__(self) -> None:
         self.quiet = QUIET[self.draft] - self.lacks
@@ -62,15 +66,15 @@ class Document:
 
 @dataclass(slots=True, eq=False)
 class Schema(Numbered):
-    """A place where a schema stands. `value` is an object or a boolean. Never changed; not frozen, as many are made."""
+    """A location at which a schema stands. `value` is an object or a boolean. Never changed; not frozen for speed."""
 
     document: Document
     pointer: str
     value: dict[str, Json] | bool
     base: str
     scope: Scope = field(default=(), kw_only=True)
-    asks: tuple[str, ...] = field(default=(), kw_only=True)
-    """Its keywords that allow or forbid, of whatever draft."""
+    constraints: tuple[str, ...] = field(default=(), kw_only=True)
+    """Its keywords that constrain values, of all drafts."""
 
     @property
     def where(self) -> str:
@@ -92,7 +96,7 @@ class Schema(Numbered):
         return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
 
     def hides(self, keyword: str) -> bool:
-        """Whether the dialect lacks the keyword, or a `$ref` next to it takes its effect, as before 2019-09."""
+        """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it stands next to a `$ref`."""
         value, document = self.value, self.document
         beside = keyword != "$ref" and isinstance(value, dict) and _is_only_reference(value, document.draft)
         return beside or keyword in document.lacks
@@ -102,7 +106,7 @@ _OLD = frozenset(DRAFTS[: DRAFTS.index("2019-09")])
 
 
 def _is_only_reference(value: dict[str, Json], draft: str) -> bool:
-    """Whether there is a `$ref`, next to which nothing counts before 2019-09."""
+    """Whether the schema is a `$ref` only: before 2019-09 nothing beside it has an effect."""
     return draft in _OLD and isinstance(value.get("$ref"), str)
 
 
@@ -134,16 +138,16 @@ def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, 
 
 
 _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
-"""A place, as the one above it and the tokens from there; None: the root."""
+"""A location, as the one above it and the tokens from there. None is the root."""
 
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-"""The keywords that the index of a document is about."""
+"""The keywords for which the index of a document is made."""
 _INDEXED = {draft: _MARKS.union(kinds) for draft, kinds in HOLDS.items()}
 """Draft -> these, and those that hold schemas."""
 
 
 def _marks_root_only(text: str, document: Document) -> bool:
-    """Whether no schema below the root can have one of these keywords, to judge by the text: the usual case."""
+    """Whether only the root can have one of these keywords, judging by the text. That is the usual case."""
     root = document.root if isinstance(document.root, dict) else {}
     for name in _MARKS:
         if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
@@ -160,7 +164,7 @@ def _pointer(path: _Path) -> str:
 
 
 class Library:
-    """The documents of one compilation, and the interned places in them."""
+    """The documents of one compilation, and the `Schema` for each location in them."""
 
     def __init__(
         self, schema: object, options: JsonSchemaOptions, registry: Mapping[str, object], limits: Limits
@@ -173,9 +177,9 @@ class Library:
         self._around: dict[str, str] = {}  # base of a document that only its own dialect sees -> the base around it
         self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> place
         self.noteworthy: list[Schema] = []
-        """The places, as they are reached, with keywords that may have to be told of (unenforced.py)."""
-        self.passed: set[tuple[Document, str]] = set()
-        """What references have gone through to their targets: a keyword there holds schemas, known or not."""
+        """The locations that were reached and have keywords that may have to be reported (`unenforced.py`)."""
+        self.traversed: set[tuple[Document, str]] = set()
+        """The locations through which references led to their targets. Known or not, a keyword there holds schemas."""
         self.main = self._load(schema, "")
         self.root = self._place(self.main, "", self.main.root, self.main.bases[""], None)
 
@@ -233,12 +237,12 @@ class Library:
         return self._walk(document, pointer, "", link)
 
     def _walk(self, document: Document, pointer: str, rest: str, link: Link) -> Schema:
-        """Follow the tokens of `rest` below the place `pointer` of the document."""
+        """Follow the tokens of `rest` below the location `pointer` of the document."""
         value, at, base = document.root, "", document.bases[""]
         for raw in (pointer + rest).split("/")[1:]:
             token = raw.replace("~1", "/").replace("~0", "~")
             at += "/" + escape(token)
-            self.passed.add((document, at))
+            self.traversed.add((document, at))
             base = document.bases.get(at, base)
             if isinstance(value, dict) and token in value:
                 value = value[token]
@@ -253,7 +257,7 @@ class Library:
         return self._place(document, at, value, base, link.source)
 
     def _place(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
-        """The place, as it is reached from `source`."""
+        """The schema at a location, as it is reached from `source`."""
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
             scope = entered(scope, self._dynamic.get(base, ()), base)
@@ -267,8 +271,8 @@ class Library:
                 )
             if scope and len(self._places) * _PLACE > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
-            asks = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
-            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, asks=asks)
+            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
+            found = self._places[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
             if isinstance(value, dict) and not document.quiet.issuperset(value):
                 self.noteworthy.append(found)
         return found
@@ -304,7 +308,7 @@ class Library:
     # --- documents
 
     def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
-        """A document; without a `$schema` it is in the dialect of the one that refers to it, `above`."""
+        """Load a document. Without a `$schema` it is in the dialect of `above`, the document that refers to it."""
         root = self._read(schema, uri)
         prefix = uri + "#" if uri else ""
         dialect = self._dialect(root, prefix)
@@ -324,7 +328,7 @@ class Library:
             raise
 
     def _dialect(self, value: Json, where: str) -> Dialect | None:
-        """What `$schema` in a schema says."""
+        """The dialect that `$schema` names."""
         named = value.get("$schema") if isinstance(value, dict) else None
         return None if named is None else read_dialect(named, self._registered, where + "/$schema")
 
@@ -333,7 +337,7 @@ class Library:
         return None if known is None else self._read(self._registry[known], known)
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
-        """Collect the identifiers and anchors of a document; `text` is what it was read from."""
+        """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
         main.bases[""] = uri
         self._resources.setdefault(uri, (main, ""))
         if text is not None and _marks_root_only(text, main):
@@ -354,7 +358,7 @@ class Library:
                 work.append((document, (path, tokens), inner, base))
 
     def _index_one(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> tuple[Document, str]:
-        """Collect what one schema says of itself. Returns its document, and its base."""
+        """Collect the identifiers of one schema. Returns its document and its base."""
         is_root = not pointer
         outer = document
         if not is_root:
@@ -376,7 +380,7 @@ class Library:
     def _own_document(
         self, document: Document, pointer: str, value: dict[str, Json], base: str
     ) -> tuple[Document, str]:
-        """The place of a schema: the root of an embedded document, if it names another dialect."""
+        """The document and pointer of a schema: an embedded document of its own, if it names another dialect."""
         where = document.prefix + pointer
         dialect = None if _is_only_reference(value, document.draft) else self._dialect(value, where)
         if dialect is None or dialect == Dialect(document.draft, document.lacks):
@@ -395,7 +399,7 @@ class Library:
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
-    """The URI that a schema gives itself, and before 2019-09 its anchor; empty where there is none."""
+    """The URI that a schema gives itself and, before 2019-09, its anchor; "" where there is none."""
     own = value.get("id" if draft == "draft4" else "$id")
     if not isinstance(own, str) or _is_only_reference(value, draft):
         return "", ""

@@ -1,9 +1,9 @@
-"""JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of
-None, bool, `Decimal10`, str, list and dict.
+"""JSON values with exact numbers. In: JSON text, or Python objects as `json.loads` makes them. Out: a tree of None,
+bool, `Decimal10`, str, list and dict.
 
-Text goes through the standard library's parser, which is fast, with duplicate keys and NaN refused. Only after an
-error is it scanned again, by `places.py`, to find where the error is. Cost: linear. Nesting is bounded by
-`Limits.depth`; nothing here recurses.
+Text goes through the parser of the standard library, which is fast, with duplicate keys and NaN refused. Only after
+an error is the text scanned again, by `places.py`, to find where it is. Cost: linear. `Limits.depth` bounds the
+nesting; nothing here recurses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
 class Decimal10:
     """The number `0.digits` times ten to the `exponent`, negated if `negative`; zero has no digits.
 
-    `digits` neither begins nor ends with a zero, so equal numbers are equal records.
+    `digits` neither begins nor ends with a zero, so that equal numbers are equal records.
     """
 
     negative: bool
@@ -75,7 +75,7 @@ class Decimal10:
         return Decimal10(False, self.digits, self.exponent)
 
     def small_int(self) -> int | None:
-        """The value as an int where it is one of at most 18 digits."""
+        """The value as an int, if it is one of at most 18 digits, else None."""
         if not self.digits:
             return 0
         if not self.is_integer or self.exponent > 18:
@@ -121,7 +121,7 @@ def is_text(text: str) -> bool:
 
 
 class _Refused(Exception):
-    """Raised from the hooks of `json.loads`; the place is found by scanning again."""
+    """Raised from the hooks of `json.loads`. The place is then found by scanning again."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,11 +145,11 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
-    """The value of a JSON text; SpecError with its span where the text is not JSON or repeats a key."""
+    """The value of a JSON text. SpecError with a span if it is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        marked = text[:1] == _BYTE_ORDER_MARK  # json.loads has words for it
+        marked = text[:1] == _BYTE_ORDER_MARK  # json.loads has a message for it
         value: Json = json.loads(text) if marked else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
@@ -182,7 +182,7 @@ def _nesting(text: str) -> int:
 
 
 def _check_size(value: Json, text: str, limits: Limits) -> None:
-    """The limits on depth and nodes, for the value of a text."""
+    """Check the value of a text against the limits on depth and nodes."""
     if len(text) <= limits.nodes and text.count("{") + text.count("[") <= limits.depth:
         return  # a node takes a character, a level a bracket: no need to look
     level: list[Json] = [value]
@@ -203,7 +203,7 @@ def _check_size(value: Json, text: str, limits: Limits) -> None:
 
 
 def normalise(value: object, limits: Limits) -> Json:
-    """A copy of a JSON-like Python object with exact numbers; SpecError with the pointer of what is not JSON."""
+    """A copy of a JSON-like Python object with exact numbers. SpecError with a pointer to what is not JSON."""
     result: list[Any] = [None]
     # (value, container to put it in, its key there, path from the root as a linked list, depth)
     work: list[tuple[Any, Any, Any, Any, int]] = [(value, result, 0, None, 0)]
@@ -257,9 +257,9 @@ def _pointer(path: Any) -> str:
 
 
 def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
-    """A hashable key that is the same for equal JSON values only: tokens in prefix order, members sorted.
+    """A hashable key, equal for equal JSON values only: tokens in prefix order, members sorted.
 
-    `in_order`: members as they stand, so that the key differs where their order does.
+    `in_order`: members as they stand, so that their order counts.
     """
     if isinstance(value, str):
         return (value,)
@@ -295,7 +295,7 @@ class _Place(Protocol):
 
 
 def check_texts(value: Json, place: _Place, *tokens: str | int) -> None:
-    """No string in the value, which stands at `place.at(*tokens)`, holds a surrogate."""
+    """Refuse a value with a lone surrogate in one of its strings. The value stands at `place.at(*tokens)`."""
     if isinstance(value, str) and value.isascii():
         return
     stack = [value]

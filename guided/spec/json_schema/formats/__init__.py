@@ -70,7 +70,7 @@ _LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
 """Counted beside the pattern, so that other keywords on the length and `not` have one count to deal with."""
 _NO_LIMITS = ("binary", "password")
 
-_WIDER = {
+_SUPERSETS = {
     "hostname": r"^[A-Za-z0-9.\-]*$",
     "idn-hostname": r"^[A-Za-z0-9.\-\u0080-\u{10FFFF}]*$",
     "idn-email": "@",
@@ -80,7 +80,7 @@ _WIDER = {
 }
 """Formats some values of which are left out -> a pattern of strings that have them all: what `not` takes away."""
 
-_NARROW: dict[int, str] = {}
+_INCOMPLETE: dict[int, str] = {}
 """The nodes of those formats that were asked for, by their serial numbers."""
 
 _OTHER_NAMES = {
@@ -106,21 +106,21 @@ def format_shape(name: str) -> Shape | None:
 @cache
 def _shape(name: str) -> Shape:
     if name in _STRING_FORMATS:
-        if name in _WIDER:
-            _NARROW[serial(_STRING_FORMATS[name]())] = name
+        if name in _SUPERSETS:
+            _INCOMPLETE[serial(_STRING_FORMATS[name]())] = name
         return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
     return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
 
 
-def wider(pattern: Node) -> Node:
+def superset_if_negated(pattern: Node) -> Node:
     """The strings that a pattern must be taken to hold where it is negated: more than it has, if it leaves some out."""
-    name = _NARROW.get(serial(pattern))
-    return pattern if name is None else _all_of(name)
+    name = _INCOMPLETE.get(serial(pattern))
+    return pattern if name is None else _superset(name)
 
 
 @cache
-def _all_of(name: str) -> Node:
-    return parse_regex(_WIDER[name], dialect="ecma", search=True)
+def _superset(name: str) -> Node:
+    return parse_regex(_SUPERSETS[name], dialect="ecma", search=True)
 
 
 @lru_cache(maxsize=256)

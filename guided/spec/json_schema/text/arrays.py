@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from guided.errors import UnsupportedError
 from guided.grammar.ir import EMPTY, AllOf, Distinct, Entry, Node, Written
 from guided.spec.json_schema.algebra.cells import Cells
+from guided.spec.json_schema.algebra.emptiness import refuse_repeated
 from guided.spec.json_schema.algebra.expand import Goal
 from guided.spec.json_schema.algebra.obligations import obliged_items
-from guided.spec.json_schema.algebra.problems import repeated_problem
-from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing, item_goal
+from guided.spec.json_schema.algebra.shape import Shape, Window, has_false, item_goal
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.text.containers import array_body, array_with, bound_members, counted_items, graph_body
 
@@ -35,7 +35,7 @@ def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node
         item, comma = partial(_item, lowering, shape, level=level), lowering.layout.between(level)
         text = lowering.layout.wrap("[]", graph_body(graph, item, comma, rules), 0 in graph.ends, level)
     elif shape.repeated is not None:
-        raise repeated_problem(shape)
+        raise refuse_repeated(shape)
     else:
         text = _items(lowering, shape, where, level)
     return text if shape.unique is None or text == EMPTY else Distinct(text)
@@ -48,14 +48,14 @@ def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     comma, prefix = lowering.layout.between(level), []
     for at in range(longest if window.high is None else min(longest, window.high)):
         goal = lowering.expander.goal(item_goal(shape, at))
-        if is_nothing(goal):
+        if has_false(goal):
             window = window.meet(Window(0, at))
             break
         prefix.append(_item(lowering, shape, goal, level))
     rest = None
     if window.high is None or window.high > longest:
         goal = lowering.expander.goal(item_goal(shape, longest))
-        if not is_nothing(goal):
+        if not has_false(goal):
             rest = _item(lowering, shape, goal, level)
     if rest is None and window.low > len(prefix):
         lowering.reasons.append((where, f"{window.low} items are required, but only {len(prefix)} are allowed"))
@@ -81,7 +81,7 @@ def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     """Items of which so many satisfy a schema, and nothing else is asked of their number or of the first ones."""
     (counted,) = shape.item_counts
     goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
-    yes, no = (EMPTY if is_nothing(goal) else _item(lowering, shape, goal, level) for goal in goals)
+    yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
     body = counted_items(yes, no, lowering.layout.between(level), counted.count)
     return lowering.layout.wrap("[]", body, counted.count.low == 0, level)
 
@@ -92,7 +92,7 @@ def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: 
     base = expander.goal(item_goal(shape, 0))
     asked = [expander.goal((some.schema,)) for some in shape.some_items]
     try:
-        cells = Cells(expander, where).of(base, [goal for goal in asked if goal and not is_nothing(goal)])
+        cells = Cells(expander, where).of(base, [goal for goal in asked if goal and not has_false(goal)])
     except UnsupportedError:
         if len(asked) > _FEW:
             raise

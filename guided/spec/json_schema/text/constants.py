@@ -45,7 +45,7 @@ class Constants:
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
         if "string" in shape.types:
-            texts = [v for v in shape.values or () if isinstance(v, str) and _may_be(v, shape)]
+            texts = [v for v in shape.values or () if isinstance(v, str) and _fits(v, shape)]
             if texts:
                 parts.insert(0, _strings(texts, shape, self._lowering.encoding))
         if "number" in shape.types:
@@ -78,7 +78,7 @@ class Constants:
         if isinstance(value, Decimal10):
             return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):
-            return _strings([value], shape, self._lowering.encoding) if _may_be(value, shape) else None
+            return _strings([value], shape, self._lowering.encoding) if _fits(value, shape) else None
         return (
             self._array(value, shape, level, nested)
             if isinstance(value, list)
@@ -174,7 +174,7 @@ class Constants:
         return layout.wrap("{}", body, not fields, level)
 
 
-def _may_be(text: str, shape: Shape) -> bool:
+def _fits(text: str, shape: Shape) -> bool:
     """Whether the string is in the shape, as far as its length and a JSON text in it tell."""
     return len(text) in shape.length and content_fits(text, shape)
 

@@ -1,9 +1,14 @@
-"""The text of arrays and objects from that of their parts. In: IR nodes and counts. Out: IR nodes, never empty text.
+"""The text of arrays and objects, from that of their parts. In: IR nodes and counts. Out: IR nodes, never the empty
+text.
 
-Members in declared order are one flat sequence once a required one is among them: each optional member before it
-brings its own comma. Without a required member "something was written" nests to the left. Where many optional members
-follow one another, `ordered.py` takes over. A window on the count makes one rule for each (member, count so far). Any
-order is the IR's `Permutation`; many optional members are entries with names that must differ.
+Commas are the problem: an optional member must not leave one behind. In declared order, once one member is required,
+the members are one flat sequence in which each optional member before it brings its own comma behind it, and each
+member after it the comma before it. For example, with b required: `(a ,)? b (, c)?`. Without a required member,
+"something was written before" nests to the left. Where many optional members follow one another, `member_tries.py`
+takes over. A window on the number of members makes one rule for each pair of a member and a count so far. Members in
+any order are the IR's `Permutation`. Very many optional members in any order are entries whose names must differ.
+
+Cost: linear in the members; with a window, members times counts.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
 from guided.spec.json_schema.algebra.shape import Window
 from guided.spec.json_schema.algebra.strings import either
-from guided.spec.json_schema.text.ordered import Chain, Field
+from guided.spec.json_schema.text.member_tries import Field, MemberTries
 from guided.spec.json_schema.text.spelling import comma_list, optional
 
 if TYPE_CHECKING:
@@ -225,7 +230,7 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
             return _uncounted(members)
         extras = None if members.extra is None else members.extras()
-        return Chain(members.comma, extras, rules.spell, rules.add, rules.name).members(fields)
+        return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name).members(fields)
     return _counted(members, window, rules)
 
 

@@ -32,7 +32,7 @@ from guided.grammar.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
-from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import any_text, either, sized
 from guided.spec.json_schema.documents.resolve import Library
 from guided.spec.json_schema.options import JsonSchemaOptions
@@ -41,10 +41,10 @@ from guided.spec.json_schema.text.constants import Constants
 from guided.spec.json_schema.text.containers import RuleMaker
 from guided.spec.json_schema.text.content_base64 import json_in_base64
 from guided.spec.json_schema.text.content_json import json_string
+from guided.spec.json_schema.text.member_tries import Field
 from guided.spec.json_schema.text.narrow import Narrowing
 from guided.spec.json_schema.text.numbers import number_node
 from guided.spec.json_schema.text.objects import object_text
-from guided.spec.json_schema.text.ordered import Field
 from guided.spec.json_schema.text.productive import generates
 from guided.spec.json_schema.text.spelling import JSON_STRING, MINIMAL_STRING, layout_of, quoted, quoted_text
 
@@ -130,7 +130,7 @@ class Lowering:
         return found
 
     def _value(self, goal: Goal, level: int) -> Node:
-        if is_nothing(goal):
+        if has_false(goal):
             where = next(schema.where for schema in goal if schema.value is False)
             self.reasons.append((where, "false allows no value"))
             return EMPTY
@@ -171,7 +171,7 @@ class Lowering:
         parts: list[Node] = []
         shapes, together = strings_of_same_patterns(expansion.shapes)
         for shape in shapes:
-            parts += self.shape_(shape, where, level)
+            parts += self.texts_of(shape, where, level)
         parts += [self._strings(group, where) for group in together]
         return parts[0] if len(parts) == 1 else either(list({serial(part): part for part in parts}.values()))
 
@@ -184,14 +184,14 @@ class Lowering:
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of a goal; none where one of its schemas is `false`."""
-        return () if is_nothing(goal) else self.expander.expand(goal).shapes
+        return () if has_false(goal) else self.expander.expand(goal).shapes
 
     # --- one shape
 
-    def shape_(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+    def texts_of(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
         """The texts of a shape: of its constants, or of each of its types."""
         if shape.values is not None:
-            node = _placed(where, lambda: self._constants.any_of(shape, level))
+            node = _with_pointer(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
                 self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
@@ -206,7 +206,7 @@ class Lowering:
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
         make = partial(number_node, numbers, self._plain, self.options.max_digits)
-        return self.rule(numbers, label, "", partial(_placed, where, make))
+        return self.rule(numbers, label, "", partial(_with_pointer, where, make))
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
         length = self.capped(shape.length, self.options.max_string, "max_string", where)
@@ -299,7 +299,7 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
 }
 
 
-def _placed(where: str, make: Callable[[], Node]) -> Node:
+def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
     """What `make` makes; what it refuses without a place is refused at this one."""
     try:
         return make()

@@ -25,7 +25,7 @@ from guided.grammar.ir import Condition, Written
 from guided.grammar.serial import serial
 from guided.spec.json_schema.algebra.conditions import verdict
 from guided.spec.json_schema.algebra.formula import leaves
-from guided.spec.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, is_nothing, item_goal
+from guided.spec.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal
 from guided.spec.json_schema.documents.resolve import Schema
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Narrowing:
 
     def closes(self, shape: Shape) -> bool:
         """Whether the objects of a shape without a formula have no members but those that are named."""
-        if not self._on or _speaks_of_others(shape):
+        if not self._on or _constrains_others(shape):
             return False
         goals, low = self._named(shape), shape.members.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
@@ -59,7 +59,7 @@ class Narrowing:
         `slots`: for each named member the schemas of its cells, which the condition counts through from 0.
         """
         parts = () if shape.formula is None else leaves(shape.formula)
-        if not self._on or not slots or any(map(_speaks_of_others, (shape, *(leaf.shape for leaf in parts)))):
+        if not self._on or not slots or any(map(_constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
         alone = _of_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
@@ -100,7 +100,7 @@ class Narrowing:
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
         self._looks += 1
-        if depth == 0 or self._looks > _MOST or is_nothing(goal):
+        if depth == 0 or self._looks > _MOST or has_false(goal):
             return ()
         return self._expander.expand(goal).shapes
 
@@ -145,7 +145,7 @@ class Narrowing:
         return any(self._has_many(goal, depth) for goal in inside)
 
 
-def _speaks_of_others(shape: Shape) -> bool:
+def _constrains_others(shape: Shape) -> bool:
     """Whether something is said of members that are not named."""
     if shape.names or shape.some_members or shape.extra_blocks:
         return True

@@ -3,7 +3,7 @@
 The members are the declared ones and, unless the shape is closed, others: their names are `Entry`s of a `Distinct`
 that knows the declared ones. Members bound by a condition (`dependentRequired`, `if`) are those of `conditional.py`;
 where that refuses, the ways to satisfy the condition are multiplied out, if few.
-Cost: linear in the members; the layouts' own is said in `containers.py` and `ordered.py`.
+Cost: linear in the members; the layouts' own is said in `containers.py` and `member_tries.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guided.errors import LimitExceeded, UnsupportedError
 from guided.grammar.ir import EMPTY, Alt, Distinct, Member, Node, Permutation, Ref, Seq
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import KeyClass
-from guided.spec.json_schema.algebra.shape import Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.shape import Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.text.containers import (
@@ -26,7 +26,7 @@ from guided.spec.json_schema.text.containers import (
     many_optional,
     permuted,
 )
-from guided.spec.json_schema.text.ordered import Field
+from guided.spec.json_schema.text.member_tries import Field
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.text.lower import Lowering
@@ -47,7 +47,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     for name in names:
         schemas = lowering.expander.member(shape, name)
         goal = lowering.expander.goal(schemas)
-        if not is_nothing(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
+        if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
             fields.append(lowering.field(name, lowering.value(goal, level + 1), name in required))
     closed = closed or lowering.narrowing.closes(shape)
     extra, some = (None, []) if closed else _others(lowering, shape, where, level)
@@ -88,7 +88,7 @@ def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[N
         key = lowering.other_key(one.names, where, in_place=together)
         for goal, out in [(one.schemas, members), *_asked(one, some)] if some else [(one.schemas, members)]:
             normal = lowering.expander.goal(goal)
-            if not is_nothing(normal):
+            if not has_false(normal):
                 out.append(Seq((key, lowering.after(lowering.value(normal, level + 1)))))
     member = either(members) if members else None
     if member is not None and together:
@@ -113,7 +113,7 @@ def _bound(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
             settled = lowering.expander.by_type.multiplied(shape)
         except LimitExceeded:
             raise error from None
-        return either([node for one in settled for node in lowering.shape_(one, where, level)])
+        return either([node for one in settled for node in lowering.texts_of(one, where, level)])
     condition, extras = bound.condition, bound.extras
     alone = lowering.narrowing.closed(shape, [[c.goal for c in cells] for cells in bound.slots.values()], condition)
     if alone is not None:

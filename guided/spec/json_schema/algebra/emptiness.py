@@ -10,14 +10,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
-from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, is_nothing
+from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
 from guided.spec.json_schema.documents.values import Decimal10, Json
 from guided.spec.regex.overlap import Overlap
 
 if TYPE_CHECKING:
     from guided.spec.json_schema.algebra.expand import Expander
 
-__all__ = ["problem_of", "repeated_problem", "values_left"]
+__all__ = ["refuse_repeated", "values_left", "why_empty"]
 
 
 def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
@@ -29,16 +29,16 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
     for pattern in shape.patterns:
         texts = overlap.those_in(texts, pattern) if texts else texts
     left = set(texts)
-    return tuple([value for value in shape.values if _may_be(value, shape, left)])
+    return tuple([value for value in shape.values if _is_left(value, shape, left)])
 
 
-def _may_be(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
     if isinstance(value, str):
         return value in texts
     return not isinstance(value, Decimal10) or value in shape.numbers
 
 
-def problem_of(shape: Shape, name: str, expander: Expander) -> str:
+def why_empty(shape: Shape, name: str, expander: Expander) -> str:
     """Why no value of this type is in the shape; empty where one may be."""
     if name == "number":
         return "no number lies between the bounds" if shape.numbers.is_empty else ""
@@ -49,7 +49,7 @@ def problem_of(shape: Shape, name: str, expander: Expander) -> str:
     return _object_problem(shape, expander) if name == "object" else ""
 
 
-def repeated_problem(shape: Shape) -> UnsupportedError:
+def refuse_repeated(shape: Shape) -> UnsupportedError:
     """The error for arrays of which two items must be equal, and may have many values."""
     assert shape.repeated is not None
     return UnsupportedError(
@@ -79,7 +79,7 @@ def _array_problem(shape: Shape) -> str:
 def _object_problem(shape: Shape, expander: Expander) -> str:
     declared = shape.properties() if shape.required else {}
     for name in shape.required:
-        if is_nothing(expander.member(shape, name)):
+        if has_false(expander.member(shape, name)):
             return f"the required member {name!r} is not allowed"
         if not expander.allows_name(shape, name):
             return f"the required member {name!r} has a name that is not allowed"

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from guided.grammar.ir import EPSILON, Alt, Node, Ref, Seq, Text
 from guided.spec.json_schema.algebra.strings import either
 
-__all__ = ["Chain", "Field"]
+__all__ = ["Field", "MemberTries"]
 
 _QUOTE = Text('"')
 
@@ -58,7 +58,7 @@ _Rule: TypeAlias = Callable[[str, Node], None]
 _EMPTY_TRIE = _Trie({})
 
 
-class Chain:
+class MemberTries:
     """Makes the rules of one object, named after `name`.
 
     `spell` writes a piece of a key, `comma` stands between members.
