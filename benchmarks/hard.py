@@ -22,13 +22,14 @@ from typing import Any
 from benchmarks import llama3
 from benchmarks.statistics import quantile
 from benchmarks.workers import Failure, Worker
+from guided.spec.json_schema import JsonSchemaOptions
 
 __all__ = ["SHAPES", "WAYS", "Shape", "measure_hard"]
 
 MOST = 10_000
 WAYS: dict[str, dict[str, Any]] = {
     "any spelling": {},
-    "generation": {"whitespace": "single_space", "numbers": "plain", "escapes": "minimal"},
+    "generation": JsonSchemaOptions.for_generation(additional_properties=None).given(),
 }
 BUDGETS = {"none": None, "large": 1 << 20}
 _WORDS = ("alpha", "berg", "cedar", "delta", "ember", "fjord", "grove", "harbour", "island", "juniper", "kelp", "lark")

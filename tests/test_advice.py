@@ -17,7 +17,6 @@ from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedErro
 from guided.grammar import Alt, Chars, Grammar, Repeat, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions, check_json_schema
-from guided.spec.json_schema.options import named_options
 
 ROOT = Path(__file__).resolve().parent.parent
 VOCABULARY = guided.Vocabulary([bytes((byte,)) for byte in range(256)], eos_token_ids=[256])
@@ -203,7 +202,7 @@ def test_options_that_hints_name_are_options() -> None:
     for file, text in _texts():
         for name, value in re.findall(r"(?<![\w.(])([a-z_]+)='([\w.-]+)'", text):
             if name in JsonSchemaOptions.__dataclass_fields__ or file in ("content.py", "lower.py", "resolve.py"):
-                named_options({name: value})
+                JsonSchemaOptions(**{name: value})
                 found.add(name)
     assert {"unknown_format", "format", "whitespace", "draft"} <= found
 

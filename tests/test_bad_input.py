@@ -171,8 +171,8 @@ SPECIFICATIONS = [
      f"{URI}#/items/type", "one of null, boolean, number, string, array, object, integer", None),
     (schema(True, surrounding_whitespace="yes"), SpecError, "option surrounding_whitespace='yes' is not True or False",
      "", "", None),
-    (schema(True, additional_properties=0), SpecError, "option additional_properties=0 is not True or False", "", "",
-     None),
+    (schema(True, additional_properties=0), SpecError,
+     "option additional_properties=0 is not True, False, None or 'minimal'", "", "", None),
     (schema(True, whitespace="a("), SpecError, "option whitespace: missing ), unterminated subpattern", "",
      "close the group, or write \\(", "("),
     (schema(True, whitespace=r"(\s)\1"), UnsupportedError,
@@ -264,7 +264,11 @@ ARGUMENTS = [
      "the vocabulary's tokens cannot write any output of the specification"),
     (regex("a", dialect="pcre"), ValueError, "dialect must be 'python' or 'ecma', not 'pcre'"),
     (regex("a", search="no"), TypeError, "search must be True or False, not 'no'"),
-    (schema(True, whitspace="json"), TypeError, "there is no option 'whitspace'; did you mean 'whitespace'?"),
+    (schema(True, whitspace="json"), TypeError,
+     "compile_json_schema() has no option 'whitspace': did you mean 'whitespace'? "
+     "The options are additional_properties, classes, draft, escapes, format, indent, max_digits, max_items, "
+     "max_string, numbers, property_order, registry, "
+     "separators, strict, surrounding_whitespace, unknown_format, whitespace."),
 
     (lambda: guided.GrammarCompiler("gpt2"), TypeError, "vocabulary must be a guided.Vocabulary, not a str"),
     (lambda: guided.GrammarCompiler(VOCABULARY, limits={"depth": 3}), TypeError,

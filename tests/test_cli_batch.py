@@ -56,13 +56,11 @@ def with_engine(engine, monkeypatch):
 
 
 def test_every_option_of_the_engine_is_there_and_explained():
-    """How a schema is written is said for all lines at once, by flags; classes by a line, too."""
-    written = {*JsonSchemaOptions.__dataclass_fields__} - {"classes"}
-    assert written < Options.__annotations__.keys()
-    assert set(LINE_OPTIONS) == {*Options.__annotations__, "n"} - written
+    assert JsonSchemaOptions.__dataclass_fields__.keys() < Options.__annotations__.keys()
+    assert set(LINE_OPTIONS) == {*Options.__annotations__, "n"}
     text = run("generate", "--help")[1]
     odd = {"include_stop_str_in_output": "include-stop", "tools": "tool", "additional_properties": "closed"}
-    for name in (*LINE_OPTIONS, *written):
+    for name in LINE_OPTIONS:
         flag = odd.get(name, name.replace("_", "-"))
         assert re.search(rf"\n  --{flag}(?: (?:.*\n +)?|\n +).*\w", text), flag
     for line in re.findall(r"^  (\{.*\})$", text, re.MULTILINE):
@@ -421,6 +419,27 @@ def test_shakespeare_killed_and_resumed(tmp_path):
         assert answer["seed"] == line["seed"]
 
 
+def test_how_a_line_is_written(tmp_path):
+    """By the options that `compile_json_schema` and `compile_regex` have."""
+    point = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
+    lines = [
+        {"prompt": "a", "schema": point},
+        {"prompt": "a", "schema": point, "separators": [",", ":"], "additional_properties": True, "max_string": 2},
+        {"prompt": "a", "schema": {"$ref": "http://t/point"}, "registry": {"http://t/point": point}, "indent": 1},
+        {"prompt": "a", "regex": "^b|c$", "dialect": "ecma", "search": True, "max_tokens": 30},
+        {"prompt": "a", "regex": "b", "strict": True},
+        {"prompt": "a", "schema": point, "search": True},
+        {"prompt": "a", "schema": point, "numbers": 1},
+    ]
+    answers, _ = batch(tmp_path, lines, "--seed", "1", code=1)
+    assert answers[0]["text"] == '{"x": 1}'
+    assert answers[1]["text"].startswith('{"x":1')
+    assert answers[2]["text"] == '{\n "x": 1\n}'
+    assert re.search("^b|c$", answers[3]["text"])
+    messages = [answer["error"]["message"] for answer in answers[4:]]
+    assert messages == ["strict goes with a schema", "search goes with a regex", "numbers is a text, not 1"]
+
+
 def test_classes_of_a_line(tmp_path):
     lines = [
         {"prompt": "a", "regex": r"\d{30}"},
@@ -434,7 +453,7 @@ def test_classes_of_a_line(tmp_path):
     assert re.fullmatch(r"\d{30}", answers[1]["text"]) and not answers[1]["text"].isascii()
     for answer in answers[2:4]:
         assert answer["error"]["message"] == "classes goes with a schema or a regex"
-    assert "classes is full or plain, not" in answers[4]["error"]["message"]
+    assert "classes must be 'full' or 'plain', not 'ascii'" in answers[4]["error"]["message"]
 
 
 LONG = json.dumps(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 import threading
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 
 import guided
 from guided.engine.chat import ChatMl
-from guided.engine.constraint import value_parser
 from guided.engine.engine import Engine
 from guided.engine.loading import _dtype
 from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
@@ -31,6 +31,14 @@ SPECIAL = {266: "<|im_start|>", 267: "<|im_end|>"}
 VOCABULARY = Vocabulary([*CHARACTERS, *WORDS], eos_token_ids=[267], special_tokens=SPECIAL)
 CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=272, context=160)
 ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY, chat=ChatMl(VOCABULARY))
+
+
+class Color(enum.Enum):
+    """A type of one value."""
+
+    RED = "red"
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -57,7 +65,7 @@ def test_each_kind_of_constraint(temperature):
     assert re.fullmatch("[A-F]{3,5}", ENGINE.generate("x", "[A-F]{3,5}", **options).text)
     choice = ENGINE.generate("x", ["yes", "no"], **options)
     assert choice.text in ("yes", "no")
-    assert choice.value is None
+    assert choice.value == choice.text
     assert ENGINE.generate("x", Literal["ja", "nein"], **options).value in ("ja", "nein")
     assert type(ENGINE.generate("x", {"type": "boolean"}, **options).value) is bool
     assert type(ENGINE.generate("x", bool, **options).value) is bool
@@ -99,7 +107,7 @@ def test_what_is_not_enforced_is_an_error_where_asked():
         (ENGINE.compiler.compile_regex("a"), "compiled already"),
         (["a", "b"], "as they are"),
         ("[ab]", "a regular expression"),
-        (guided.sequence("a", guided.json_schema(True)), "guided.json_schema"),
+        (guided.sequence("a", guided.regex("b")), "guided.json_schema"),
     ],
 )
 def test_options_that_would_say_nothing_are_refused(constraint, why):
@@ -219,10 +227,30 @@ def test_a_value_that_python_cannot_read_does_not_cost_the_output():
         result.value  # noqa: B018
 
 
-def test_values_are_parsed_for_json_alone():
-    assert value_parser(None) is None
-    assert value_parser(ENGINE.compiler.compile_regex("1")) is None
-    assert value_parser(ENGINE.compiler.compile_json_schema({"const": 1})) is json.loads
+@pytest.mark.parametrize(
+    ("constraint", "value"),
+    [
+        (None, None),
+        ("1", "1"),
+        (["1"], "1"),
+        ({"const": 1}, 1),
+        (Literal[1], 1),
+        (guided.json_schema({"const": [1]}), [1]),
+        (guided.python_type(tuple[Literal[1], Literal[2]]), (1, 2)),
+        (guided.json_schema(Color), Color.RED),
+        (guided.sequence(guided.choice(guided.python_type(Color))), Color.RED),
+        (guided.regex("1"), "1"),
+        (guided.json_schema({"const": 1}) + "", "1"),
+        (guided.json_schema({"const": 1}) + guided.text("!"), "1!"),
+        (guided.rules(guided.rule("x"), x=guided.json_schema({"const": 1})), "1"),
+    ],
+)
+def test_values_are_those_of_json_and_types_and_else_the_text(constraint, value):
+    """Of the constraint itself, of what it compiles to, and of a part that is the whole."""
+    options = {"max_tokens": 20, "seed": 1}
+    assert ENGINE.generate("x", constraint, **options).value == value
+    if isinstance(constraint, guided.Expr):
+        assert ENGINE.generate("x", ENGINE.compiler.compile(constraint, numbers="plain"), **options).value == value
 
 
 def test_threads_do_not_disturb_each_other():

@@ -245,12 +245,12 @@ DIGITS = r"\d{6}"
 
 def test_constraints_are_written_plainly_unless_asked_otherwise() -> None:
     for constraint in (DIGITS, guided.regex(DIGITS), guided.rules(guided.rule("a"), a=guided.regex(DIGITS))):
-        plain, full = (compile_constraint(COMPILER, constraint, **own) for own in ({}, {"classes": "full"}))
+        plain, full = (compile_constraint(COMPILER, constraint, own) for own in ({}, {"classes": "full"}))
         assert plain is not None and full is not None
         assert accepts(plain, "123456") and not accepts(plain, "12345\u0663")
         assert accepts(full, "12345\u0663")
     for schema in (WORDS, guided.json_schema(WORDS)):
-        plain, full = (compile_constraint(COMPILER, schema, **own) for own in ({}, {"classes": "full"}))
+        plain, full = (compile_constraint(COMPILER, schema, own) for own in ({}, {"classes": "full"}))
         assert plain is not None and full is not None
         assert accepts(plain, '"a b"') and not accepts(plain, '"a\u2003b"')
         assert accepts(full, '"a\u2003b"')
@@ -265,11 +265,11 @@ def test_a_part_may_say_it_for_itself() -> None:
 
 def test_classes_of_what_is_not_compiled_here_are_refused() -> None:
     with pytest.raises(GuidedError, match="this one is compiled already"):
-        compile_constraint(COMPILER, COMPILER.compile_regex(DIGITS), classes="full")
+        compile_constraint(COMPILER, COMPILER.compile_regex(DIGITS), {"classes": "full"})
     with pytest.raises(GuidedError, match="there is none"):
-        compile_constraint(COMPILER, None, classes="full")
-    with pytest.raises(ValueError, match="it must be 'full' or 'plain'"):
-        compile_constraint(COMPILER, DIGITS, classes="unicode")
+        compile_constraint(COMPILER, None, {"classes": "full"})
+    with pytest.raises(SpecError, match="classes='unicode' is unknown"):
+        compile_constraint(COMPILER, DIGITS, {"classes": "unicode"})
 
 
 def test_samples_on_the_command_line() -> None:

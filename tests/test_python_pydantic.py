@@ -24,12 +24,11 @@ from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOpt
 from guided.cli.sample import sentence
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import UnsupportedError
-from guided.spec import generation
 from guided.spec.python_types import type_to_schema
 from guided.spec.python_values import text_reader, value_of
 
 COMPILER = GrammarCompiler(byte_vocabulary())
-PLAIN = {name: value for name, value in generation.JSON.items() if name in JsonSchemaOptions.__dataclass_fields__}
+PLAIN = JsonSchemaOptions.for_generation().given()
 
 
 class Base64(pydantic.BaseModel):

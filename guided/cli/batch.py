@@ -25,11 +25,10 @@ from guided.cli.console import DONE, NO, InputError, error_fields, note, read_te
 from guided.cli.lines import Line, read_lines
 from guided.cli.options import tools_named
 from guided.cli.results import fields, is_squeezed
-from guided.cli.specification import Specification, specification_options
+from guided.cli.specification import GENERATION, OPTIONS_OF, Specification, specification_options
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
-from guided.spec import generation
 
 if TYPE_CHECKING:
     from guided.engine.engine import Engine, Prompt
@@ -67,7 +66,7 @@ class Batch:
         self._writing = {kind: specification_options(arguments, kind) for kind in ("schema", "regex", "choice")}
         if self._writing["schema"]:
             trial = Specification("schema", "{}", self._writing["schema"])
-            trial.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
+            trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
         self._failed = self._squeezed = 0
@@ -127,13 +126,16 @@ class Batch:
         options = {**self._options, **line.options}
         n: int = options.pop("n")
         own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
-        if classes := options.pop("classes", None):
-            if own is None or own.kind not in ("schema", "regex"):
-                return InputError("classes goes with a schema or a regex")
-            own = replace(own, options={**own.options, "classes": classes})
+        written = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
+        for name in written:
+            if own is None or name not in OPTIONS_OF.get(own.kind, ()):
+                needs = " or ".join(f"a {kind}" for kind, names in OPTIONS_OF.items() if name in names)
+                return InputError(f"{name} goes with {needs}")
+        if own is not None:
+            own = replace(own, options={**own.options, **written})
         try:
-            grammar = own.compile_quietly(engine.compiler, **generation.JSON) if own is not None else None
-        except GuidedError as error:
+            grammar = own.compile_quietly(engine.compiler, GENERATION) if own is not None else None
+        except (GuidedError, ValueError) as error:
             return line.placed(error)
         if names := options.pop("tools", None):
             if grammar is not None:

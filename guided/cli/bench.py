@@ -21,11 +21,10 @@ from typing import Any, Final
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json, read_text
 from guided.cli.place import place_of
-from guided.cli.specification import Specification, add_specification, specification_of
+from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiler import native_vocabulary
-from guided.spec import generation
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -134,7 +133,7 @@ def _random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens:
 
 
 def _compile(specification: Specification, vocabulary: Vocabulary) -> CompiledGrammar:
-    return specification.compile(GrammarCompiler(vocabulary, cache_bytes=0), **generation.JSON)
+    return specification.compile(GrammarCompiler(vocabulary, cache_bytes=0), GENERATION)
 
 
 def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[float, CompiledGrammar]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 from guided.cli.console import DONE, NO, Progress, as_flags, error_fields, print_json, read_text
 from guided.cli.place import Place, place_of
@@ -38,7 +38,7 @@ exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text do
 """
 
 _SHOWN: Final = 200  # characters of the shortest text
-_AS_A_VALIDATOR: Final = {"whitespace": "json", "surrounding_whitespace": True, "property_order": "any"}
+_AS_A_VALIDATOR: Final = JsonSchemaOptions(surrounding_whitespace=True, property_order="any")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,13 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
     assert specification is not None
     texts = [(name, read_text(name, "--text takes the text itself").encode()) for name in arguments.instance]
     texts += [(f"text {number + 1}", os.fsencode(text)) for number, text in enumerate(arguments.text)]
-    options = specification.schema_options(**_AS_A_VALIDATOR) if texts else specification.options
-    report = _report(specification, options)
+    base = _AS_A_VALIDATOR if texts else JsonSchemaOptions()
+    report = _report(specification, base)
     error: GuidedError | None = report.error if report is not None else None
     grammar: CompiledGrammar | None = None
     if error is None:
         try:
-            grammar = specification.compile(GrammarCompiler(byte_vocabulary()), **(_AS_A_VALIDATOR if texts else {}))
+            grammar = specification.compile(GrammarCompiler(byte_vocabulary()), base)
         except (UnsupportedError, LimitExceeded) as refusal:
             error = refusal
     elif not isinstance(error, UnsupportedError | LimitExceeded):
@@ -84,13 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if error is None and all(verdict.matches for verdict in verdicts) else NO
 
 
-def _report(specification: Specification, options: dict[str, Any]) -> Report | None:
+def _report(specification: Specification, base: JsonSchemaOptions) -> Report | None:
     if specification.kind == "regex" and specification.options.get("dialect") == "ecma":
         return Report(tuple(pattern_notes(specification.value, "", "")))
     if specification.kind != "schema":
         return None
     with Progress("reading the schema"):
-        return check_json_schema(specification.value, JsonSchemaOptions(**options))
+        options = specification.schema_options(base)
+        return check_json_schema(specification.value, options, registry=specification.registry)
 
 
 def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:

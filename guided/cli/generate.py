@@ -18,11 +18,10 @@ from guided.cli.batch import Batch, add_batch, prompt_of
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.options import add_options, options_given, tools_named
 from guided.cli.results import fields, figures, is_squeezed, squeezed
-from guided.cli.specification import add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
-from guided.spec import generation
 
 if TYPE_CHECKING:
     from guided.engine.engine import Engine, Prompt
@@ -114,14 +113,14 @@ def run(arguments: argparse.Namespace) -> int:
     n: int = options.pop("n", 1)
     _check(arguments, n, specification is not None)
     if specification is not None:  # what is wrong with it is said before a model is fetched and loaded
-        specification.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
+        specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if batch:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
     text = read_text("-") if arguments.prompt == "-" else arguments.prompt
     if "tools" in options:
         options["tools"] = tools_named(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
-    grammar = specification.compile(engine.compiler, **generation.JSON) if specification is not None else None
+    grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = prompt_of(text, arguments)
     streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.cli.arguments import at_least, bias, ids, real
 from guided.cli.console import InputError
+from guided.cli.specification import OPTIONS_OF
 
 if TYPE_CHECKING:
     from guided.tools import Tool
@@ -74,8 +75,9 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
 
 def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those of the command line, n among them; tools by name still."""
-    names = LINE_OPTIONS.keys() - {"classes"}  # of the specification, which is compiled here
-    given = {name: value for name in LINE_OPTIONS if name in names and (value := getattr(arguments, name)) is not None}
+    written = {name for names in OPTIONS_OF.values() for name in names}  # of the specification, which is compiled here
+    names = [name for name in LINE_OPTIONS if name not in written]
+    given = {name: value for name in names if (value := getattr(arguments, name)) is not None}
     if "logit_bias" in given:
         given["logit_bias"] = dict(given["logit_bias"])
     if arguments.tool_tokens is not None and "tools" not in given:
@@ -140,6 +142,7 @@ def _biases(value: object) -> bool:
 
 _INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
 _IDS = ("a list of token ids", _list_of(_integer))
+_TEXT = ("a text", _text)
 _TEXTS = ("a text, or a list of texts", lambda value: _text(value) or _list_of(_text)(value))
 
 # name -> (what it is in a line, whether a value is that)
@@ -151,11 +154,18 @@ LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("temperature", "min_p", "top_p", "budget_ramp"), _NUMBER),
     **dict.fromkeys(("top_k", "seed", "n", "max_tokens", "min_tokens"), _INTEGER),
     **dict.fromkeys(("stop", "stop_regex"), _TEXTS),
-    "classes": ("full or plain", lambda value: value in ("full", "plain")),
+    **dict.fromkeys(("max_string", "max_items", "max_digits"), _INTEGER),
+    **dict.fromkeys(("surrounding_whitespace", "strict", "search"), _BOOLEAN),
+    **dict.fromkeys(("whitespace", "property_order", "numbers", "escapes", "classes", "format"), _TEXT),
+    **dict.fromkeys(("unknown_format", "draft", "dialect"), _TEXT),
+    "separators": ("a list of two texts", _list_of(_text)),
+    "indent": ("an integer or a text", lambda value: _integer(value) or _text(value)),
+    "additional_properties": ('true, false or "minimal"', lambda value: _boolean(value) or value == "minimal"),
+    "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
-    "reasoning_end": ("a text", _text),
+    "reasoning_end": _TEXT,
     "tools": (f"a list of {', '.join(_TOOLS)}", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
-    "logprobs_mode": ("raw or masked", _text),
+    "logprobs_mode": _TEXT,
 }

@@ -15,10 +15,9 @@ from typing import Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json
-from guided.cli.specification import add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.spec import generation
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the sentences."""
     specification = specification_of(arguments)
     assert specification is not None
-    grammar = specification.compile(GrammarCompiler(byte_vocabulary()), **generation.JSON)
+    grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > arguments.max_length:
         raise InputError(f"the shortest text has {shortest} bytes, --max-length allows {arguments.max_length}")

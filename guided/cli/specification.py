@@ -7,23 +7,30 @@ the one given is refused, never ignored.
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
 from guided.matching import CompiledGrammar, GrammarCompiler
-from guided.spec import generation
-from guided.spec.json_schema.options import DRAFTS
+from guided.spec.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
 from guided.spec.pattern import CLASS_NAMES
 
-__all__ = ["Specification", "add_specification", "specification_of", "specification_options"]
+__all__ = [
+    "GENERATION",
+    "OPTIONS_OF",
+    "Specification",
+    "add_specification",
+    "specification_of",
+    "specification_options",
+]
 
-_SCHEMA_OPTIONS: Final = (
-    *("whitespace", "separators", "indent", "surrounding_whitespace", "property_order", "additional_properties"),
-    *("numbers", "escapes", "classes", "format", "unknown_format", "strict", "max_string", "max_items", "max_digits"),
-    "draft",
-)
+_SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
+OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}
+"""The options of each kind of specification that has some, by the names of the Python interface."""
+GENERATION: Final = JsonSchemaOptions.for_generation()
 
 
 @dataclass(frozen=True)
@@ -40,28 +47,33 @@ class Specification:
     value: Any
     options: dict[str, Any]
 
-    def compile(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
-        """The grammar. `defaults` hold where the command line does not say otherwise: options of a schema; an
-        expression takes those that it has, too."""
+    def compile(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
+        """The grammar; `base` holds where the command line does not say otherwise."""
         with Progress("compiling"):
-            return self.compile_quietly(compiler, **defaults)
+            return self.compile_quietly(compiler, base)
 
-    def compile_quietly(self, compiler: GrammarCompiler, **defaults: Any) -> CompiledGrammar:
+    def compile_quietly(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
         """As `compile`, without a word of how long it takes."""
         match self.kind:
             case "schema":
-                return compiler.compile_json_schema(self.value, **self.schema_options(**defaults))
+                options = self.schema_options(base).given()
+                return compiler.compile_json_schema(self.value, registry=self.registry, **options)
             case "regex":
-                own = {name: value for name, value in defaults.items() if name in _REGEX_OPTIONS}
-                return compiler.compile_regex(self.value, **{**own, **self.options})
+                return compiler.compile_regex(self.value, **{"classes": base.classes, **self.options})
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:
                 return compiler.compile_pattern(self.value)
 
-    def schema_options(self, **defaults: Any) -> dict[str, Any]:
-        """The fields of `JsonSchemaOptions`."""
-        return generation.with_defaults(self.options, defaults)
+    @property
+    def registry(self) -> Mapping[str, Any] | None:
+        """URI -> schema, for references of a schema to other documents."""
+        registry: Mapping[str, Any] | None = self.options.get("registry")
+        return registry
+
+    def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
+        """How a schema is read and written."""
+        return base.changed(**{name: value for name, value in self.options.items() if name != "registry"})
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
@@ -83,7 +95,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     )
     group.add_argument("--dialect", choices=("python", "ecma"), help="of --regex (python)")
     group.add_argument("--search", action="store_true", default=None, help="the text must only contain a match")
-    classes = generation.JSON["classes"] if generating else "full"
+    classes = (GENERATION if generating else DEFAULTS).classes
     group.add_argument(
         "--classes",
         choices=("full", "plain"),
@@ -94,8 +106,9 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
 
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
-    written = generation.JSON if generating else {}
-    spacing, numbers, escapes = (written.get(name, "json") for name in ("whitespace", "numbers", "escapes"))
+    written = GENERATION if generating else DEFAULTS
+    spacing, numbers, escapes = written.whitespace, written.numbers, written.escapes
+    others = "no members that the schema does not name" if generating else "any"
     group = parser.add_argument_group("how JSON is written (--schema)")
     add = group.add_argument
     add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
@@ -103,8 +116,11 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--indent", type=int, metavar="N", help="line breaks and indentation as json.dumps writes them")
     add("--surrounding-whitespace", action="store_true", default=None, help="white space around the value too")
     add("--property-order", choices=("declared", "any"), help="order of members (declared)")
-    add("--closed", dest="additional_properties", action="store_false", default=None,
-        help="no additional members where the schema says nothing of them")  # fmt: skip
+    members = group.add_mutually_exclusive_group()
+    members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,
+        help=f"no additional members where the schema says nothing of them (otherwise: {others})")  # fmt: skip
+    members.add_argument("--open", dest="additional_properties", action="store_true", default=None,
+        help="additional members wherever the schema allows them")  # fmt: skip
     add("--numbers", choices=("json", "plain"), help=f"json: every spelling; plain: no exponents ({numbers})")
     add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
     add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
@@ -115,12 +131,26 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--max-items", type=int, metavar="N", help="most items of an array where the schema says nothing")
     add("--max-digits", type=int, metavar="N", help="most digits of a number's parts")
     add("--draft", choices=DRAFTS, help="of a schema without $schema (2020-12)")
+    add("--registry", metavar="FILE", help="other documents that the schema refers to: {URI: schema, ...}")
 
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     """The options that were given for specifications of a kind."""
-    own = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}.get(kind, ())
-    return {name: value for name in own if (value := getattr(arguments, name)) is not None}
+    given = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
+    if "registry" in given:
+        given["registry"] = _registry(given["registry"])
+    return given
+
+
+def _registry(file: str) -> dict[str, Any]:
+    text = read_text(file)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--registry {file} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"--registry {file} is not an object of the form {{URI: schema, ...}}")
+    return found
 
 
 def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> Specification | None:
@@ -133,10 +163,10 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     own = specification_options(arguments, kind)
     for name in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS):
         if getattr(arguments, name) is not None and name not in own and not mixed:
-            flag = "--closed" if name == "additional_properties" else f"--{name.replace('_', '-')}"
-            needs = " or ".join(
-                flag for flag, names in (("--schema", _SCHEMA_OPTIONS), ("--regex", _REGEX_OPTIONS)) if name in names
-            )
+            flag = f"--{name.replace('_', '-')}"
+            if name == "additional_properties":
+                flag = "--open" if arguments.additional_properties else "--closed"
+            needs = " or ".join(f"--{kind}" for kind, names in OPTIONS_OF.items() if name in names)
             raise InputError(f"{flag} belongs to {needs}" + (f", not to --{kind}" if kind else ", which is not given"))
     if not kind:
         return None

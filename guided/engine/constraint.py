@@ -2,47 +2,61 @@
 
 In: None, a compiled grammar, one composed of parts, a JSON Schema, a regular expression, a choice, a type, or a
 function. Out: the compiled grammar, and what makes a value of its text. What the Python value is decides what it means;
-nothing is guessed. It is compiled the way generation writes (guided/spec/generation.py).
+nothing is guessed. It is compiled the way generation writes (`JsonSchemaOptions.for_generation`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import GuidedError, SpecError, brief
+from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
-from guided.spec import generation
-from guided.spec.combinators import Expr
-from guided.spec.json_schema.options import named_options
+from guided.spec.combinators import Expr, kinds_of, only_part
+from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Constraint", "compile_constraint", "value_parser"]
+__all__ = ["Constraint", "ConstraintOptions", "compile_constraint", "value_parser"]
 
 # The last one stands for typing's constructs too: list[int], int | None, Literal["a"].
 Constraint: TypeAlias = CompiledGrammar | Expr | Mapping[str, Any] | bool | str | Sequence[str] | type | Any | None
 
 
-def compile_constraint(compiler: GrammarCompiler, constraint: Constraint, **options: Any) -> CompiledGrammar | None:
-    """The grammar that the constraint means: see `Engine.generate`.
+class ConstraintOptions(JsonSchemaKeywords, total=False):
+    """How a constraint that is not compiled yet is read and written.
 
-    Args:
-        options: the fields of `JsonSchemaOptions`; what is not given is as generation writes. Expressions, and what is
-            composed of parts, have `classes` alone.
+    Attributes:
+        registry: URI -> schema, for the references of a JSON Schema to other documents.
+        dialect, search: of a regular expression, see `GrammarCompiler.compile_regex`.
+        classes: of a regular expression, and of the patterns of a schema.
+        whitespace, ...: the fields of `JsonSchemaOptions`; what is not given is as `for_generation()` has it.
+    """
+
+    registry: Mapping[str, Any] | None
+    dialect: Literal["python", "ecma"]
+    search: bool
+
+
+_NO_OPTIONS: Final = ConstraintOptions()
+_JSON: Final = frozenset(JsonSchemaKeywords.__annotations__)
+_OF_SCHEMAS: Final = _JSON | {"registry"}
+_OF_REGEXES: Final = frozenset(("dialect", "search", "classes"))
+
+
+def compile_constraint(
+    compiler: GrammarCompiler, constraint: Constraint, options: ConstraintOptions = _NO_OPTIONS
+) -> CompiledGrammar | None:
+    """The grammar that the constraint means: see `Engine.generate`.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: the specification.
         GuidedError: a grammar that was compiled for another vocabulary; options that a constraint does not have.
-        ValueError: classes that there are not.
-        TypeError: an option that there is not.
     """
-    named_options(options | {"classes": "full"})
-    if (classes := options.get("classes", "full")) not in ("full", "plain"):
-        raise ValueError(f"classes is {brief(classes)}, it must be 'full' or 'plain'")
     _check_options(constraint, options)
-    regex, json_schema = {**generation.REGEX, **options}, generation.with_defaults(options)
+    json_options: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON}  # type: ignore[assignment]
+    writing = JsonSchemaOptions.for_generation(**json_options)
     match constraint:
         case None:
             return None
@@ -51,46 +65,55 @@ def compile_constraint(compiler: GrammarCompiler, constraint: Constraint, **opti
                 raise GuidedError("the grammar was compiled for another vocabulary: compile it with engine.compiler")
             return constraint
         case Expr():
-            return compiler.compile(constraint, **regex)
+            return compiler.compile(constraint, **writing.given())
         case str():
             if _is_json_object(constraint):
                 hint = "pass json.loads(text) for a JSON Schema"
                 raise SpecError("a string is a regular expression, but this is a JSON object", hint=hint)
-            return compiler.compile_regex(constraint, **regex)
+            dialect, search = options.get("dialect", "python"), options.get("search", False)
+            return compiler.compile_regex(constraint, dialect=dialect, search=search, classes=writing.classes)
         case list() | tuple():
             if not all(isinstance(choice, str) for choice in constraint):
                 raise SpecError("a list means one of its strings; this one holds other things")
             return compiler.compile_choice(constraint)
         case bool() | Mapping():
-            return compiler.compile_json_schema(constraint, **json_schema)
+            return compiler.compile_json_schema(constraint, registry=options.get("registry"), **writing.given())
         case _:
-            return compiler.compile_type(constraint, **json_schema)
+            return compiler.compile_type(constraint, registry=options.get("registry"), **writing.given())
 
 
 def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
     """Raises where one of them would say nothing."""
+    known, why = frozenset[str](), "texts to choose from are written as they are"
     match constraint:
         case None:
-            known, why = set[str](), "there is none"
+            why = "there is none"
         case CompiledGrammar():
-            known, why = set[str](), "this one is compiled already"
+            why = "this one is compiled already"
         case list() | tuple():
-            known, why = set[str](), "texts to choose from are written as they are"
+            pass
         case str():
-            known, why = {"classes"}, "this is a regular expression"
+            known, why = _OF_REGEXES, "this is a regular expression"
         case Expr():
-            known, why = {"classes"}, "this is composed of parts: give it to guided.json_schema(...)"
+            kinds = kinds_of(constraint)
+            known = _JSON if kinds & {"json_schema", "type"} else _OF_REGEXES & _JSON if kinds else known
+            why = "this is composed of parts: give it to guided.json_schema(...) or guided.regex(...)"
         case _:
-            return
+            known, why = _OF_SCHEMAS, "this is a schema or a type"
     if unused := [name for name in options if name not in known]:
         raise GuidedError(f"{unused[0]} says how a constraint is compiled, and {why}")
 
 
 def value_parser(grammar: CompiledGrammar | None) -> Callable[[str], Any] | None:
-    """Makes the value of a complete text: a value of the type, or a JSON value; None: there is none."""
-    if grammar is None or grammar.kind not in ("json_schema", "type"):
+    """Makes the value of a complete text: that of JSON or a type, else the text itself; None: nothing was asked for."""
+    if grammar is None:
         return None
-    return text_reader(grammar.source) if grammar.kind == "type" else json.loads
+    kind, source = grammar.kind, grammar.source
+    if kind == "expr":
+        kind, source = only_part(source)
+    if kind == "type":
+        return text_reader(source)
+    return json.loads if kind == "json_schema" else str
 
 
 def _same(a: Vocabulary, b: Vocabulary) -> bool:

@@ -16,13 +16,13 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cached_property
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, Unpack, cast, overload
 
 import torch
 
 from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
-from guided.engine.constraint import Constraint, compile_constraint, value_parser
+from guided.engine.constraint import Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.engine.loading import load
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
@@ -43,7 +43,6 @@ from guided.models.llama import Llama
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
-from guided.spec.json_schema import JsonSchemaOptions
 from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
@@ -313,9 +312,7 @@ class Engine:
             raise ValueError(f"n is {brief(n)}, at least one output is needed")
         if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
             raise ValueError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
-        written = {name: numbers.pop(name) for name in JsonSchemaOptions.__dataclass_fields__ if name in numbers}
-        if written.get("classes", "") is None:
-            del written["classes"]  # as generation writes
+        written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
             raise ValueError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
@@ -325,7 +322,7 @@ class Engine:
         wanted = LogprobParams(logprobs, prompt_logprobs, logprobs_mode)
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools)
-        grammar = compile_constraint(self.compiler, placed, **written)
+        grammar = compile_constraint(self.compiler, placed, cast(ConstraintOptions, written))
         ids = self.encode_prompt(prompt)
         if not 0 <= drafts <= _MOST_DRAFTS:
             raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
@@ -350,7 +347,7 @@ class Engine:
                 calls=ToolCalls(toolbox, matcher, free=constraint is None) if matcher is not None and tools else None,
                 drafts=drafts,
                 budget_ramp=float(budget_ramp),
-                parse=value_parser(grammar),
+                parse=None if constraint is None else value_parser(grammar),
             )
 
         return list(map(output, range(n)))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypedDict
+from typing import TypeAlias
 
 from guided.engine.chat import Message
-from guided.engine.constraint import Constraint
+from guided.engine.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
-from guided.spec.regex import Classes
 from guided.tools.tool import Tool
 
 __all__ = ["Options", "Prompt", "Request"]
@@ -17,19 +16,20 @@ __all__ = ["Options", "Prompt", "Request"]
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
 
-class Options(TypedDict, total=False):
-    r"""Numbers of a request.
+class Options(ConstraintOptions, total=False):
+    r"""What a request may say besides its prompt and its constraint, by keyword.
 
     Attributes:
         max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
-        classes: of a constraint that is given as a text or in parts: "plain" (what generation writes: \d and \s are
-            ASCII, \w has the letters of all scripts and ASCII's digits) or "full" (all that the dialect means).
+        dialect, search, classes: of a constraint that is a regular expression, see `GrammarCompiler.compile_regex`.
+        registry: of a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
-            format, unknown_format, strict, max_string, max_items, max_digits, draft: of a constraint that is a JSON
-            Schema, a type or a function, see `JsonSchemaOptions`. What is not given is as generation writes:
-            whitespace="single_space", numbers="plain", escapes="minimal".
+            classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: of a constraint that is a
+            JSON Schema, a type or a function, or that has such parts, see `JsonSchemaOptions`. What is not given is as
+            `JsonSchemaOptions.for_generation()` has it: one space after `,` and `:`, the plainest spellings, and no
+            members that the schema does not name.
         stop: texts that end the output, see `Stops`; all of these are refused under a constraint.
         stop_token_ids, stop_regex, ignore_eos: as there.
         include_stop_str_in_output: the text is cut after the stop, not before it.
@@ -61,22 +61,6 @@ class Options(TypedDict, total=False):
     allowed_token_ids: Collection[int] | None
     bad_words: Sequence[Sequence[int]]
     min_tokens: int
-    classes: Classes | None
-    whitespace: str
-    separators: tuple[str, str] | None
-    indent: int | str | None
-    surrounding_whitespace: bool
-    property_order: Literal["declared", "any"]
-    additional_properties: bool | None
-    numbers: Literal["json", "plain"]
-    escapes: Literal["json", "minimal"]
-    format: Literal["assert", "annotate"]
-    unknown_format: Literal["warn", "refuse", "ignore"]
-    strict: bool
-    max_string: int | None
-    max_items: int | None
-    max_digits: int | None
-    draft: str | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     stop_regex: str | Sequence[str] | None

@@ -11,19 +11,21 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from itertools import product
+from typing import Any, Final, Literal, Unpack
 from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
 from guided.grammar import Grammar
+from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr, expr_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
-from guided.spec.json_schema.options import checked_registry, named_options
+from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -127,12 +129,13 @@ class GrammarCompiler:
         self._weight = 0
         self._cache_lock = threading.Lock()
 
+    @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_json_schema(
         self,
         schema: str | Mapping[str, Any] | bool | type,
         *,
         registry: Mapping[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
         """Compile a JSON Schema, given as JSON text, as a dict or bool, or as a type.
 
@@ -150,13 +153,10 @@ class GrammarCompiler:
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
-        chosen = named_options(options)
         known = checked_registry(registry)
         text = schema if isinstance(schema, str) else _content(schema)
 
-        def compiled(classes: Classes) -> CompiledGrammar:
-            own = chosen if classes == chosen.classes else replace(chosen, classes=classes)
-
+        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
                     schema, own, registry=known, limits=self.limits, found=found, ask_for_values=ask
@@ -165,8 +165,9 @@ class GrammarCompiler:
             key = ("json_schema", text, isinstance(schema, str), own, _content(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
-        return _narrowed(compiled, chosen.classes)
+        return _narrowed(compiled, JsonSchemaOptions(**options))
 
+    @keywords_checked()
     def compile_regex(
         self,
         pattern: str,
@@ -192,17 +193,19 @@ class GrammarCompiler:
             raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint=hint)
         if not isinstance(search, bool):
             raise TypeError(f"search must be True or False, not {brief(search)}")
+        if classes not in ("full", "plain"):
+            raise ValueError(f"classes must be 'full' or 'plain', not {brief(classes)}")
 
-        def compiled(classes: Classes) -> CompiledGrammar:
+        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             return self._cached(
-                ("regex", pattern, dialect, search, classes),
+                ("regex", pattern, dialect, search, own.classes),
                 pattern,
                 lambda _: _single(
-                    parse_regex(pattern, dialect=dialect, search=search, classes=classes, limits=self.limits)
+                    parse_regex(pattern, dialect=dialect, search=search, classes=own.classes, limits=self.limits)
                 ),
             )
 
-        return _narrowed(compiled, classes)
+        return _narrowed(compiled, JsonSchemaOptions(classes=classes))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
@@ -232,22 +235,27 @@ class GrammarCompiler:
         key = ("pattern", tuple(given), None if classes is None else tuple(classes.items()))
         return self._cached(key, given, lambda _: pattern_to_grammar(given, classes))
 
-    def compile_type(self, tp: Any, **options: Any) -> CompiledGrammar:
+    @keywords_checked(JsonSchemaKeywords.__annotations__)
+    def compile_type(
+        self, tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]
+    ) -> CompiledGrammar:
         """Compile a Python type to the JSON that spells its values: int, Literal["a"], list[int], dataclasses, ...
 
         A function means its arguments, as an object. `guided.spec.python_types` lists what is understood;
         `guided.spec.python_values.value_of(tp, json.loads(text))` is the way back.
         """
-        compiled = self.compile_json_schema(type_to_schema(tp), **options)
+        compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings
         )
 
-    def compile(self, expr: Expr, *, classes: Classes = "full") -> CompiledGrammar:
+    @keywords_checked(JsonSchemaKeywords.__annotations__)
+    def compile(self, expr: Expr, **options: Unpack[JsonSchemaKeywords]) -> CompiledGrammar:
         """Compile a specification that was composed of parts, see `guided.spec.combinators`.
 
         Args:
-            classes: of expressions and schemas that do not say it themselves, see `compile_regex`.
+            options: the fields of `JsonSchemaOptions`, for the schemas, types and expressions in it that do not say it
+                themselves; expressions have `classes` alone.
 
         Raises:
             SpecError: of a part; a rule that nothing defines; nothing can be written.
@@ -260,9 +268,9 @@ class GrammarCompiler:
             )
         return _narrowed(
             lambda own: self._cached(
-                ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, classes=own)
+                ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, options=own)
             ),
-            classes,
+            JsonSchemaOptions(**options),
         )
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
@@ -368,14 +376,23 @@ class _Kept:
     weight: int = 0
 
 
-def _narrowed(compiled: Callable[[Classes], CompiledGrammar], classes: Classes) -> CompiledGrammar:
-    """The grammar, with classes of characters as they are wanted; in full where nothing else can be written."""
-    if classes == "plain":
+def _narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions) -> CompiledGrammar:
+    """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
+
+    Where it is the specification itself that is wrong, the last attempt says so.
+    """
+    minimal = options.additional_properties == "minimal"
+    attempts = product(
+        dict.fromkeys((options.additional_properties, None if minimal else options.additional_properties)),
+        dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
+    )
+    *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
+    for attempt in first:
         try:
-            return compiled("plain")
-        except (SpecError, UnsupportedError):  # what is wrong with the specification itself is told below
+            return compiled(attempt)
+        except (SpecError, UnsupportedError):
             pass
-    return compiled("full" if classes == "plain" else classes)
+    return compiled(last)
 
 
 def _single(node: Any) -> Grammar:

@@ -17,7 +17,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.grammar.ir import (
@@ -39,9 +39,10 @@ from guided.grammar.ir import (
     Text,
 )
 from guided.grammar.serial import ByIdentity
+from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.spec.json_schema.compile import json_schema_to_grammar
-from guided.spec.json_schema.options import checked_registry, named_options
+from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -52,6 +53,8 @@ __all__ = [
     "choice",
     "expr_to_grammar",
     "json_schema",
+    "kinds_of",
+    "only_part",
     "optional",
     "pattern",
     "python_type",
@@ -124,9 +127,18 @@ class _Rules(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Read(Expr):
-    """A specification of another kind, and how it is read; what is not enforced of it is appended to the list."""
+    """A specification of another kind.
 
-    read: Callable[[Limits, Classes, list[Finding]], Grammar | Node]
+    Attributes:
+        read: reads it, with the options of the whole for what it does not say itself; what is not enforced of it is
+            appended to the list.
+        kind: "regex", "json_schema", "type", or "" for a kind that has no options.
+        source: the schema or the type.
+    """
+
+    read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
+    kind: str = ""
+    source: Any = None
 
 
 def text(text: str) -> Expr:
@@ -186,6 +198,7 @@ def rules(start: Part, /, **definitions: Part) -> Expr:
     return _Rules(_part(start), {name: _part(part) for name, part in definitions.items()})
 
 
+@keywords_checked()
 def regex(
     pattern: str,
     *,
@@ -201,31 +214,46 @@ def regex(
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
 
-    def read(limits: Limits, whole: Classes, _: list[Finding]) -> Node:
-        own = whole if classes is None else classes
+    def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
+        own = whole.classes if classes is None else classes
         return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
 
-    return _Read(read)
+    return _Read(read, "regex")
 
 
+@keywords_checked(JsonSchemaKeywords.__annotations__)
 def json_schema(
-    schema: str | Mapping[str, Any] | bool | type, *, registry: Mapping[str, Any] | None = None, **options: Any
+    schema: str | Mapping[str, Any] | bool | type,
+    *,
+    registry: Mapping[str, Any] | None = None,
+    **options: Unpack[JsonSchemaKeywords],
 ) -> Expr:
-    """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`."""
+    """The JSON texts of a schema; see `GrammarCompiler.compile_json_schema`.
+
+    What the options do not say is as the whole is compiled, as `JsonSchemaOptions.for_generation()` where an engine
+    writes it.
+    """
     if isinstance(schema, type):
         return python_type(schema, registry=registry, **options)
-    chosen, kept, known = named_options(options), _copy(schema), _copy(checked_registry(registry))
-
-    def read(limits: Limits, whole: Classes, found: list[Finding]) -> Grammar:
-        own = chosen if "classes" in options else replace(chosen, classes=whole)
-        return json_schema_to_grammar(kept, own, registry=known, limits=limits, found=found)
-
-    return _Read(read)
+    return _json_schema(schema, registry, options, "json_schema", schema)
 
 
-def python_type(tp: Any, **options: Any) -> Expr:
-    """The JSON of a Python type's values; see `GrammarCompiler.compile_type`."""
-    return json_schema(type_to_schema(tp), **options)
+@keywords_checked(JsonSchemaKeywords.__annotations__)
+def python_type(tp: Any, *, registry: Mapping[str, Any] | None = None, **options: Unpack[JsonSchemaKeywords]) -> Expr:
+    """The JSON of a Python type's values; see `GrammarCompiler.compile_type`, and `json_schema` for the options."""
+    return _json_schema(type_to_schema(tp), registry, options, "type", tp)
+
+
+def _json_schema(
+    schema: object, registry: Mapping[str, Any] | None, options: JsonSchemaKeywords, kind: str, source: object
+) -> Expr:
+    DEFAULTS.changed(**options)  # what contradicts itself is told here
+    kept, known = _copy(schema), _copy(checked_registry(registry))
+
+    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, found=found)
+
+    return _Read(read, kind, source)
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:
@@ -269,17 +297,48 @@ def _part(value: Part) -> Expr:
 _Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the grammar
 
 
+def kinds_of(expr: Expr) -> set[str]:
+    """The kinds of the parts that have options: "regex", "json_schema", "type"."""
+    kinds, met, work = set[str](), set[int](), [expr]
+    while work:
+        part = work.pop()
+        if id(part) in met:
+            continue
+        met.add(id(part))
+        match part:
+            case _Sequence(parts) | _Choice(parts):
+                work += parts
+            case _Repeat(inner):
+                work.append(inner)
+            case _Rules(start, definitions):
+                work += [start, *definitions.values()]
+            case _Read(kind=kind) if kind:
+                kinds.add(kind)
+    return kinds
+
+
+def only_part(expr: Expr) -> tuple[str, Any]:
+    """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
+    while isinstance(expr, _Sequence | _Choice) and len(expr.parts) == 1:
+        expr = expr.parts[0]
+    return (expr.kind, expr.source) if isinstance(expr, _Read) else ("", None)
+
+
 def expr_to_grammar(
-    expr: Expr, limits: Limits | None = None, found: list[Finding] | None = None, *, classes: Classes = "full"
+    expr: Expr,
+    limits: Limits | None = None,
+    found: list[Finding] | None = None,
+    *,
+    options: JsonSchemaOptions = DEFAULTS,
 ) -> Grammar:
     """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
 
-    `classes`: of the parts that do not say it themselves.
+    `options`: of the parts that do not say it themselves.
 
     Raises:
         SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
     """
-    lowering = _Lowering(Limits() if limits is None else limits, classes)
+    lowering = _Lowering(Limits() if limits is None else limits, options)
     try:
         node = lowering.node(expr, {}, 0)
     except RecursionError:
@@ -293,8 +352,8 @@ def expr_to_grammar(
 
 
 class _Lowering:
-    def __init__(self, limits: Limits, classes: Classes) -> None:
-        self.limits, self.classes = limits, classes
+    def __init__(self, limits: Limits, options: JsonSchemaOptions) -> None:
+        self.limits, self.options = limits, options
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
         self.found: list[Finding] = []
@@ -322,7 +381,7 @@ class _Lowering:
             case _Repeat(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
             case _Read(read):
-                found = read(self.limits, self.classes, self.found)
+                found = read(self.limits, self.options, self.found)
                 return self.embed(found) if isinstance(found, Grammar) else found
             case _Rule(name):
                 if name not in scope:

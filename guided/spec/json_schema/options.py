@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict, Unpack
 
 from guided.errors import SpecError, brief
+from guided.keywords import keywords_checked_class
 
-__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaOptions", "checked_registry", "named_options"]
+__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "checked_registry"]
 
 DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
@@ -24,9 +24,33 @@ _NAMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+class JsonSchemaKeywords(TypedDict, total=False):
+    """The fields of `JsonSchemaOptions`, as keyword arguments of functions that take them by name."""
+
+    whitespace: str
+    separators: tuple[str, str] | None
+    indent: int | str | None
+    surrounding_whitespace: bool
+    property_order: Literal["declared", "any"]
+    additional_properties: bool | Literal["minimal"] | None
+    numbers: Literal["json", "plain"]
+    escapes: Literal["json", "minimal"]
+    classes: Literal["full", "plain"]
+    format: Literal["assert", "annotate"]
+    unknown_format: Literal["warn", "refuse", "ignore"]
+    strict: bool
+    max_string: int | None
+    max_items: int | None
+    max_digits: int | None
+    draft: str | None
+
+
+@keywords_checked_class()
+@dataclass(frozen=True, slots=True, repr=False)
 class JsonSchemaOptions:
-    r"""How the instances of a schema are written.
+    r"""How the instances of a schema are written. All that a schema allows is accepted, unless an option narrows it.
+
+    `JsonSchemaOptions.for_generation()` is how an engine writes.
 
     Attributes:
         whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
@@ -72,6 +96,36 @@ class JsonSchemaOptions:
     max_items: int | None = None
     max_digits: int | None = None
     draft: str | None = None
+
+    @classmethod
+    def for_generation(cls, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+        """How generation writes, the way that small models write best: a part of what the schema allows.
+
+        One space after `,` and `:`; numbers and characters in their plainest spelling; digits and spaces of ASCII in
+        patterns; no members that the schema does not name. An option that is given takes the place of the preset's.
+
+        >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
+        JsonSchemaOptions(indent=2, additional_properties='minimal', numbers='plain', escapes='minimal', \
+classes='plain', max_items=5)
+        """
+        return _GENERATION.changed(**changes)
+
+    def changed(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+        """These options with some of them changed. `separators` and `indent` fix every gap, and so does `whitespace`:
+        what is given of them takes the place of the others."""
+        gone: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
+        if {"separators", "indent"} & changes.keys():
+            gone.add("whitespace")
+        kept = {name: value for name, value in self.given().items() if name not in gone}
+        return JsonSchemaOptions(**{**kept, **changes})  # type: ignore[arg-type]
+
+    def given(self) -> JsonSchemaKeywords:
+        """The options that differ from the defaults, as keyword arguments."""
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        return {name: value for name, value, default in values if value != default}  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
 
     def __post_init__(self) -> None:
         for name, known in _NAMED.items():
@@ -119,19 +173,9 @@ def _separators(pair: object) -> tuple[str, str]:
 
 
 DEFAULTS = JsonSchemaOptions()
-
-
-def named_options(options: Mapping[str, Any]) -> JsonSchemaOptions:
-    """Options as a caller names them; TypeError for a name that there is not."""
-    if not options:
-        return DEFAULTS
-    known = JsonSchemaOptions.__dataclass_fields__
-    for name in options:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {close[0]!r}?" if close else f" (the options are {', '.join(known)})"
-            raise TypeError(f"there is no option {brief(name)}{meant}")
-    return JsonSchemaOptions(**options)
+_GENERATION = JsonSchemaOptions(
+    whitespace="single_space", numbers="plain", escapes="minimal", classes="plain", additional_properties="minimal"
+)
 
 
 def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:

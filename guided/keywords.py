@@ -1,0 +1,93 @@
+"""Keyword arguments that a function does not have. In: the names a caller gave, and those there are. Out: a TypeError.
+
+Python's own error names the wrong keyword and nothing else. This one also says which was meant, or how what the keyword
+means in other libraries is given here, and lists the keywords that there are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+from guided.errors import brief
+
+__all__ = ["check_keywords", "keywords_checked", "keywords_checked_class"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_EMPTY: Final[Mapping[str, str]] = {}
+
+
+def check_keywords(
+    function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+) -> None:
+    """Raise a TypeError for the first keyword that is not known.
+
+    Args:
+        function: the name of what was called.
+        given: the keywords it was called with.
+        known: those it has.
+        elsewhere: for keywords of other libraries, what to write here: the name of one that is known, or a sentence.
+    """
+    for name in given:
+        if name not in known:
+            raise TypeError(_message(function, name, sorted(known), elsewhere.get(name, "")))
+
+
+def _message(function: str, name: str, known: list[str], meant: str) -> str:
+    if not meant:
+        meant = next(iter(get_close_matches(name, known, n=1)), "")
+    hint = "" if not meant else f"did you mean {meant!r}? " if meant in known else f"{meant}. "
+    listed = f"The options are {', '.join(known)}." if known else "It takes no options."
+    return f"{function}() has no option {brief(name)}: {hint}{listed}"
+
+
+def keywords_checked(
+    *more: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Decorates a function or method so that a wrong keyword raises the error of `check_keywords`.
+
+    Args:
+        more: the names that its `**options` stand for.
+        elsewhere: see `check_keywords`.
+    """
+
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        own = inspect.signature(function).parameters.values()
+        named = {parameter.name for parameter in own if parameter.kind is parameter.KEYWORD_ONLY}
+        also = {parameter.name for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
+        known = named.union(*more)
+        accepted = known | also
+
+        @wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if not accepted.issuperset(kwargs):
+                wrong = [name for name in kwargs if name not in accepted]
+                check_keywords(function.__name__, wrong, known, elsewhere)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[type[_T]], type[_T]]:
+    """Decorates a dataclass whose fields are options, as `keywords_checked` does a function."""
+
+    def decorate(cls: type[_T]) -> type[_T]:
+        init: Callable[..., None] = cls.__init__
+        fields = frozenset(inspect.signature(init).parameters) - {"self"}
+
+        @wraps(init)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            if not fields.issuperset(kwargs):
+                check_keywords(cls.__name__, kwargs, fields, elsewhere)
+            init(self, *args, **kwargs)
+
+        setattr(cls, "__init__", checked)  # noqa: B010 (a dataclass's own is replaced)
+        return cls
+
+    return decorate
