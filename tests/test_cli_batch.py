@@ -135,8 +135,8 @@ def test_the_calculator(tmp_path):
     [
         ([], "one prompt, or --batch FILE, is needed"),
         (["x", "--batch", "y"], "not both"),
-        (["x", "-o", "y"], "belong to --batch"),
-        (["x", "--resume"], "belong to --batch"),
+        (["x", "-o", "y"], "belongs to --batch"),
+        (["x", "--resume"], "belongs to --batch"),
         (["--batch", os.devnull, "--resume"], "--resume goes on with an --output"),
         (["--batch", os.devnull, "--stream"], "leave it out, or --batch"),
         (["--batch", "no/such"], "cannot read no/such"),
@@ -190,7 +190,7 @@ def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines
     if to_file:
         assert answers == []
         answers = [json.loads(line) for line in target.read_text().splitlines()]
-    assert err == ""
+    assert err == ("" if lines else f"{directory / 'requests.jsonl'} holds no requests\n")
     assert [answer["id"] for answer in answers] == [answer["line"] for answer in answers]
     assert [answer["line"] for answer in answers] == list(range(1, len(lines) + 1))
     for line, answer in zip(lines, answers, strict=True):
@@ -291,7 +291,7 @@ def test_ids(tmp_path):
 
 
 def test_an_empty_batch_and_lines_from_standard_input(monkeypatch):
-    assert run("generate", "--batch", os.devnull) == (0, "", "")
+    assert run("generate", "--batch", os.devnull) == (0, "", f"{os.devnull} holds no requests\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO('{"prompt": "naïve?"}\r\n\r\n'.encode())))
     code, out, _ = run("generate", "--batch", "-", "--choice", "yes")
     assert (code, json.loads(out)["text"]) == (0, "yes")
@@ -358,7 +358,7 @@ def test_a_file_is_not_written_over(tmp_path):
     assert "answers 'a', which is not asked for" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]
     target.write_text("no answer\n")
     assert "line 1: this is no answer" in batch(tmp_path, lines, *flags, "--resume", code=2)[1]
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is a directory, and --output is a file"):
         AnswerFile(tmp_path, [], resume=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -164,6 +165,49 @@ def test_vocabularies_that_are_not_there(name, message):
     code, _, err = run("explain", "--regex", "a", "--vocabulary", name)
     assert code == 2
     assert err.startswith(f"guided explain: {message}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "message"),
+    [
+        ([""], b"", "the prompt is empty"),
+        (["-"], b"\n", "standard input is empty, and a prompt is needed"),
+        (["-"], b"\xff", "standard input is not UTF-8 text"),
+        (["a\udcff"], b"", "the prompt is not UTF-8 text: there is something else at character 1"),
+        (["x", "--progress"], b"", "--progress belongs to --batch"),
+        (["x", "--output", "y"], b"", "--output belongs to --batch"),
+        (["x", "--resume"], b"", "--resume belongs to --batch"),
+        (["x", "--threads", "100000"], b"", "argument --threads: 100000 is more than 1024"),
+        (["--batch", "-", "-o", ""], b"{}", "the name of the file for --output is empty"),
+        (["--batch", "-", "-o", "nowhere/x"], b"{}", "there is no directory nowhere for --output nowhere/x"),
+        (["--batch", "-", "-o", "."], b"{}", ". is a directory, and --output is a file"),
+        (["x", "--stop", "a", "--choice", "b"], b"", "a constraint says where its output ends"),
+    ],
+)
+@pytest.mark.usefixtures("with_engine")
+def test_prompts_and_outputs_that_cannot_be(tmp_path, monkeypatch, arguments, data, message):
+    monkeypatch.chdir(tmp_path)
+    stdin(monkeypatch, data)
+    code, out, err = run("generate", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"guided generate: {message}")
+
+
+@pytest.mark.parametrize("line", ["What is it?", '[{"prompt": "x"}]', '"x"', '{"prompt": "x",'])
+@pytest.mark.usefixtures("with_engine")
+def test_a_file_that_holds_no_requests(monkeypatch, line):
+    stdin(monkeypatch, line.encode())
+    code, out, err = run("generate", "--batch", "-")
+    assert code == 1
+    assert json.loads(out)["error"]["hint"] == 'each line holds one request, a JSON object such as {"prompt": "..."}'
+    assert err.startswith("standard input, line 1: ")
+
+
+@pytest.mark.usefixtures("with_engine")
+def test_what_cut_an_output_off():
+    assert "cut off after 3 tokens: --max-tokens allows more" in run("generate", "x", "--max-tokens", "3")[2]
+    err = run("generate", "x", "--max-tokens", "999999", "--temperature", "1", "--ignore-eos")[2]
+    assert re.search(r"cut off after 3\d\d tokens, which are all that the model reads with this prompt", err)
 
 
 # ---- errors

@@ -201,3 +201,31 @@ def test_a_batch_that_is_shown_counts_tokens(monkeypatch, each):
     else:
         ENGINE.generate_batch(["a"] * 3, "[a-c]{2}", max_tokens=9, progress=True)
     assert re.search(r"100%\|#+\| 3 of 3 requests, \d+ tokens in 00:\d\d, \d+ tokens/s *\n$", err.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (b"abc", "a prompt is text, messages or token ids, not bytes: decode them"),
+        (bytearray(b"abc"), "not bytes: decode them"),
+        (None, "a prompt is text, messages or token ids, not None"),
+        (12, "a prompt is text, messages or token ids, not 12"),
+        ({"role": "user", "content": "x"}, "a prompt is text, messages or token ids, not {'role'"),
+    ],
+)
+def test_what_is_no_prompt(prompt, message):
+    for call in (ENGINE.generate, lambda prompt, _: ENGINE.generate_batch(["a", prompt], "a")):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            call(prompt, "a")
+    ((_, error),) = ENGINE.generate_each([Request(prompt, "a")])
+    assert isinstance(error, TypeError)
+    assert message in str(error)
+
+
+@pytest.mark.parametrize("prompts", ["Who?", b"Who?"])
+def test_one_text_is_no_batch(prompts):
+    with pytest.raises(TypeError, match=r"prompts is a list of prompts, not one (str|bytes)"):
+        ENGINE.generate_batch(prompts, "a")
+    ((_, error), *_) = ENGINE.generate_each(prompts)
+    assert isinstance(error, TypeError)
+    assert str(error).startswith("a request is a guided.Request, not ")

@@ -64,7 +64,7 @@ def test_other_templates_are_not_taken_for_this_one():
 @pytest.mark.parametrize(
     ("messages", "message"),
     [
-        ([], "there are no messages"),
+        ([], "the list of messages is empty"),
         (["hi"], "message 0 is not of the form"),
         ([{"role": "user"}], "message 0 is not of the form"),
         ([{"role": "user", "content": [{"type": "text"}]}], "message 0 is not of the form"),

@@ -68,7 +68,9 @@ class AnswerFile:
         self._path, self._lines = path, dict[int, str]()
         self.others = 0
         if path.exists() and not path.is_file():
-            raise InputError(f"{path} is no file")
+            raise InputError(f"{path} is {'a directory' if path.is_dir() else 'no file'}, and --output is a file")
+        if not path.parent.is_dir():
+            raise InputError(f"there is no directory {path.parent} for --output {path}")
         if path.exists() and path.stat().st_size:
             if not resume:
                 raise InputError(f"{path} holds something already: --resume goes on with it, or remove it")

@@ -63,12 +63,16 @@ class Batch:
         self._arguments, self._specification, self._options = arguments, specification, options
         if arguments.output is None and arguments.resume:
             raise InputError("--resume goes on with an --output, which is not given")
+        if arguments.output == "":
+            raise InputError("the name of the file for --output is empty")
         self._writing = {kind: specification_options(arguments, kind) for kind in ("schema", "regex", "choice")}
         if self._writing["schema"]:
             trial = Specification("schema", "{}", self._writing["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
+        if not self._lines:
+            note(f"{self._source} holds no requests")
         self._failed = self._squeezed = 0
 
     def run(self, load: Callable[[], Engine]) -> int:

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="cut the model between layers into N processes (1)",
     )
     model.add_argument(
-        "--threads", type=at_least(1), metavar="N", help="of the CPU (as many as it has cores for this process)"
+        "--threads", type=at_least(1, 1024), metavar="N", help="of the CPU (as many as it has cores for this process)"
     )
     add_options(parser)
     add_batch(parser)
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if batch:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
-    text = read_text("-") if arguments.prompt == "-" else arguments.prompt
+    text = _prompt(arguments.prompt)
     if "tools" in options:
         options["tools"] = tools_named(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
     for result in results:
         if result.finish_reason == "length":
-            note(f"cut off after {len(result.tokens)} tokens: --max-tokens allows more")
+            note(_cut_off(len(result.tokens), options.get("max_tokens")))
         if is_squeezed(result):
             note(squeezed(result))
         if not arguments.json and sys.stderr.isatty():
@@ -143,12 +143,33 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def _prompt(given: str) -> str:
+    """The text of the prompt, from standard input or as it is."""
+    text = read_text("-") if given == "-" else given
+    if not text:
+        raise InputError("standard input is empty, and a prompt is needed" if given == "-" else "the prompt is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the prompt is not UTF-8 text: there is something else at character {error.start}") from None
+    return text
+
+
+def _cut_off(tokens: int, most: int | None) -> str:
+    """What to do about an output that does not end by itself."""
+    if most is not None and tokens < most:
+        return f"cut off after {tokens} tokens, which are all that the model reads with this prompt"
+    return f"cut off after {tokens} tokens: --max-tokens allows more"
+
+
 def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
     """What does not go together."""
     if (arguments.prompt is None) == (arguments.batch is None):
         raise InputError("one prompt, or --batch FILE, is needed" + (", not both" if arguments.batch else ""))
-    if arguments.batch is None and (arguments.output is not None or arguments.resume):
-        raise InputError("--output and --resume belong to --batch, which is not given")
+    if arguments.batch is None:
+        flags = ("output", "resume", "progress")
+        if given := next((flag for flag in flags if getattr(arguments, flag) not in (None, False)), None):
+            raise InputError(f"--{given} belongs to --batch, which is not given")
     if arguments.raw and arguments.system is not None:
         raise InputError("--system is a message, and --raw sends none")
     if arguments.stream and (n > 1 or arguments.batch is not None):

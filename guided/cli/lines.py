@@ -31,6 +31,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what eac
     "regex": ("a regular expression", lambda v: isinstance(v, str)),
     "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
 }
+_ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
@@ -97,9 +98,11 @@ def _line(number: int, text: str) -> Line:
             read_json(text, Limits(), "the line")
         except LimitExceeded as error:
             raise SpecError(str(error)) from None
+        except SpecError as error:
+            raise SpecError(error.message, text=error.text, span=error.span, hint=error.hint or _ONE_A_LINE) from None
         members = json.loads(text)
         if not isinstance(members, dict):
-            raise SpecError("a request is a JSON object", text=text, hint='such as {"prompt": "..."}')
+            raise SpecError("a request is a JSON object", text=text, hint=_ONE_A_LINE)
         members = {name: value for name, value in members.items() if value is not None}
         _check(text, members)
         id = members.get("id", number)

@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _refused({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
     except (GuidedError, OSError, MemoryError) as error:
-        kind = "" if isinstance(error, InputError | OSError | MemoryError) else f"{type(error).__name__}: "
+        plain = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
+        kind = "" if plain else f"{type(error).__name__}: "
         return _refused(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
         tell_error("".join(traceback.format_exception(error)).rstrip())

@@ -15,6 +15,7 @@ from guided.engine.progress import Meter
 from guided.engine.request import Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.scheduler import Outcome, Task
+from guided.errors import brief
 
 __all__ = ["Answer", "answer_each"]
 
@@ -54,6 +55,8 @@ def answer_each(
             try:
                 if isinstance(request, Exception):
                     raise request
+                if not isinstance(request, Request):
+                    raise TypeError(f"a request is a guided.Request, not {brief(request)}")
                 tasks = tasks_of(request)
             except Exception as error:
                 ready.append((number, error))

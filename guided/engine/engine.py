@@ -217,6 +217,10 @@ class Engine:
         Raises:
             As `generate`; nothing of the batch goes on then. ValueError: as many constraints as prompts are needed.
         """
+        if isinstance(prompts, str | bytes):
+            raise TypeError(
+                f"prompts is a list of prompts, not one {type(prompts).__name__}; generate takes one prompt"
+            )
         each = [constraint] * len(prompts) if constraints is None else list(constraints)
         if len(each) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")

@@ -11,11 +11,19 @@ from typing import cast
 
 from guided.engine.chat import ChatMl, Message
 from guided.engine.request import Prompt
-from guided.errors import GuidedError
+from guided.errors import GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["PromptReader"]
+
+
+def refuse_others(prompt: object) -> None:
+    """Refuse what is no prompt. The numbers in bytes are no token ids, though they look like some."""
+    if isinstance(prompt, bytes | bytearray | memoryview):
+        raise TypeError("a prompt is text, messages or token ids, not bytes: decode them")
+    if not isinstance(prompt, str | Sequence):
+        raise TypeError(f"a prompt is text, messages or token ids, not {brief(prompt)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +44,10 @@ class PromptReader:
         """The ids of a prompt.
 
         Raises:
-            GuidedError: there is no template for messages; or as `check`.
+            TypeError: it is no text, no messages and no ids. GuidedError: there is no template for messages; or as
+                `check`.
         """
+        refuse_others(prompt)
         if isinstance(prompt, str):
             ids = [*self.bos, *self.vocabulary.encode(prompt)]
         elif prompt and all(isinstance(item, int) for item in prompt):
