@@ -138,7 +138,7 @@ def test_layers_are_kept():
 
 
 NATIVE = ROOT / "guided" / "automaton" / "native"
-NATIVE_LAYERS = ("base", "fsa", "values", "compile", "vocabulary", "run", "budget", "matching", "python")
+NATIVE_LAYERS = ("base", "fsa", "json", "values", "compile", "vocabulary", "run", "budget", "matching", "python")
 
 
 def test_includes_of_the_core_go_one_way():
@@ -149,6 +149,15 @@ def test_includes_of_the_core_go_one_way():
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             assert (NATIVE / name).is_file(), (path, name)
             assert NATIVE_LAYERS.index(name.split("/")[0]) <= NATIVE_LAYERS.index(path.parent.name), (path, name)
+
+
+def test_the_core_outside_of_one_folder_knows_no_byte_of_json():
+    """Values that must differ are behind an interface, `values/syntax.hpp`: it alone names the folder of JSON."""
+    for path in NATIVE.rglob("*.[ch]pp"):
+        code = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+        if path.parent.name == "json" or path == NATIVE / "values" / "syntax.hpp":
+            continue
+        assert not re.search(r"""json|'"'|'\\\\'""", code, re.IGNORECASE), path
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -58,14 +58,16 @@ int RestBound::loop_bytes(int32_t position) const {
   int loops = 0;
   const ByteSet& bytes = grammar_.positions[position].bytes;
   for (int b = 0x21; b < 256 && loops < 2; ++b)
-    loops +=
-        b != '"' && bytes.has(static_cast<uint8_t>(b)) && leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
+    loops += b != StringProgress::kQuote && bytes.has(static_cast<uint8_t>(b)) &&
+             leads_back(grammar_.step(position, static_cast<uint8_t>(b)));
   if (loops > 1) return 1;
-  if (!bytes.has('\\')) return 0;
-  const int32_t escaped = grammar_.step(position, '\\');
-  for (char c : std::string_view("\"\\bfnrt"))  // each stands for another character
-    loops += grammar_.positions[escaped].bytes.has(static_cast<uint8_t>(c)) &&
-             leads_back(grammar_.step(escaped, static_cast<uint8_t>(c)));
+  if (!bytes.has(StringProgress::kEscape)) return 0;
+  const int32_t escaped = grammar_.step(position, StringProgress::kEscape);
+  for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {  // each stands for another character
+    const auto c = static_cast<uint8_t>(StringProgress::kShort[i]);
+    loops += !StringProgress::is_plain(static_cast<uint8_t>(StringProgress::kMeaning[i])) &&
+             grammar_.positions[escaped].bytes.has(c) && leads_back(grammar_.step(escaped, c));
+  }
   return loops > 1 ? 2 : 0;
 }
 

@@ -13,6 +13,7 @@
 //
 // Cost: what tokens and values that were there have in common, however many there are.
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "run/masks.hpp"
@@ -23,10 +24,11 @@ namespace guided {
 namespace {
 // The content of the only string that the token holds, plainly spelled and with nothing but separators before it.
 std::optional<std::string_view> whole_string(std::string_view token) {
-  const size_t from = token.find_first_not_of(" \t\r\n,");
-  if (from == token.npos || token[from] != '"') return std::nullopt;
-  const size_t to = token.find_first_of("\"\\", from + 1);
-  if (to == token.npos || token[to] != '"' || token.find('"', to + 1) != token.npos) return std::nullopt;
+  constexpr char kQuote = StringProgress::kQuote, kEscape = StringProgress::kEscape;
+  const size_t from = token.find_first_not_of(ValueSyntax::kSeparators);
+  if (from == token.npos || token[from] != kQuote) return std::nullopt;
+  const size_t to = token.find_first_of(std::array{kQuote, kEscape}.data(), from + 1, 2);
+  if (to == token.npos || token[to] != kQuote || token.find(kQuote, to + 1) != token.npos) return std::nullopt;
   return token.substr(from + 1, to - from - 1);
 }
 
@@ -102,7 +104,9 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
       taken.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
     else
       taken.whole(vocabulary_.quoting(), ahead->node);
-    std::erase_if(unsure, [&](int32_t token) { return std::ranges::count(vocabulary_.tokens[token], '"') < 3; });
+    std::erase_if(unsure, [&](int32_t token) {
+      return std::ranges::count(vocabulary_.tokens[token], StringProgress::kQuote) < 3;
+    });
   } else {
     std::erase_if(unsure, [&](int32_t token) {
       const std::optional<std::string_view> whole = whole_string(vocabulary_.tokens[token]);

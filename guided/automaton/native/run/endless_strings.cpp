@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "base/graph.hpp"
+#include "values/syntax.hpp"
 
 namespace guided {
 
 void EndlessStrings::find(const Rule& rule) {
-  const auto quote = rule.byte_class['"'];
+  const auto quote = rule.byte_class[StringProgress::kQuote];
   const auto size = static_cast<size_t>(rule.size);
   if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // not told apart: it ends no string
     std::fill_n(known_.begin() + rule.base, size, kNo);
@@ -26,7 +27,9 @@ void EndlessStrings::find(const Rule& rule) {
     for (int32_t c = 0; p.row >= 0 && c < rule.classes; ++c)
       if (const int32_t to = grammar_.next[p.row + c]; c != quote && to >= 0) leads_to(to);
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i)
-      if (const ByteSpan& span = grammar_.spans[i]; span.lo != '"' || span.hi != '"') leads_to(span.to);
+      if (const ByteSpan& span = grammar_.spans[i];
+          span.lo != StringProgress::kQuote || span.hi != StringProgress::kQuote)
+        leads_to(span.to);
   }
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
@@ -56,7 +59,7 @@ bool EndlessStrings::begins_string(int32_t position) {
     const int32_t at = open.back();
     open.pop_back();
     if (p.accept || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi) return false;
-    const int32_t after = p.bytes.has('"') ? grammar_.step(at, '"') : -1;
+    const int32_t after = p.bytes.has(StringProgress::kQuote) ? grammar_.step(at, StringProgress::kQuote) : -1;
     if (p.bytes.count() > (after >= 0) || (after >= 0 && !goes_on(after))) return false;
     for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
       const int32_t rule = grammar_.calls[i].rule;

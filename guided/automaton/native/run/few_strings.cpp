@@ -6,12 +6,6 @@ namespace {
 constexpr int64_t kMost = 1 << 20;  // strings that are few
 constexpr int kDeepest = 256;       // bytes of a string
 constexpr int kMostDigits = 12;     // that may come first or second in an escape: few strings have fewer
-bool is_plain(uint8_t byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
-int digit(int byte) {
-  if (byte >= '0' && byte <= '9') return byte - '0';
-  const int lower = byte | 0x20;
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 }  // namespace
 
 // The position where a string is read on if all that a position does is to call a rule; itself where it calls none; -1:
@@ -38,10 +32,10 @@ int64_t FewStrings::count_here(int32_t position, int depth) {
   position = callee(position);
   if (position < 0 || !escapes_alike(position)) return kNotKnown;
   const ByteSet& bytes = grammar_.positions[position].bytes;
-  int64_t sum = bytes.has('"');
+  int64_t sum = bytes.has(StringProgress::kQuote);
   for (int b = 0x20; b < 256; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    if (!is_plain(byte) || !bytes.has(byte)) continue;
+    if (!StringProgress::is_plain(byte) || !bytes.has(byte)) continue;
     const int64_t more = count(grammar_.step(position, byte), depth + 1);
     if (more == kNotKnown || sum + more > kMost) return kNotKnown;
     sum += more;
@@ -50,13 +44,14 @@ int64_t FewStrings::count_here(int32_t position, int depth) {
 }
 
 // Of the strings of a set those that can be read from a position.
-int64_t FewStrings::among(int32_t position, const ValueTrie& trie, int32_t node) const {
+int64_t FewStrings::among(int32_t position, const PersistentTrie& trie, int32_t node) const {
   position = callee(position);
   if (position < 0) return 0;
   const ByteSet& bytes = grammar_.positions[position].bytes;
-  int64_t sum = trie.ends(node) && bytes.has('"');
-  for (const ValueTrie::Child& c : trie.children(node))
-    if (is_plain(c.byte) && bytes.has(c.byte)) sum += among(grammar_.step(position, c.byte), trie, c.node);
+  int64_t sum = trie.ends(node) && bytes.has(StringProgress::kQuote);
+  for (const PersistentTrie::Child& c : trie.children(node))
+    if (StringProgress::is_plain(c.byte) && bytes.has(c.byte))
+      sum += among(grammar_.step(position, c.byte), trie, c.node);
   return sum;
 }
 
@@ -66,7 +61,7 @@ bool FewStrings::leads_to(int32_t position, uint32_t code_point, int32_t to) con
   for (char c : character.text) {
     position = callee(position);
     const auto byte = static_cast<uint8_t>(c);
-    if (position < 0 || !is_plain(byte) || !grammar_.positions[position].bytes.has(byte)) return false;
+    if (position < 0 || !StringProgress::is_plain(byte) || !grammar_.positions[position].bytes.has(byte)) return false;
     position = grammar_.step(position, byte);
   }
   return position == to;
@@ -74,14 +69,14 @@ bool FewStrings::leads_to(int32_t position, uint32_t code_point, int32_t to) con
 
 // Whether the four digits after \u lead, from a position, to where the character leads.
 bool FewStrings::spelled_alike(int32_t escaped, int32_t position, int digits, uint32_t unit) const {
-  if (digits == 4) return (unit < 0xD800 || unit > 0xDFFF) && leads_to(position, unit, escaped);
+  if (digits == StringProgress::kDigits) return (unit < 0xD800 || unit > 0xDFFF) && leads_to(position, unit, escaped);
   escaped = callee(escaped);
   if (escaped < 0) return false;
   const ByteSet& bytes = grammar_.positions[escaped].bytes;
   int met = 0;
   for (int b = 0; b < 256; ++b) {
     if (!bytes.has(static_cast<uint8_t>(b))) continue;
-    const int value = digit(b);
+    const int value = StringProgress::digit(b);
     if (value < 0 || (++met > kMostDigits && digits < 2)) return false;
     const int32_t to = grammar_.step(escaped, static_cast<uint8_t>(b));
     if (!spelled_alike(to, position, digits + 1, unit * 16 + static_cast<uint32_t>(value))) return false;
@@ -89,22 +84,29 @@ bool FewStrings::spelled_alike(int32_t escaped, int32_t position, int digits, ui
   return true;
 }
 
+// Whether a short escape leads to where the character that it stands for leads to.
+bool FewStrings::stands_for(uint8_t escape, int32_t position, int32_t to) const {
+  const size_t at = StringProgress::kShort.find(static_cast<char>(escape));
+  return at != std::string_view::npos && leads_to(position, static_cast<uint8_t>(StringProgress::kMeaning[at]), to);
+}
+
 bool FewStrings::escapes_alike(int32_t position) const {
   const Position& p = grammar_.positions[position];
-  if (!p.bytes.has('\\')) return true;
-  const int32_t escaped = callee(grammar_.step(position, '\\'));
+  if (!p.bytes.has(StringProgress::kEscape)) return true;
+  const int32_t escaped = callee(grammar_.step(position, StringProgress::kEscape));
   if (escaped < 0) return false;
   const ByteSet& bytes = grammar_.positions[escaped].bytes;
   for (int b = 0; b < 256; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     if (!bytes.has(byte)) continue;
     const int32_t to = grammar_.step(escaped, byte);
-    if (byte == 'u' ? !spelled_alike(to, position, 0, 0) : byte != '/' || !leads_to(position, '/', to)) return false;
+    if (byte == StringProgress::kUnit ? !spelled_alike(to, position, 0, 0) : !stands_for(byte, position, to))
+      return false;
   }
   return true;
 }
 
-std::optional<bool> FewStrings::any_new_inside(int32_t position, const ValueTrie& trie, int32_t node) {
+std::optional<bool> FewStrings::any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node) {
   const int64_t all = count(position, 0);
   if (all == kNotKnown) return std::nullopt;
   if (node < 0 || all > trie.count(node)) return true;
@@ -115,7 +117,7 @@ std::optional<bool> FewStrings::any_new_inside(int32_t position, const ValueTrie
   return any;
 }
 
-std::optional<bool> FewStrings::any_new_inside(int32_t position, const ValueTrie& trie, int32_t node,
+std::optional<bool> FewStrings::any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node,
                                                const StringProgress& read) {
   if (read.escape < 0 && !read.high) return any_new_inside(position, trie, node);
   position = callee(position);
@@ -140,12 +142,13 @@ bool FewStrings::begins_few(int32_t begin) {
   begin = callee(begin);
   if (begin < 0) return false;
   const ByteSet& bytes = grammar_.positions[begin].bytes;
-  return bytes.count() == 1 && bytes.has('"') && count(grammar_.step(begin, '"'), 0) != kNotKnown;
+  return bytes.count() == 1 && bytes.has(StringProgress::kQuote) &&
+         count(grammar_.step(begin, StringProgress::kQuote), 0) != kNotKnown;
 }
 
-std::optional<bool> FewStrings::any_new(int32_t begin, const ValueTrie& trie, int32_t node) {
+std::optional<bool> FewStrings::any_new(int32_t begin, const PersistentTrie& trie, int32_t node) {
   if (!begins_few(begin)) return std::nullopt;
-  return any_new_inside(grammar_.step(callee(begin), '"'), trie, node);
+  return any_new_inside(grammar_.step(callee(begin), StringProgress::kQuote), trie, node);
 }
 
 }  // namespace guided

@@ -7,7 +7,6 @@ namespace guided {
 namespace {
 constexpr int kDeepest = 512;    // bytes of a string
 constexpr int kMostFrames = 32;  // that begin or end with a string
-bool is_plain(uint8_t byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
 }  // namespace
 
 // Where the string is read on if all that a position does is to call a rule.
@@ -69,22 +68,22 @@ int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
     if (c.cost > ShortestText::kFar || c.kind != ShortestText::Choice::Byte) return kNone;
     const auto byte = static_cast<uint8_t>(c.index);
     at.pos = g.step(at.pos, byte);
-    if (byte == '"') {
+    if (byte == StringProgress::kQuote) {
       if (node >= 0 && memories_.trie().ends(node)) return kNone;
       return std::min(kNone, bytes + bytes_behind(at));
     }
-    if (!is_plain(byte)) return kNone;
+    if (!StringProgress::is_plain(byte)) return kNone;
     if (node >= 0) node = memories_.trie().child(node, byte);
   }
   return kNone;
 }
 
 ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t node, uint8_t byte, int depth) {
-  const ValueTrie& trie = memories_.trie();
+  const PersistentTrie& trie = memories_.trie();
   Thread to = at;
   to.pos = arena_.grammar().step(at.pos, byte);
   int64_t bytes = kNone;
-  if (byte != '"')
+  if (byte != StringProgress::kQuote)
     bytes = best(to, node < 0 ? node : trie.child(node, byte), depth + 1).bytes;
   else if (node < 0 || !trie.ends(node))
     bytes = bytes_behind(to);
@@ -103,7 +102,7 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
     const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
     for (int b = 0x20; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
-      if (!bytes.has(byte) || (byte != '"' && !is_plain(byte))) continue;
+      if (!bytes.has(byte) || (byte != StringProgress::kQuote && !StringProgress::is_plain(byte))) continue;
       if (const Best one = after_byte(at, node, byte, depth); one.bytes < found.bytes) found = one;
     }
   }
@@ -146,14 +145,14 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
   };
   if (!ahead.opened) {
     at = enter(at);
-    step('"');
+    step(StringProgress::kQuote);
   }
   for (;;) {
     const Best next = best_in_escape(at, node, read);
     if (next.bytes >= kNone) return std::nullopt;
     at = enter(at);
     step(next.byte);
-    if (next.byte == '"' && read.escape < 0) break;
+    if (next.byte == StringProgress::kQuote && read.escape < 0) break;
     read.read(next.byte);
     if (node >= 0) node = memories_.trie().at(node, read.text);
     read.text.clear();

@@ -1,7 +1,7 @@
 // The shortest string that an entry (memory.hpp) can become and that was not there, where strings are few
 // (few_strings.hpp).
 //
-// In: a thread inside of such a string, or where one begins, and what was written as a trie (value_trie.hpp). Out: the
+// In: a thread inside of such a string, or where one begins, and what was written as a trie (persistent_trie.hpp). Out: the
 // rest of a string, with its quotation mark, and the threads after the entry. Of the new strings it is that of the tree
 // (shortest_text.hpp) if this is new; else one with the fewest bytes to the end of the output, the least in byte order
 // among these; and the rest of it is what is found from further on, too.

@@ -6,7 +6,6 @@
 // have in common. A character is read as it stands; where an escape of it leads elsewhere, where anything but a byte
 // is met, or where much has been read, all that goes on so counts.
 // Cost: what the automaton and the names have in common, kMostRead nodes at most.
-#include <array>
 #include <string_view>
 
 #include "run/arena.hpp"
@@ -25,7 +24,7 @@ bool Arena::reads_bytes_alone(int32_t position) const {
 
 // Whether each way to write an ASCII character as an escape leads to `to`, or nowhere.
 bool Arena::escapes_lead(int32_t from, uint8_t character, int32_t to) const {
-  const int32_t escape = grammar_->step(from, '\\');
+  const int32_t escape = grammar_->step(from, StringProgress::kEscape);
   if (escape < 0) return true;
   auto agrees = [&](std::string_view rest) {
     int32_t at = escape;
@@ -35,23 +34,20 @@ bool Arena::escapes_lead(int32_t from, uint8_t character, int32_t to) const {
     }
     return at < 0 || at == to;
   };
-  constexpr std::string_view kLow = "0123456789abcdef", kHigh = "0123456789ABCDEF";
-  std::array<char, 5> digits{'u', '0', '0', kLow[character >> 4], kLow[character & 15]};
-  const std::string_view unit(digits.data(), digits.size());
-  if (!agrees(unit) || (character == '/' && !agrees("/"))) return false;
-  digits[4] = kHigh[character & 15];
-  return agrees(unit);
+  bool agree = true;
+  StringProgress::each_escape(character, [&](std::string_view rest) { agree = agree && agrees(rest); });
+  return agree;
 }
 
 int64_t Arena::taken_ahead(const Thread& t) {
   const int64_t all = memories_.ahead(t.mem);
   const auto string = memories_.string_ahead(t.mem);
   if (all == 0 || !string || string->node < 0 || string->escape.escape >= 0 || string->escape.high != 0) return all;
-  const ValueTrie& trie = memories_.trie();
+  const PersistentTrie& trie = memories_.trie();
   int32_t from = t.pos;
   if (!string->opened) {
     if (!reads_bytes_alone(from) || grammar_->positions[from].bytes.count() != 1) return all;
-    from = grammar_->step(from, '"');
+    from = grammar_->step(from, StringProgress::kQuote);
     if (from < 0) return all;
   }
   struct Place {
@@ -67,12 +63,12 @@ int64_t Arena::taken_ahead(const Thread& t) {
       continue;
     }
     const ByteSet& bytes = grammar_->positions[position].bytes;
-    count += trie.ends(node) && bytes.has('"');
-    for (const ValueTrie::Child& child : trie.children(node)) {
-      const bool plain = child.byte >= 0x20 && child.byte != '"' && child.byte != '\\';
+    count += trie.ends(node) && bytes.has(StringProgress::kQuote);
+    for (const PersistentTrie::Child& child : trie.children(node)) {
+      const bool plain = StringProgress::is_plain(child.byte);
       const int32_t next = plain ? grammar_->step(position, child.byte) : -1;
       const bool as_it_stands =
-          child.byte < 0x80 && plain ? escapes_lead(position, child.byte, next) : !bytes.has('\\');
+          child.byte < 0x80 && plain ? escapes_lead(position, child.byte, next) : !bytes.has(StringProgress::kEscape);
       if (!as_it_stands)
         count += trie.count(child.node);
       else if (next >= 0)

@@ -1,7 +1,6 @@
 #include "run/value_counts.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "base/graph.hpp"
@@ -14,43 +13,7 @@ constexpr size_t kMostMet = 64;  // positions on the way there
 constexpr int64_t kMuch = 64;    // room for characters past which more make no difference
 
 int32_t sum(int64_t a, int64_t b) { return static_cast<int32_t>(std::min<int64_t>(ValueCounts::kMany, a + b)); }
-bool is_digit(uint8_t b) { return b >= '0' && b <= '9'; }
-bool of_word(uint8_t b) { return std::isalnum(b) || b == '-' || b == '+' || b == '.'; }
 }  // namespace
-
-ValueCounts::Mode ValueCounts::after(Mode mode, uint8_t b) {
-  if (mode == String) return b == '"' ? Between : b == '\\' ? Escape : String;
-  if (mode == Escape) return b == 'u' ? Digits4 : String;
-  if (mode >= Digits4) return mode == Digits1 ? String : static_cast<Mode>(mode + 1);
-  if (b == '"') return String;
-  if (!of_word(b)) return Between;
-  switch (mode) {
-    case Between:
-      return is_digit(b) || b == '-' ? Whole : Word;
-    case Whole:
-      return is_digit(b) ? Whole : b == '.' ? Fraction : b == 'e' || b == 'E' ? Power : Word;
-    case Fraction:
-      return is_digit(b) ? Fraction : b == 'e' || b == 'E' ? Power : Word;
-    case Power:
-      return Power;
-    default:
-      return Word;
-  }
-}
-
-// What the bytes do, by mode: looked up for each byte of each position.
-struct ValueCounts::Reading {
-  Mode after[kModes][256];
-  bool separates[256], structural[256];
-  Reading() {
-    for (int b = 0; b < 256; ++b) {
-      const auto byte = static_cast<uint8_t>(b);
-      for (int mode = 0; mode < kModes; ++mode) after[mode][b] = ValueCounts::after(static_cast<Mode>(mode), byte);
-      separates[b] = !of_word(byte);
-      structural[b] = separates[b] && byte != '"' && std::isspace(byte) == 0;
-    }
-  }
-};
 
 // ---- what each position is in the midst of
 int32_t ValueCounts::node(int32_t position, Mode mode) {
@@ -85,13 +48,13 @@ void ValueCounts::go_on_after(int32_t rule) {
 
 // One for each node that a byte leads to.
 std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mode) {
-  static const Reading reading;
+  const ValueScan& scan = ValueScan::table();
   std::vector<Edge> edges;
   int32_t target = -1;
   Mode reached = kModes;
   size_t last = 0;  // the edge of the byte before: most lead where it does
   grammar_.positions[position].bytes.each([&](uint8_t byte) {
-    const Mode next = reading.after[mode][byte];
+    const Mode next = scan.after(mode, byte);
     if (const int32_t to = grammar_.step(position, byte); to != target || next != reached) {
       target = to;
       reached = next;
@@ -102,8 +65,8 @@ std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mo
     Edge& edge = edges[last];
     ++edge.times;
     edge.more |= byte >= '1' && byte <= '9';
-    edge.structural |= mode != String && reading.structural[byte];
-    edge.ends |= mode == String ? byte == '"' : reading.separates[byte];
+    edge.structural |= mode != String && scan.structural(byte);
+    edge.ends |= mode == String ? byte == StringProgress::kQuote : scan.separates(byte);
   });
   return edges;
 }
@@ -225,7 +188,7 @@ void ValueCounts::count_paths() {
   for (Node& n : nodes_) {
     if (n.mode == Escape && strings_.goes_on(n.position)) n.own = kMany;
     if (n.mode != Between) continue;
-    int64_t numbers = -grammar_.positions[n.position].bytes.has('-');  // 0 and -0 are one
+    int64_t numbers = -grammar_.positions[n.position].bytes.has(ValueScan::kMinus);  // 0 and -0 are one
     for (const Edge& edge : n.bytes) {
       const Node& to = nodes_[edge.to];
       if (to.mode == String) n.own = std::max(n.own, to.own);
@@ -316,7 +279,9 @@ int32_t ValueCounts::at(int32_t position, int32_t reg) {
 int32_t ValueCounts::kinds_of(int32_t position) {
   int32_t kinds = 0;
   for (int b = 0; b < 128; ++b) {
-    if (b == '"' || b == '\\' || !grammar_.positions[position].bytes.has(static_cast<uint8_t>(b))) continue;
+    if (b == StringProgress::kQuote || b == StringProgress::kEscape ||
+        !grammar_.positions[position].bytes.has(static_cast<uint8_t>(b)))
+      continue;
     const Position& after = grammar_.positions[grammar_.step(position, static_cast<uint8_t>(b))];
     for (int32_t i = after.effect_lo; i < after.effect_hi; ++i) {
       const EffectEdge& e = grammar_.effects[i];

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "run/endless_strings.hpp"
+#include "values/syntax.hpp"
 
 namespace guided {
 
@@ -52,29 +53,14 @@ class ValueCounts {
   int32_t least();
 
  private:
-  // What has been read: see the head. Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash;
-  // Digits4 to Digits1: so many of its digits are to come
-  enum Mode : uint8_t {
-    Between,
-    Whole,
-    Fraction,
-    Power,
-    Word,
-    String,
-    Escape,
-    Digits4,
-    Digits3,
-    Digits2,
-    Digits1,
-    kModes
-  };
+  using enum ValueScan::Mode;
+  using Mode = ValueScan::Mode;
   struct Edge {
     int32_t to, times;  // node; bytes
     bool more;          // some of them is a digit that is not 0
     bool structural;    // some are brackets, commas or colons
     bool ends;          // with some of them a string, a number or a literal ends
   };
-  struct Reading;
   struct Node {
     int32_t position;
     Mode mode;
@@ -101,7 +87,6 @@ class ValueCounts {
   void count_ahead();
   void find_passing();
   static bool is_repeated(const Node& node, int32_t number);
-  static Mode after(Mode mode, uint8_t byte);
   int32_t counted(int32_t position, int64_t room);
   int32_t kinds_of(int32_t position);
 

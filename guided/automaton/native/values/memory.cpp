@@ -1,9 +1,6 @@
 #include "values/memory.hpp"
 
 #include <algorithm>
-#include <charconv>
-
-#include "values/json_number.hpp"
 
 namespace guided {
 
@@ -11,28 +8,14 @@ namespace {
 constexpr int32_t kNoValue = -1;
 constexpr int32_t kNowhere = -1, kSomewhere = -2;  // around the first scope: nothing, or what is not known
 constexpr size_t kNode = 88;                       // about what an interned record takes
-constexpr int32_t kFewObjects = 16;                // that are compared with one that is being written, member by member
 
-void append_number(std::string& out, int32_t number, char end) {
-  char digits[12];
-  const auto [to, error] = std::to_chars(digits, digits + sizeof digits, number, 16);
-  static_cast<void>(error);
-  out.append(digits, to) += end;
-}
-
-std::string member_key(int32_t name, int32_t value) {
-  std::string out(1, 'm');
-  append_number(out, name, ':');
-  append_number(out, value, ':');
-  return out;
-}
 }  // namespace
 
 Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
   for (size_t k = 0; k < known.size(); ++k) {
-    Seen names{static_cast<int32_t>(k), kNoValue, false, ValueTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
+    Seen names{static_cast<int32_t>(k), kNoValue, false, PersistentTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
     for (const std::string& name : known[k].sorted) {
-      names.set = trie_.with(names.set, std::string(1, 's').append(name));
+      names.set = trie_.with(names.set, ValueSyntax::string_key(name));
       ++names.count;
     }
     seen_.push_back(names);
@@ -85,7 +68,7 @@ int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t n
 int32_t Memories::read_on(int32_t memory, uint8_t byte) {
   const Memory m = memories_[memory];
   if (m.text == kBlank) return memory;
-  int32_t text = texts_.read(m.text, byte);
+  int32_t text = syntax_.read(m.text, byte);
   return text == m.text ? memory : intern(m.scope, text, m.touched, m.notes, memory);
 }
 
@@ -132,7 +115,7 @@ int32_t Memories::keep(int32_t memory) {
   int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
   if (s.start != kBlank) {
     touched = m.touched;
-    value = texts_.value(s.start, m.text);
+    value = syntax_.value(s.start, m.text);
     if (was_there(s.seen, value)) return -1;
   }
   const bool unknown = m.text == kBlank || (s.start == kFrom && enclosing(s) == kBlank);
@@ -144,38 +127,18 @@ int32_t Memories::keep(int32_t memory) {
 }
 
 // ---- values
-// Under which a value is found in the trie: its content, with the numbers of parts in digits.
-std::string Memories::key(int32_t value) const {
-  const std::string& content = values_.content(value);
-  std::string out(1, content[0]);
-  if (content[0] == 'o')
-    append_number(out, value, ':');
-  else if (content[0] == 'a')
-    for (int32_t part : values_.parts(value)) append_number(out, part, ',');
-  else
-    return content;
-  return out;
-}
-
-// One more value; of an object each member, too, with the object's number.
+// One more value.
 void Memories::index(Seen& seen, int32_t value) {
-  seen.set = trie_.with(seen.set, key(value));
+  seen.set = syntax_.with(trie_, seen.set, value);
   ++seen.count;
   seen.sum.a += mix(static_cast<uint64_t>(value) + 1);
   seen.sum.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
-  if (values_.content(value)[0] != 'o') return;
-  const std::vector<int32_t> parts = values_.parts(value);
-  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-    std::string member = member_key(parts[i], parts[i + 1]);
-    append_number(member, value, ':');
-    seen.set = trie_.with(seen.set, member);
-  }
 }
 
-bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, key(value)); }
+bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, syntax_.key(value)); }
 
 int32_t Memories::node_after(int32_t node, int32_t adds) const {
-  if (node < 0 || adds == JsonTexts::kNothing) return node;
+  if (node < 0 || adds == ValueSyntax::kNothing) return node;
   if (adds < 256) return trie_.child(node, static_cast<uint8_t>(adds));
   StringProgress character;
   character.put(static_cast<uint32_t>(adds - 256));
@@ -186,53 +149,35 @@ int32_t Memories::node_after(int32_t node, int32_t adds) const {
 int32_t Memories::string_node(int32_t set, int32_t memory) {
   std::vector<int32_t> path;
   int32_t at = memory, node = kNotYet;
-  for (; at >= 0 && node == kNotYet && texts_.in_string(memories_[at].text); at = memories_[at].before) {
+  for (; at >= 0 && node == kNotYet && syntax_.in_string(memories_[at].text); at = memories_[at].before) {
     node = memories_[at].node;
     if (node == kNotYet) path.push_back(at);
   }
   if (node == kNotYet) {
-    const bool begun = at >= 0 && !texts_.in_string(memories_[at].text);
-    node = trie_.child(set, 's');
-    if (!begun && node >= 0) node = trie_.at(node, texts_.string(memories_[memory].text).text);
+    const bool begun = at >= 0 && !syntax_.in_string(memories_[at].text);
+    node = trie_.at(set, ValueSyntax::string_key({}));
+    if (!begun && node >= 0) node = trie_.at(node, syntax_.string(memories_[memory].text).text);
     if (!begun) path.assign(1, memory);
-    memories_[path.back()].node = node;  // the quotation mark adds nothing
+    memories_[path.back()].node = node;  // what opens the string adds nothing to it
     path.pop_back();
   }
   for (size_t i = path.size(); i-- > 0;) {
     Memory& m = memories_[path[i]];
-    m.node = node = node_after(node, texts_.adds(m.text));
+    m.node = node = node_after(node, syntax_.adds(m.text));
   }
   return node;
 }
 
-// Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kNotYet: that is
-// not told by the trie alone.
+// Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kUndecided: the
+// trie alone does not say.
 int32_t Memories::node_of(int32_t at, int32_t memory) {
   const Scope& s = scopes_[at];
   const Memory& m = memories_[memory];
   const int32_t set = seen_[s.seen].set;
-  if (trie_.child(set, 'r') >= 0) return kNotYet;
-  switch (texts_.part(s.start, m.text)) {
-    case JsonTexts::Part::String:
-      if (at == m.scope) return string_node(set, memory);
-      return trie_.at(set, std::string(1, 's').append(texts_.string(m.text).text));
-    case JsonTexts::Part::Bare: {
-      const std::string word = texts_.bare(m.text);
-      const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
-      return trie_.at(set, literal ? std::string(1, 'l').append(word) : number_stem(word));
-    }
-    case JsonTexts::Part::Whole:
-      return trie_.at(set, key(texts_.value(s.start, m.text)));
-    case JsonTexts::Part::Open: {
-      const auto [kind, parts] = texts_.outermost(s.start, m.text);
-      if (kind == 'o') return object_may_be_there(set, s.start, m.text, parts) ? kNotYet : kNowhere;
-      std::string written(1, 'a');
-      for (int32_t part_of : parts) append_number(written, part_of, ',');
-      return trie_.at(set, written);
-    }
-    default:
-      return kNotYet;
-  }
+  if (ValueSyntax::is_undecided(trie_, set)) return ValueSyntax::kUndecided;
+  const ValueSyntax::Part part = syntax_.part(s.start, m.text);
+  if (part == ValueSyntax::Part::String && at == m.scope) return string_node(set, memory);
+  return syntax_.find(trie_, set, s.start, m.text, part);
 }
 
 bool Memories::may_be_there(int32_t at, int32_t memory) {
@@ -248,8 +193,8 @@ int64_t Memories::written(int32_t memory) const {
 bool Memories::in_scalar(int32_t memory) const {
   const auto [entries, innermost] = under_way(memory);
   if (entries != 1 || !innermost) return false;
-  const JsonTexts::Part part = texts_.part(scopes_[memories_[memory].scope].start, memories_[memory].text);
-  return part == JsonTexts::Part::Empty || part == JsonTexts::Part::String || part == JsonTexts::Part::Bare;
+  const ValueSyntax::Part part = syntax_.part(scopes_[memories_[memory].scope].start, memories_[memory].text);
+  return part == ValueSyntax::Part::Empty || part == ValueSyntax::Part::String || part == ValueSyntax::Part::Bare;
 }
 
 bool Memories::may_end(int32_t memory, int32_t around) {
@@ -264,35 +209,9 @@ int64_t Memories::ahead(int32_t memory) {
     const Scope& s = scopes_[at];
     if (s.start < 0 || s.start == kBlank || seen_[s.seen].count == 0) continue;
     const int32_t node = node_of(at, memory);
-    if (node != kNowhere) count += node == kNotYet ? seen_[s.seen].count : trie_.count(node);
+    if (node != kNowhere) count += node == ValueSyntax::kUndecided ? seen_[s.seen].count : trie_.count(node);
   }
   return count;
-}
-
-// An object of the set has the members that were written and may have the one that is under way; true, too, where
-// there are many that have the members.
-bool Memories::object_may_be_there(int32_t set, int32_t start, int32_t text,
-                                   const std::vector<int32_t>& members) const {
-  int32_t least = trie_.child(set, 'o');
-  for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
-    const std::string member = member_key(members[i], members[i + 1]);
-    const int32_t with_it = trie_.at(set, member);
-    if (with_it >= 0 && trie_.count(with_it) > trie_.count(least)) continue;
-    least = with_it;
-  }
-  if (least < 0) return false;
-  if (trie_.count(least) > kFewObjects) return true;
-  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
-  while (!open.empty()) {
-    const auto [node, number] = open.back();
-    open.pop_back();
-    if (trie_.ends(node) && texts_.fits(start, text, number)) return true;
-    for (const ValueTrie::Child& c : trie_.children(node)) {
-      const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
-      open.push_back({c.node, c.byte == ':' ? number : number * 16 + digit});
-    }
-  }
-  return false;
 }
 
 std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
@@ -306,11 +225,11 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   out->inside = s.inside;
   out->around = depth(m.scope);
   if (!out->opened) {
-    out->node = trie_.child(set, 's');
+    out->node = trie_.at(set, ValueSyntax::string_key({}));
     return out;
   }
-  if (texts_.part(s.start, m.text) != JsonTexts::Part::String) return std::nullopt;
-  out->escape = texts_.escape(m.text);
+  if (syntax_.part(s.start, m.text) != ValueSyntax::Part::String) return std::nullopt;
+  out->escape = syntax_.escape(m.text);
   out->node = string_node(set, memory);
   return out;
 }
@@ -318,7 +237,7 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
 std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) {
   const int32_t scope = memories_[memory].scope;
   if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
-  return trie_.has(seen_[scopes_[scope].seen].set, std::string(1, 's').append(text));
+  return trie_.has(seen_[scopes_[scope].seen].set, ValueSyntax::string_key(text));
 }
 
 std::pair<int, bool> Memories::under_way(int32_t memory) const {
@@ -374,7 +293,7 @@ int32_t Memories::essence(int32_t memory) {
     key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.blurred, seen.count, seen.known});
     add(seen.sum.a);
     add(seen.sum.b);
-    if (s.start >= 0 && s.start != kBlank) texts_.describe(s.start, m.text, key);
+    if (s.start >= 0 && s.start != kBlank) syntax_.describe(s.start, m.text, key);
     if (!s.inside) {
       key.push_back(s.outer);
       break;
@@ -390,10 +309,11 @@ int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried
   const Memory m = other.memories_[memory];
   auto text = [&](int32_t theirs) {
     std::vector<int32_t> path;
-    for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.texts_.before(theirs))
+    for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.syntax_.before(theirs))
       path.push_back(theirs);
     int32_t own = theirs <= kFrom ? theirs : carried.texts.at(theirs);  // up to kFrom: the same in all stores
-    for (size_t i = path.size(); i-- > 0;) own = carried.texts[path[i]] = texts_.read(own, other.texts_.byte(path[i]));
+    for (size_t i = path.size(); i-- > 0;)
+      own = carried.texts[path[i]] = syntax_.read(own, other.syntax_.byte(path[i]));
     return own;
   };
   auto seen = [&](int32_t theirs) {
@@ -403,7 +323,7 @@ int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried
     int32_t own = other.seen_[theirs].value == kNoValue ? theirs : carried.seen.at(theirs);
     for (size_t i = path.size(); i-- > 0;) {
       const int32_t value = other.seen_[path[i]].value;
-      own = intern_seen(own, value == kAnyValue ? kAnyValue : values_.import(other.values_, value));
+      own = intern_seen(own, value == kAnyValue ? kAnyValue : syntax_.import(other.syntax_, value));
       carried.seen[path[i]] = own;
     }
     return own;

@@ -1,6 +1,6 @@
 // What a thread remembers: the values that were written in the scopes it is in (`Distinct` and `Entry` of the IR).
 //
-// A *scope* is opened where values must differ; each *entry* in it is read as a JSON value (json_text.hpp) and, at its
+// A *scope* is opened where values must differ; each *entry* in it is read as a value (syntax.hpp) and, at its
 // end, must be none that was written in the scope before, nor one of the scope's known names. Scopes nest, and so do
 // entries: what is being read is one text, and an entry is the part of it since its begin. All of it is interned, so a
 // memory is a number that a thread carries from byte to byte, across frames:
@@ -9,8 +9,8 @@
 //   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
 //                  known and nothing is refused. k: 2 for each entry that ended, up to 4, and 1 if one began.
 //
-// The values of a scope are kept in a trie of their spellings, one for all characters and escapes, numbers by what they
-// are worth (value_trie.hpp); scopes that differ by a value share the rest.
+// The values of a scope are kept as a trie of their keys (persistent_trie.hpp), which are the same however a value is
+// spelled; scopes that differ by a value share the rest.
 //
 // Cost: a byte is one look-up while an entry is being read, else nothing; the end of an entry reads it once and adds
 // nodes for what is new in its value.
@@ -24,8 +24,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "values/json_text.hpp"
-#include "values/value_trie.hpp"
+#include "base/persistent_trie.hpp"
+#include "values/syntax.hpp"
 
 namespace guided {
 
@@ -66,16 +66,14 @@ class Memories {
   // Of a string that is an entry so far, or of an entry of which nothing was read: what may come to a string that was
   // there. Nothing where it is none, or not known.
   struct StringAhead {
-    bool opened = false;    // its first quotation mark was read
+    bool opened = false;    // what opens the string was read
     bool inside = false;    // an entry around it is under way, too
     int32_t around = 0;     // scopes around its own
     StringProgress escape;  // the escape that is under way
     int32_t node = -1;      // of the trie, at what has been read; below 0: no string that was there begins so
   };
   std::optional<StringAhead> string_ahead(int32_t memory);
-  const ValueTrie& trie() const { return trie_; }
-  const JsonTexts& texts() const { return texts_; }
-  int32_t text(int32_t memory) const { return memories_[memory].text; }
+  const PersistentTrie& trie() const { return trie_; }
   // Whether a string was written in the innermost scope; nothing where that is not known.
   std::optional<bool> string_was_there(int32_t memory, std::string_view text);
   // How many values were written in the innermost scope or in one around it, whichever has more.
@@ -89,7 +87,7 @@ class Memories {
     return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
   }
   // Whether it is inside of a string.
-  bool in_string(int32_t memory) const { return texts_.in_string(memories_[memory].text); }
+  bool in_string(int32_t memory) const { return syntax_.in_string(memories_[memory].text); }
   // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
@@ -146,10 +144,10 @@ class Memories {
     std::unordered_map<int32_t, int32_t> memories, texts, seen, scopes, values;
   };
   int32_t import(const Memories& other, int32_t memory, Carried& carried);
-  size_t bytes() const { return bytes_ + values_.bytes() + trie_.bytes() + texts_.bytes(); }
+  size_t bytes() const { return bytes_ + trie_.bytes() + syntax_.bytes(); }
 
  private:
-  static constexpr int32_t kStart = JsonTexts::kStart, kBlank = JsonTexts::kBlank, kFrom = JsonTexts::kFrom;
+  static constexpr int32_t kStart = ValueSyntax::kStart, kBlank = ValueSyntax::kBlank, kFrom = ValueSyntax::kFrom;
   struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
     int32_t before, value;
     bool blurred;   // kAnyValue is among them
@@ -200,10 +198,8 @@ class Memories {
   int32_t enclosing(const Scope& scope) const;
   static int32_t untold(int32_t kept, bool began) { return kUntold + 2 * std::min(kept, 2) + began; }
   void index(Seen& seen, int32_t value);
-  std::string key(int32_t value) const;
   bool was_there(int32_t seen, int32_t value) const;
   bool may_be_there(int32_t scope, int32_t memory);
-  bool object_may_be_there(int32_t set, int32_t start, int32_t text, const std::vector<int32_t>& members) const;
   int32_t depth(int32_t scope) const;  // how many scopes are around it
   int32_t note(int32_t notes, Written value);
   int32_t node_of(int32_t scope, int32_t memory);
@@ -211,9 +207,8 @@ class Memories {
   int32_t node_after(int32_t node, int32_t adds) const;
 
   const std::vector<KnownNames>& known_;
-  ValueStore values_;
-  JsonTexts texts_{values_};
-  ValueTrie trie_;
+  ValueSyntax syntax_;
+  PersistentTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
   std::deque<Memory> memories_;                                       // grows without a copy

@@ -118,7 +118,7 @@ void Memories::write(int32_t memory, std::string_view text, std::vector<Written>
   if (outermost < 0 || !seen_[scopes_[outermost].seen].blurred) return;
   for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
   for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
-  out.push_back({around, texts_.value(scopes_[outermost].start, memories_[memory].text)});
+  out.push_back({around, syntax_.value(scopes_[outermost].start, memories_[memory].text)});
 }
 
 int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {

@@ -6,7 +6,7 @@ QuotingTokens::QuotingTokens(const std::vector<std::string>& tokens) {
   std::vector<TrieEntry> closing, quoting, strings;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const std::string& token = tokens[i];
-    if (token.find('"') == token.npos) continue;
+    if (token.find(StringProgress::kQuote) == token.npos) continue;
     all.push_back(static_cast<int32_t>(i));
     auto add = [&](std::vector<TrieEntry>& to, size_t from, size_t end) {
       to.push_back({reinterpret_cast<const uint8_t*>(token.data()) + from, static_cast<int32_t>(end - from),
@@ -14,13 +14,13 @@ QuotingTokens::QuotingTokens(const std::vector<std::string>& tokens) {
     };
     // Past the mark that is not escaped.
     auto end_of_string = [&](size_t at) {
-      for (; at < token.size() && token[at] != '"'; ++at)
-        if (token[at] == '\\') ++at;
+      for (; at < token.size() && token[at] != StringProgress::kQuote; ++at)
+        if (token[at] == StringProgress::kEscape) ++at;
       return at + 1;
     };
     add(quoting, 0, token.size());
     if (const size_t end = end_of_string(0); end <= token.size()) add(closing, 0, end);
-    if (token[0] != '"') continue;
+    if (token[0] != StringProgress::kQuote) continue;
     if (const size_t end = end_of_string(1); end <= token.size()) add(strings, 1, end);
   }
   if (!closing.empty()) inside.build(std::move(closing));

@@ -1,7 +1,7 @@
 // The tokens that would end a string with a value that was there.
 //
 // In: the vocabulary's tokens with a quotation mark, what has been read of a string of JSON, and strings that it must
-// not become, as a trie (value_trie.hpp). Calls visit(token) for every token that closes the quotation marks after one
+// not become, as a trie (persistent_trie.hpp). Calls visit(token) for every token that closes the quotation marks after one
 // of these, in any spelling: the two tries are walked side by side.
 //
 // Cost: a look-up for each node that both have, some 10 ns; a string that no token ends costs nothing, however many
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "values/json_value.hpp"
-#include "values/value_trie.hpp"
+#include "base/persistent_trie.hpp"
+#include "values/syntax.hpp"
 #include "vocabulary/token_trie.hpp"
 
 namespace guided {
@@ -30,7 +30,7 @@ struct QuotingTokens {
 template <class Visit>
 class TakenStrings {
  public:
-  TakenStrings(const ValueTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
+  TakenStrings(const PersistentTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
 
   // From inside of a string that has come to a node of the strings.
   void inside(const QuotingTokens& tokens, const StringProgress& escape, int32_t node) {
@@ -51,16 +51,16 @@ class TakenStrings {
       if (trie.nodes()[next].children > 0) plain(trie, next, after);
     };
     if (n.children > strings_.children(node).to - strings_.children(node).from) {
-      for (const ValueTrie::Child& c : strings_.children(node))
-        if (c.byte != '"' && c.byte != '\\')
+      for (const PersistentTrie::Child& c : strings_.children(node))
+        if (c.byte != StringProgress::kQuote && c.byte != StringProgress::kEscape)
           if (const int32_t next = trie.child(at, c.byte); next >= 0) step(next, c.node);
-      for (uint8_t byte : {'"', '\\'})
+      for (uint8_t byte : {StringProgress::kQuote, StringProgress::kEscape})
         if (const int32_t next = trie.child(at, byte); next >= 0) special(trie, next, node);
       return;
     }
     for (int32_t next = n.first_child; next < n.first_child + n.children; ++next) {
       const uint8_t byte = trie.nodes()[next].byte;
-      if (byte == '"' || byte == '\\')
+      if (byte == StringProgress::kQuote || byte == StringProgress::kEscape)
         special(trie, next, node);
       else if (const int32_t after = strings_.child(node, byte); after >= 0)
         step(next, after);
@@ -68,12 +68,12 @@ class TakenStrings {
   }
 
   void special(const TokenTrie& trie, int32_t next, int32_t node) {
-    if (trie.nodes()[next].byte == '"') {
+    if (trie.nodes()[next].byte == StringProgress::kQuote) {
       if (strings_.ends(node)) close(trie, next);
       return;
     }
     StringProgress escape;
-    escape.read('\\');
+    escape.read(StringProgress::kEscape);
     spelled(trie, next, escape, node);
   }
 
@@ -96,7 +96,7 @@ class TakenStrings {
     for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i) visit_(trie.payloads()[i]);
   }
 
-  const ValueTrie& strings_;
+  const PersistentTrie& strings_;
   Visit visit_;
 };
 

@@ -1,4 +1,4 @@
-#include "values/json_number.hpp"
+#include "json/json_number.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,16 +1,16 @@
-#include "values/value_trie.hpp"
+#include "base/persistent_trie.hpp"
 
 #include <algorithm>
 
 namespace guided {
 
-int32_t ValueTrie::child(int32_t node, uint8_t byte) const {
+int32_t PersistentTrie::child(int32_t node, uint8_t byte) const {
   const Children all = children(node);
   const Child* found = std::lower_bound(all.from, all.to, byte, [](const Child& c, uint8_t b) { return c.byte < b; });
   return found != all.to && found->byte == byte ? found->node : kNowhere;
 }
 
-int32_t ValueTrie::with(int32_t root, std::string_view text) {
+int32_t PersistentTrie::with(int32_t root, std::string_view text) {
   if (has(root, text)) return root;
   const auto made = static_cast<int32_t>(nodes_.size());
   int32_t old = root;  // the node that the new one is a copy of; kNowhere: there is none

@@ -1,9 +1,9 @@
-#include "values/json_text.hpp"
+#include "json/json_values.hpp"
 
 #include <algorithm>
 #include <cctype>
 
-#include "values/json_number.hpp"
+#include "json/json_number.hpp"
 
 namespace guided {
 
@@ -12,10 +12,10 @@ bool is_space(uint8_t b) { return b == ' ' || b == '\t' || b == '\n' || b == '\r
 bool is_bare(uint8_t b) { return std::isalnum(b) || b == '-' || b == '+' || b == '.'; }
 }  // namespace
 
-JsonTexts::JsonTexts(ValueStore& values) : values_(values), texts_(4), frames_{{-1, -1, 0, 0, 't', Phase::Item}} {}
+JsonValues::JsonValues() : texts_(4), frames_{{-1, -1, 0, 0, 't', Phase::Item}} {}
 
 // ---- reading
-int32_t JsonTexts::read(int32_t text, uint8_t byte) {
+int32_t JsonValues::read(int32_t text, uint8_t byte) {
   if (is_space(byte) && !in_string(text)) return text;
   if (const int32_t* known = next_.find(pair_key(text, byte))) return *known;
   const auto made = static_cast<int32_t>(texts_.size());
@@ -26,7 +26,7 @@ int32_t JsonTexts::read(int32_t text, uint8_t byte) {
   return made;
 }
 
-JsonTexts::Text JsonTexts::next(int32_t text, uint8_t byte) {
+JsonValues::Text JsonValues::next(int32_t text, uint8_t byte) {
   Text out = texts_[text];
   out.before = text;
   out.byte = byte;
@@ -34,9 +34,9 @@ JsonTexts::Text JsonTexts::next(int32_t text, uint8_t byte) {
   if (out.kind == Kind::Broken) {
     if (out.unit == 2)
       out.unit = 1;
-    else if (byte == '"')
+    else if (byte == JsonString::kQuote)
       out.unit ^= 1;
-    else if (out.unit == 1 && byte == '\\')
+    else if (out.unit == 1 && byte == JsonString::kEscape)
       out.unit = 2;
     return out;
   }
@@ -55,8 +55,8 @@ JsonTexts::Text JsonTexts::next(int32_t text, uint8_t byte) {
   return out;
 }
 
-void JsonTexts::read_string(Text& out, uint8_t byte) {
-  StringProgress progress{{}, out.escape, out.unit, out.high};
+void JsonValues::read_string(Text& out, uint8_t byte) {
+  JsonString progress{{}, out.escape, out.unit, out.high};
   const bool plain = out.escape < 0;
   if (!progress.read(byte)) {
     const int32_t value = values_.string(string(out.before).text);
@@ -74,7 +74,7 @@ void JsonTexts::read_string(Text& out, uint8_t byte) {
   out.adds = plain || first < 0x80 ? first : 256 + static_cast<int32_t>(code_point(progress.text));
 }
 
-void JsonTexts::read_structure(Text& out, uint8_t byte) {
+void JsonValues::read_structure(Text& out, uint8_t byte) {
   const Frame& frame = frames_[out.frame];
   if (byte == '"' || is_bare(byte)) {
     out.kind = expects(out.frame, byte == '"') ? byte == '"' ? Kind::String : Kind::Bare : Kind::Broken;
@@ -96,13 +96,13 @@ void JsonTexts::read_structure(Text& out, uint8_t byte) {
   }
 }
 
-bool JsonTexts::expects(int32_t frame, bool string) const {
+bool JsonValues::expects(int32_t frame, bool string) const {
   const Frame& f = frames_[frame];
   if (f.kind == 'o') return f.phase == Phase::Member || (string && (f.phase == Phase::Begin || f.phase == Phase::Item));
   return f.phase == Phase::Begin || f.phase == Phase::Item;
 }
 
-int32_t JsonTexts::in_phase(int32_t frame, Phase phase) {
+int32_t JsonValues::in_phase(int32_t frame, Phase phase) {
   Frame changed = frames_[frame];
   changed.phase = phase;
   frames_.push_back(changed);
@@ -110,7 +110,7 @@ int32_t JsonTexts::in_phase(int32_t frame, Phase phase) {
   return static_cast<int32_t>(frames_.size()) - 1;
 }
 
-void JsonTexts::add(Text& out, int32_t value) {
+void JsonValues::add(Text& out, int32_t value) {
   Frame frame = frames_[out.frame];
   parts_.push_back({frame.parts, value});
   frame.parts = static_cast<int32_t>(parts_.size()) - 1;
@@ -121,7 +121,7 @@ void JsonTexts::add(Text& out, int32_t value) {
   out.frame = static_cast<int32_t>(frames_.size()) - 1;
 }
 
-void JsonTexts::close(Text& out, char kind) {
+void JsonValues::close(Text& out, char kind) {
   const Frame& frame = frames_[out.frame];
   if (frame.kind != kind || (frame.phase != Phase::Begin && frame.phase != Phase::Ended)) {
     out.kind = Kind::Broken;
@@ -132,7 +132,7 @@ void JsonTexts::close(Text& out, char kind) {
   add(out, value);
 }
 
-int32_t JsonTexts::bare_value(int32_t text) {
+int32_t JsonValues::bare_value(int32_t text) {
   const std::string word = bare(text);
   if (is_number(word)) return values_.intern(number_content(word));
   if (word == "true" || word == "false" || word == "null") return values_.intern(std::string(1, 'l').append(word));
@@ -140,12 +140,12 @@ int32_t JsonTexts::bare_value(int32_t text) {
 }
 
 // ---- parts
-int32_t JsonTexts::frame_at(int32_t frame, int32_t depth) const {
+int32_t JsonValues::frame_at(int32_t frame, int32_t depth) const {
   while (frames_[frame].depth > depth) frame = frames_[frame].outer;
   return frame;
 }
 
-JsonTexts::Part JsonTexts::part(int32_t start, int32_t text) const {
+JsonValues::Part JsonValues::part(int32_t start, int32_t text) const {
   const Text &from = texts_[start], &to = texts_[text];
   if (start == text) return Part::Empty;
   if (to.kind == Kind::Broken || from.kind != Kind::Between || !expects(from.frame, true)) return Part::Unknown;
@@ -162,14 +162,14 @@ JsonTexts::Part JsonTexts::part(int32_t start, int32_t text) const {
   return one_more && (now.phase == Phase::Ended || now.phase == Phase::Colon) ? Part::Whole : Part::Unknown;
 }
 
-std::string JsonTexts::raw(int32_t start, int32_t text) const {
+std::string JsonValues::raw(int32_t start, int32_t text) const {
   std::string out;
   for (int32_t at = text; at != start; at = texts_[at].before) out += static_cast<char>(texts_[at].byte);
   std::reverse(out.begin(), out.end());
   return out;
 }
 
-int32_t JsonTexts::value(int32_t start, int32_t text) {
+int32_t JsonValues::value(int32_t start, int32_t text) {
   const Part is = part(start, text);
   if (is == Part::Whole) return parts_[frames_[texts_[text].frame].parts].value;
   if (is == Part::Bare)
@@ -183,21 +183,21 @@ int32_t JsonTexts::value(int32_t start, int32_t text) {
   return values_.intern(std::string(1, 'r').append(spelled));
 }
 
-StringProgress JsonTexts::string(int32_t text) const {
+JsonString JsonValues::string(int32_t text) const {
   const std::string spelled = bare(text);
-  StringProgress out;
+  JsonString out;
   for (size_t i = 1; i < spelled.size(); ++i) out.read(static_cast<uint8_t>(spelled[i]));
   return out;
 }
 
-std::vector<int32_t> JsonTexts::parts(int32_t frame) const {
+std::vector<int32_t> JsonValues::parts(int32_t frame) const {
   std::vector<int32_t> out(static_cast<size_t>(frames_[frame].count));
   int32_t part = frames_[frame].parts;
   for (size_t i = out.size(); i-- > 0; part = parts_[part].before) out[i] = parts_[part].value;
   return out;
 }
 
-std::pair<char, std::vector<int32_t>> JsonTexts::outermost(int32_t start, int32_t text) const {
+std::pair<char, std::vector<int32_t>> JsonValues::outermost(int32_t start, int32_t text) const {
   const int32_t frame = frame_at(texts_[text].frame, frames_[texts_[start].frame].depth + 1);
   return {frames_[frame].kind, parts(frame)};
 }
@@ -209,7 +209,7 @@ static int32_t member(const std::vector<int32_t>& parts, int32_t name) {
   return -1;
 }
 
-bool JsonTexts::fits_scalar(int32_t text, int32_t value) const {
+bool JsonValues::fits_scalar(int32_t text, int32_t value) const {
   const std::string& c = values_.content(value);
   if (c[0] == 'r') return true;
   if (texts_[text].kind == Kind::String) return c[0] == 's' && string(text).fits(std::string_view(c).substr(1));
@@ -218,7 +218,7 @@ bool JsonTexts::fits_scalar(int32_t text, int32_t value) const {
   return c[0] == 'l' && std::string_view(c).substr(1, word.size()) == word;
 }
 
-bool JsonTexts::fits(int32_t start, int32_t text, int32_t value) const {
+bool JsonValues::fits(int32_t start, int32_t text, int32_t value) const {
   const Text& to = texts_[text];
   std::vector<int32_t> open;  // the innermost first
   for (int32_t f = to.frame; frames_[f].depth > frames_[texts_[start].frame].depth; f = frames_[f].outer)
@@ -253,7 +253,7 @@ bool JsonTexts::fits(int32_t start, int32_t text, int32_t value) const {
   return fits_scalar(text, value);
 }
 
-void JsonTexts::describe(int32_t start, int32_t text, std::vector<int32_t>& out) {
+void JsonValues::describe(int32_t start, int32_t text, std::vector<int32_t>& out) {
   const Part is = part(start, text);
   const Text to = texts_[text];
   out.push_back(static_cast<int32_t>(is));

@@ -1,4 +1,4 @@
-// JSON values, each kept once, and strings while they are being written (texts: json_text.hpp).
+// JSON values, each kept once.
 //
 // Equal values have equal numbers: strings by their code points, numbers by what they are worth (json_number.hpp),
 // objects whatever the order of their members. What is no JSON text is a value of its own spelling.
@@ -34,20 +34,7 @@ class ValueStore {
   size_t bytes_ = 0;
 };
 
-// Progress in one string: what is decoded, and the escape that is under way.
-struct StringProgress {
-  std::string text;         // UTF-8
-  int32_t escape = -1;      // -1: none; 0: after the backslash; 1..4: after \u, so many digits less one
-  uint32_t unit = 0;        // what the digits say so far
-  uint32_t high = 0;        // a high surrogate that waits for the low one
-  bool read(uint8_t byte);  // false: the string has ended
-  bool fits(std::string_view target) const;  // whether the string may still become `target`
-  void put(uint32_t code_point);
-};
-
 // Names and values in turn, in the order of the names' numbers; a name at the end that has no value stays there.
 void sort_members(std::vector<int32_t>& parts);
-// Of the first character of a text in UTF-8.
-uint32_t code_point(std::string_view text);
 
 }  // namespace guided

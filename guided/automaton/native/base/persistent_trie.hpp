@@ -14,7 +14,7 @@
 
 namespace guided {
 
-class ValueTrie {
+class PersistentTrie {
  public:
   static constexpr int32_t kEmpty = 0, kNowhere = -1;
   struct Child {
@@ -27,7 +27,7 @@ class ValueTrie {
     const Child* end() const { return to; }
   };
 
-  ValueTrie() : nodes_{{0, 0, false, 0}} {}
+  PersistentTrie() : nodes_{{0, 0, false, 0}} {}
   int32_t with(int32_t root, std::string_view text);  // the set and this string
   int32_t child(int32_t node, uint8_t byte) const;    // kNowhere: no string goes on so
   int32_t at(int32_t node, std::string_view text) const {

@@ -1,0 +1,112 @@
+// Sets of JSON values, as tries of their keys.
+//
+// In: values, and what has been read of one. Out: keys; the node of a trie that what has been read leads to, so that the
+// values which it may still become are below it.
+//
+// The key of a scalar is its content: a letter, then the characters of a string, or the digits of a number without the
+// zeros at either end (json_number.hpp), so 1, 1.0 and 10e-1 have one key. The key of an array is a letter and the numbers
+// of its items in order. Members of an object may come in any order, so no single string can be followed: besides its own
+// number, an object adds a key for each of its members, with the object's number at the end. An object that is being
+// written may become those that have all its members: of the shortest of these lists each is examined.
+// Cost: the length of a key; of objects, kFewObjects comparisons at most.
+#include <charconv>
+
+#include "json/json_number.hpp"
+#include "json/json_values.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int32_t kFewObjects = 16;  // that are compared with one that is being written, member by member
+
+void append_number(std::string& out, int32_t number, char end) {
+  char digits[12];
+  const auto [to, error] = std::to_chars(digits, digits + sizeof digits, number, 16);
+  static_cast<void>(error);
+  out.append(digits, to) += end;
+}
+
+std::string member_key(int32_t name, int32_t value) {
+  std::string out(1, 'm');
+  append_number(out, name, ':');
+  append_number(out, value, ':');
+  return out;
+}
+}  // namespace
+
+// The content, with the numbers of parts in digits.
+std::string JsonValues::key(int32_t value) const {
+  const std::string& content = values_.content(value);
+  std::string out(1, content[0]);
+  if (content[0] == 'o')
+    append_number(out, value, ':');
+  else if (content[0] == 'a')
+    for (int32_t part : values_.parts(value)) append_number(out, part, ',');
+  else
+    return content;
+  return out;
+}
+
+int32_t JsonValues::with(PersistentTrie& set, int32_t root, int32_t value) const {
+  root = set.with(root, key(value));
+  if (values_.content(value)[0] != 'o') return root;
+  const std::vector<int32_t> parts = values_.parts(value);
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+    std::string member = member_key(parts[i], parts[i + 1]);
+    append_number(member, value, ':');
+    root = set.with(root, member);
+  }
+  return root;
+}
+
+int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part) {
+  switch (part) {
+    case Part::String:
+      return set.at(root, string_key(string(text).text));
+    case Part::Bare: {
+      const std::string word = bare(text);
+      const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
+      return set.at(root, literal ? std::string(1, 'l').append(word) : number_stem(word));
+    }
+    case Part::Whole:
+      return set.at(root, key(value(start, text)));
+    case Part::Open: {
+      const auto [kind, parts] = outermost(start, text);
+      if (kind == 'o')
+        return object_may_be_there(set, root, start, text, parts) ? kUndecided : PersistentTrie::kNowhere;
+      std::string written(1, 'a');
+      for (int32_t part_of : parts) append_number(written, part_of, ',');
+      return set.at(root, written);
+    }
+    default:
+      return kUndecided;
+  }
+}
+
+// An object of the set has the members that were written and may have the one that is under way; true, too, where
+// there are many that have the members.
+bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
+                                     const std::vector<int32_t>& members) const {
+  int32_t least = set.child(root, 'o');
+  for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
+    const std::string member = member_key(members[i], members[i + 1]);
+    const int32_t with_it = set.at(root, member);
+    if (with_it >= 0 && set.count(with_it) > set.count(least)) continue;
+    least = with_it;
+  }
+  if (least < 0) return false;
+  if (set.count(least) > kFewObjects) return true;
+  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // a node, and the number whose digits led there
+  while (!open.empty()) {
+    const auto [node, number] = open.back();
+    open.pop_back();
+    if (set.ends(node) && fits(start, text, number)) return true;
+    for (const PersistentTrie::Child& c : set.children(node)) {
+      const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
+      open.push_back({c.node, c.byte == ':' ? number : number * 16 + digit});
+    }
+  }
+  return false;
+}
+
+}  // namespace guided

@@ -1,0 +1,44 @@
+// What a byte does to a JSON text of which only the last bytes are known: between tokens, in a string, in a number.
+//
+// In: what the text is in the midst of, and a byte. Out: what it is in the midst of after it. Unlike json_values.hpp, which
+// reads one text, this follows all texts that lead to a position of an automaton.
+// Cost: a look-up.
+#pragma once
+
+#include <cstdint>
+
+namespace guided {
+
+class JsonScan {
+ public:
+  // Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash; Digits4 to Digits1: so many digits
+  // of an escape are to come
+  enum Mode : uint8_t {
+    Between,
+    Whole,
+    Fraction,
+    Power,
+    Word,
+    String,
+    Escape,
+    Digits4,
+    Digits3,
+    Digits2,
+    Digits1,
+    kModes
+  };
+  static constexpr uint8_t kMinus = '-';
+  Mode after(Mode mode, uint8_t byte) const { return after_[mode][byte]; }
+  // Whether a number or a literal ends before the byte.
+  bool separates(uint8_t byte) const { return separates_[byte]; }
+  // Whether it is a bracket, a comma or a colon.
+  bool structural(uint8_t byte) const { return structural_[byte]; }
+  static const JsonScan& table();
+
+ private:
+  JsonScan();
+  Mode after_[kModes][256];
+  bool separates_[256], structural_[256];
+};
+
+}  // namespace guided
