@@ -350,6 +350,7 @@ def test_a_model_is_loaded_as_asked(engine, monkeypatch):
         return engine
 
     monkeypatch.setattr(Engine, "from_pretrained", load)
+    monkeypatch.setattr("guided.files.hub.find_model", Path)
     how = ("--model", "m.gguf", "--device", "cpu", "--dtype", "float32", "--kv-dtype", "int8", "--adapter", "lora")
     how += ("--tensor-parallel", "2", "--pipeline-parallel", "3")
     assert run("generate", "x", "--regex", "ab", *how)[:2] == (0, "ab\n")

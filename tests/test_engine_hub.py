@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import sys
 import zipfile
 from dataclasses import replace
@@ -53,6 +55,28 @@ def test_fetched_once_checked_and_offline_afterwards(index, monkeypatch, capsys)
     assert captured.out == ""
     monkeypatch.setattr(hub.subprocess, "Popen", lambda *_, **__: pytest.fail("went to fetch it again"))
     assert find_model("test") == path
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_download_shows_its_progress_on_a_terminal(index, monkeypatch, terminal):
+    pytest.importorskip("pip")
+    use(monkeypatch, ENTRY)
+    err = io.StringIO()
+    monkeypatch.setattr(err, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(hub, "_QUIET_SECONDS", 0.0)
+    find_model("test")
+    *shown, last = err.getvalue().replace("\r", "\n").rstrip("\n").split("\n")
+    assert last == f"model.gguf: in {cache_directory()}, checked"
+    assert any(re.match(r"fetching guided-test-model==1.0: 100%\|.*8.00k/8.00k", line) for line in shown) == terminal
+    assert bool(shown) == terminal
+
+
+def test_a_download_without_tqdm(index, monkeypatch):
+    pytest.importorskip("pip")
+    use(monkeypatch, ENTRY)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert find_model("test").read_bytes() == CONTENT
 
 
 def test_a_truncated_copy_is_fetched_again(index, monkeypatch):

@@ -195,6 +195,7 @@ def _loaded_engine(arguments: argparse.Namespace) -> Engine:
             from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
 
             import torch  # isort: skip
+            from guided.files.hub import find_model  # isort: skip
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -203,15 +204,17 @@ def _loaded_engine(arguments: argparse.Namespace) -> Engine:
         torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
-    engine = Engine.from_pretrained(
-        arguments.model,
-        adapter=arguments.adapter,
-        device=arguments.device,
-        dtype=arguments.dtype,
-        kv_dtype=arguments.kv_dtype,
-        tensor_parallel=arguments.tensor_parallel,
-        pipeline_parallel=arguments.pipeline_parallel,
-    )
+    path = find_model(arguments.model)  # a download shows its own progress
+    with Progress(f"loading {path.name}"):
+        engine = Engine.from_pretrained(
+            arguments.model,
+            adapter=arguments.adapter,
+            device=arguments.device,
+            dtype=arguments.dtype,
+            kv_dtype=arguments.kv_dtype,
+            tensor_parallel=arguments.tensor_parallel,
+            pipeline_parallel=arguments.pipeline_parallel,
+        )
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     return engine

