@@ -1,7 +1,7 @@
-"""Whether a schema leads back to itself without going into a member or an item.
+"""Does a schema lead back to itself without entering a member or an item? In: schemas. Out: nothing, or a SpecError.
 
-In: schemas. Out: nothing; SpecError for one whose references, `allOf` or `anyOf` lead back to it, which says nothing
-that could be decided. Depth first, each schema once. Cost: linear in the schemas that apply to one value.
+A schema whose references, `allOf` or `anyOf` lead back to it at the same value has no defined meaning. Depth-first
+search, each schema once. Cost: linear in the schemas that apply to one value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Acyclic:
 
 
 def is_alias(schema: Schema) -> bool:
-    """Whether the schema is a reference and nothing else that allows or forbids."""
+    """Whether a reference is all that the schema asks."""
     return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
 
 
@@ -53,5 +53,5 @@ def endless(schema: Schema) -> SpecError:
     """The error of a schema that refers to itself without end."""
     return SpecError(
         "the schema refers to itself without end", pointer=schema.where,
-        hint="a recursive reference must stand in a member or an item",
+        hint="put the recursive reference into a member or an item: below properties, items, ...",
     )  # fmt: skip

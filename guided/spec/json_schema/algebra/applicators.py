@@ -1,7 +1,7 @@
 """Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
 
-One schema of each group must hold as well: references and `allOf` give groups of one, `anyOf` a group of its branches,
-and what says "not" or "exactly one" gives complements (negation.py).
+Of each group at least one schema must hold. References and `allOf` give groups of one schema, `anyOf` a group of its
+branches. "Not" and "exactly one" are expressed with complements (`negation.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.spec.json_schema.algebra.evaluation import evaluation
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.spec.json_schema.documents.keywords import REFERENCES
+from guided.spec.json_schema.documents.malformed import malformed
 from guided.spec.json_schema.documents.resolve import Schema
 from guided.spec.json_schema.documents.values import Json, canonical, check_texts
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["APPLICATORS"]
 
 _LISTING = frozenset(("type", "enum", "const"))
-_MANY = 4  # branches that are worth to be made one
+_MANY = 4  # from so many branches on it pays to merge them
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 
 
@@ -41,7 +42,7 @@ def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """Exactly one: each branch without those others that it may overlap."""
+    """Exactly one holds: a group of each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
     if merged := _enumeration(reader, schema, branches, exactly_one=True):
         return merged
@@ -49,7 +50,7 @@ def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schema, ...]) -> Schema:
-    """A branch without the others, of each type without those that may hold for values of it."""
+    """A branch without the others. For each type only those are excluded that may hold for values of that type."""
     disjoint, negation, beside = reader.disjoint, reader.negation, reader.beside[schema]
     others: dict[str, list[Schema]] = {}
     for other in branches:
@@ -78,7 +79,7 @@ def _alone(reader: Reader, schema: Schema, branch: Schema, branches: tuple[Schem
 def _enumeration(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
 ) -> list[tuple[Schema, ...]]:
-    """Branches all of which list numbers and strings, as one list; empty where there is another branch."""
+    """Branches that all list scalars, merged into one list. Empty if some branch does anything else."""
     found: dict[tuple[object, ...], Json] = {}
     again = set[tuple[object, ...]]()
     for branch in branches:
@@ -91,7 +92,7 @@ def _enumeration(
         try:
             values = listed_scalars(reader.read(branch).shape)
         except (SpecError, UnsupportedError):
-            return []  # told where the branch itself is read
+            return []  # reported where the branch itself is read
         if values is None:
             return []
         listed = {canonical(value): value for value in values}
@@ -102,7 +103,7 @@ def _enumeration(
 
 
 def _unevaluated(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """Both keywords together, on the first of them that stands there."""
+    """Both keywords together, when the first of them is read."""
     present = [name for name in _UNEVALUATED if schema.known(name)]
     rest = [reader.library.child(schema, name) if name in present else None for name in _UNEVALUATED]
     if all(one is None or one.value is True for one in rest):
@@ -128,10 +129,10 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-    """For each name: it is absent, or it is there and what depends on it holds."""
+    """For each name: the member is absent, or it is present and what depends on it holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
-        raise SpecError(f"{keyword} must be an object", pointer=schema.at(keyword))
+        raise malformed(schema, keyword, "an object", value)
     groups: list[tuple[Schema, ...]] = []
     for name, then in value.items():
         check_texts(name, schema, keyword)
@@ -140,7 +141,7 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
         if isinstance(then, list) and keyword != "dependentSchemas":
             names = (name, *reader.names_of(then, schema, keyword, name))
         elif keyword == "dependentRequired":
-            raise SpecError(f"{keyword} must list names for {name!r}", pointer=schema.at(keyword, name))
+            raise malformed(schema, keyword, "an object of lists of names", then, name)
         else:
             more = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))

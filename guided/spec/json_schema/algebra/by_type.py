@@ -1,9 +1,11 @@
-"""Conjunctions whose alternatives would multiply, type by type. In: a goal. Out: shapes that together are it.
+"""Conjunctions whose alternatives would multiply, decided type by type. In: a goal. Out: shapes that together are
+the goal.
 
-The goal is read as a formula (`formula.py`); for one type most of it falls away. What is left is decided by set
-operations for scalars, multiplied out for arrays, and left to the members for objects: one shape of what is asked
-of all of them, with the rest as its `formula` (`conditional.py`).
-Cost: linear in the schemas, but for arrays and numbers: the product of the alternatives that speak of these.
+The goal is read as a formula (`formula.py`). For one type most of it falls away. The rest is decided by set
+operations for scalars and multiplied out for arrays. For objects it becomes one shape: what is asked of all of them,
+with the rest as its `formula`, a condition on the members (`conditional.py`).
+
+Cost: linear in the schemas; for arrays and numbers the product of the alternatives about these.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class ByType:
         self._expander, self._limits = expander, limits
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
-        """The shapes of the goal; of objects one at most."""
+        """The shapes of the goal, of which one at most is about objects."""
         formula, shapes = self._formula(goal), list[Shape]()
         narrowed, overlap = self._expander.narrowed, self._expander.reader.overlap
         for name in ALL_TYPES:
@@ -48,7 +50,7 @@ class ByType:
         return tuple(shapes)
 
     def multiplied(self, shape: Shape) -> list[Shape]:
-        """The shapes of an object with a formula, multiplied out; LimitExceeded where they are not few."""
+        """The shapes of an object with a formula, multiplied out. LimitExceeded where they are many."""
         assert shape.formula is not None
         return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
 
@@ -56,12 +58,12 @@ class ByType:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
     def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out within so many nodes, or the limit's."""
+        """The shapes of a formula for one type, multiplied out within `most` nodes (None: those of the limits)."""
         made = normal_form(formula, self._without, self._expander.narrowed, start, most or self._limits.nodes)
         return [shape for one in made for shape in self._expander.finished(one)[0]]
 
     def _without(self, leaf: Leaf) -> Iterator[Formula]:
-        """What a leaf of one type excludes, as alternatives."""
+        """The complement of a leaf of one type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:
             constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
@@ -71,7 +73,7 @@ class ByType:
                 yield found
 
     def _objects(self, formula: Formula) -> tuple[Shape, ...]:
-        """What is asked of all objects as one shape, and the rest as a formula on their members."""
+        """One shape: what is asked of all objects, with the rest as a formula on their members."""
         items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
         base, rest = Shape(types=("object",)), list[Formula]()
         for item in items:

@@ -1,10 +1,16 @@
-"""The parts into which schemas cut the values of a member or an item. In: what is asked of all its values, and the
-goals that are told apart. Out: disjoint goals, each with those of the goals that hold for all of its values.
+"""Cells: the parts into which schemas cut the values of one member or item. In: what is asked of all of its values,
+and the goals that must be told apart. Out: disjoint goals, each with those of the goals that hold for all of its
+values.
 
-Goals that list values are compared value by value, and what is in none of the lists is one cell more; every other goal
-cuts each cell in two where both sides may hold a value. Cost: the cells times the goals, each time whether a
-conjunction has a value; the cells double with each schema that neither contains the ones before nor excludes them,
-bounded by `MOST_CELLS`.
+Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells each question
+becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example,
+the goals {string}, {minLength: 3} cut the values into: strings of 3 or more, shorter strings, other values.
+
+How: each goal cuts every cell in two, if both sides may hold a value. Goals that list values are compared value by
+value instead, and all values in none of the lists are one more cell.
+
+Cost: cells times goals, each time the question whether a conjunction has a value. The number of cells doubles with
+each schema that neither contains the ones before nor excludes them; it is bounded by `MOST_CELLS`.
 """
 
 from __future__ import annotations
@@ -23,25 +29,25 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CELLS", "Cell", "Cells"]
 
 MOST_CELLS = 48
-_MANY = 3  # goals that list values, from which on they are compared value by value
+_MANY = 3  # from so many goals that list values on, these are compared value by value
 
 
 class Cell(NamedTuple):
-    """Values of a member that the formula cannot tell apart; `within`: the goals of the formula that hold for them."""
+    """Values that the goals cannot tell apart. `within` are the goals that hold for them."""
 
     goal: Goal
     within: frozenset[Goal]
 
 
 class Cells:
-    """Cuts values into cells for one text; `where` is its place, for messages."""
+    """Cuts values into cells. `where` is the location in the schema, for messages."""
 
     def __init__(self, expander: Expander, where: str) -> None:
         self._expander, self._where = expander, where
         self._joined: dict[Goal, Schema] = {}
 
     def of(self, base: Goal, asked: Iterable[Goal]) -> tuple[Cell, ...]:
-        """The parts into which goals cut the values of the base; those that are empty at sight are left out."""
+        """The cells into which the goals cut the values of `base`, without those that are seen to be empty."""
         expander = self._expander
         cells, asked = self._by_value(base, list(asked))
         for goal in asked:
@@ -64,7 +70,7 @@ class Cells:
     def _check_count(self, cells: list[Cell]) -> None:
         if len(cells) > MOST_CELLS:
             raise UnsupportedError(
-                f"one member or item is asked for more than {MOST_CELLS} kinds of values that overlap",
+                f"the alternatives cut the values of one member or item into more than {MOST_CELLS} parts that overlap",
                 pointer=self._where,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
@@ -96,7 +102,7 @@ class Cells:
         return cells, [goal for goal in asked if goal not in listing]
 
     def _listed(self, goal: Goal) -> tuple[Json, ...] | None:
-        """The values of a goal that lists scalars and says nothing else."""
+        """The values of a goal that lists scalars and asks nothing else, else None."""
         if len(goal) != 1:
             return None
         shape, groups = self._expander.reader.read(goal[0])
@@ -112,5 +118,5 @@ class Cells:
         return self._expander.reader.negation.of(self._joined[goal])
 
     def _apart(self, a: Goal, b: Goal) -> bool:
-        """Whether two goals share no value, to judge at sight."""
+        """Whether two goals surely share no value, without expanding them."""
         return any(self._expander.reader.disjoint(one, two) for one in a for two in b)

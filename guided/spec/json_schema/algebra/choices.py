@@ -1,11 +1,14 @@
-"""What is chosen next while a conjunction of schemas is multiplied out (`expand.py`).
+"""Which group is expanded next while a conjunction of schemas is multiplied out (`expand.py`)?
 
-In: the *groups* still to choose from, each a union of schemas one of which applies, as a linked list; the complements
-put off so far; the shape of what was chosen. Out: the groups from the first on that says something.
+In: the *groups* that are left, each a union of schemas of which one applies, as a linked list; the complements put
+off so far; and the shape of what was chosen. Out: the remaining groups, from the first on that still restricts the
+shape.
 
-A complement of a schema of which the shape holds no value says nothing (`disjoint.py`). The more the shape says, the
-more often that is seen: a complement of several cases is put off until all else has been chosen.
-Cost: one comparison for a complement, in each conjunction of branches.
+If the shape holds no value of a schema, the complement of that schema restricts nothing (`disjoint.py`). The more is
+known of the shape, the more often that is seen. So a complement with several cases is put off until all else has been
+chosen.
+
+Cost: one comparison for each complement, in each conjunction of branches.
 """
 
 from __future__ import annotations
@@ -22,20 +25,20 @@ Groups: TypeAlias = "tuple[tuple[Schema, ...], Groups] | None"
 
 
 def pushed(schemas: tuple[Schema, ...], groups: Groups) -> Groups:
-    """The groups behind one for each of the schemas."""
+    """The groups, with one for each of the schemas before them."""
     for schema in reversed(schemas):
         groups = ((schema,), groups)
     return groups
 
 
 class Choices:
-    """Says what is chosen next, for the schemas of one reader."""
+    """Chooses the next group, for the schemas of one reader."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def next(self, groups: Groups, later: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
-        """The groups from the first on that says something, and the complements that are put off behind them."""
+        """The groups from the first on that restricts the shape, and the complements that are put off."""
         while groups is not None:
             schema = groups[0][0]
             if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:
@@ -51,7 +54,7 @@ class Choices:
         return None, ()
 
     def has_cases(self, schema: Schema) -> bool:
-        """Whether it is a complement that is a union."""
+        """Whether the schema is a complement with several cases."""
         if self._reader.negation.complement_of(schema) is None:
             return False
         return any(len(group) > 1 for group in self._reader.read(schema).groups)

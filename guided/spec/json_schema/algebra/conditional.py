@@ -1,15 +1,20 @@
-"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots, and a condition on
-them, for the IR's `Permutation`.
+"""Objects whose members are bound by a formula. In: a shape of objects with a formula. Out: slots for the members,
+and a condition on them, for the IR's `Permutation`.
 
-A formula speaks of a member by schemas: it is absent, or its value satisfies one. For each name these schemas cut the
-values into *cells*, disjoint sets of values that the formula cannot tell apart: "is in S" is then "one of these cells
-was written". Names that no part declares fall into classes by the patterns that speak of them, and the values of each
-class into cells likewise; such a cell may be written again and again. So twenty independent conditions are a condition
-of twenty parts, and which of the cells were written is a register of the automaton.
+Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying the alternatives
+out takes 2^20 shapes for twenty independent conditions.
 
-Cost: the cells of a name, which double with each schema that neither contains the ones before nor excludes them;
-bounded by `MOST_CELLS` (`cells.py`). What is not done: bounds on the number of members inside of the formula, but for
-"none" and "some".
+How: a formula speaks of a member by schemas only: the member is absent, or its value satisfies one of them. For each
+name these schemas cut the values into *cells* (`cells.py`), so "is in S" means "one of these cells was written".
+Names of additional members fall into classes by the patterns about them, and the values of each class into cells
+likewise; such a cell may be written several times. Twenty independent conditions are then one condition of twenty
+parts. Which cells were written is a register of the automaton.
+
+Example: `{"if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}}` has two cells for the values
+of `kind`, "a" and others, and one for those of `x`. The condition is: not "kind is a", or "x was written".
+
+Cost: the cells of each name, bounded by `MOST_CELLS`. What it does not do: bounds on the number of members inside of
+the formula, except for "none" and "some".
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ _FALSE: Condition = AnyOf(())
 
 
 class Extra(NamedTuple):
-    """A class of names that no part declares: the languages that they are in, and the cells of their values."""
+    """A class of names of additional members: its languages, its sources, and the cells of their values."""
 
     names: tuple[Node, ...]
     sources: frozenset[int]
@@ -48,7 +53,7 @@ class Extra(NamedTuple):
 
 @dataclass(slots=True)
 class Bound:
-    """An object's members. Cells are numbered through: those of the slots in order, then those of the extras."""
+    """The members of an object. Cells are numbered: first those of the slots in order, then those of the extras."""
 
     names: tuple[str, ...]
     slots: dict[str, tuple[Cell, ...]]
@@ -109,13 +114,13 @@ class _Binding:
         return Bound(tuple(self._names), slots, self._extra, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written, which a normal form may do without."""
+        """Refuse a cell with arrays that cannot be written. A normal form may not need it."""
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise refuse_repeated(shape)
 
     def _numbered(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
-        """Number the cells, those of the slots first. Returns the condition on them."""
+        """Number the cells, and return the condition on them."""
         at = 0
         self._slots, self._extra = slots, extras
         self._number, self._extra_numbers = {}, []
@@ -132,7 +137,7 @@ class _Binding:
     # --- cells
 
     def _every_name(self) -> dict[str, None]:
-        """The declared names in order, then those that are required or belong to a constant."""
+        """The declared names in order, then names that are required or belong to a constant."""
         shapes = [self._base, *(leaf.shape for leaf in self._leaves)]
         names: dict[str, None] = {}
         for shape in shapes:
@@ -153,7 +158,7 @@ class _Binding:
         return self._expander.goal((self._negation.constant(value, leaf.at),))
 
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
-        """What a leaf asks of each declared member of which it asks anything."""
+        """What a leaf asks of each named member. Members of which it asks nothing are left out."""
         shape, expander = leaf.shape, self._expander
         if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
             names: Iterable[str] = self._names
@@ -169,7 +174,7 @@ class _Binding:
         return out
 
     def _asked(self) -> dict[str, dict[Goal, None]]:
-        """For each name the goals that the formula speaks of, each once."""
+        """For each name the goals that the formula needs to tell apart."""
         out: dict[str, dict[Goal, None]] = {name: {} for name in self._names}
         for leaf in self._leaves:
             asked = [self._members[leaf], *self._constants.get(leaf, ())]
@@ -183,10 +188,10 @@ class _Binding:
                         out[name][goal] = None
         return out
 
-    # --- names that no part declares
+    # --- additional members
 
     def _is_closed(self) -> bool:
-        """Whether there are no such members, by a schema or by the option, which a part of the formula may overrule."""
+        """Whether there are none, by a schema or by the option. A part of the formula may overrule the option."""
         return self._expander.is_closed(self._base, [part for leaf in self._leaves for part in leaf.shape.objects])
 
     def _parts(self) -> list[tuple[Leaf | None, ObjectPart]]:
@@ -276,7 +281,7 @@ class _Binding:
         if window.high == 0:
             return [_FALSE if window.low else NoneOf((Written(self._every),))]
         raise UnsupportedError(
-            "minProperties or maxProperties in one of many alternatives of an object is not enforced",
+            "minProperties or maxProperties inside of one of many alternatives of an object is not enforced",
             pointer=self._where,
             hint="move the count out of the alternatives, or list the required members instead",
         )
@@ -295,7 +300,7 @@ class _Binding:
 
 
 def _found(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
-    """What parts ask of members that they do not declare, whose names are in the sources of these numbers."""
+    """What parts ask of additional members whose names are in exactly these sources, given by serial number."""
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 

@@ -1,7 +1,8 @@
-"""Conditions on what was written, where it is known in part. In: a condition of the IR, and of some members whether
-they were written. Out: whether it holds, or None where that depends on the others (Kleene's three-valued logic).
+"""Conditions on what was written, when only some of it is known. In: a condition of the IR and, for some members,
+whether they were written. Out: whether the condition holds, or None if that depends on the others (Kleene's
+three-valued logic).
 
-Cost: linear in the condition, each part once.
+Cost: linear in the condition; shared parts are visited once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _MOST = 200_000  # parts looked at for one condition
 
 
 def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
-    """Whether the condition holds; `other` is what is known of the members that are not in `known`."""
+    """Whether the condition holds. `other` is what is known of all members that are not in `known`."""
     made: dict[int, bool | None] = {}
 
     def of(at: Condition) -> bool | None:
@@ -48,14 +49,14 @@ def _not(part: bool | None) -> bool | None:
 
 
 def holds_of_nothing(condition: Condition) -> bool:
-    """Whether a condition holds where nothing was written."""
+    """Whether a condition holds if nothing was written."""
     return verdict(condition, {}, False) is True
 
 
 def impossible(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
-    """Members that no text which satisfies the condition can hold, as far as they tell by themselves.
+    """Members that no object can have that satisfies the condition, judging each member by itself.
 
-    `slots`: members of which one at most is written; `free`: the others.
+    `slots`: members of which at most one is written. `free`: the others.
     """
     groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
     if sum(map(len, groups)) * _size(condition) > _MOST:

@@ -1,6 +1,8 @@
-"""A string that must hold a JSON text, `contentMediaType` of draft 7, as it is or in base64. In: a shape. Out:
-membership, and what is refused: such texts are no regular language, so nothing else that constrains the string can be
-intersected with them.
+"""Strings that must hold a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
+membership, and what is refused.
+
+JSON texts are not a regular language. So nothing else that constrains the same string can be intersected with them,
+and such combinations are refused.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ from guided.spec.json_schema.documents.resolve import Schema
 
 __all__ = ["asked_content", "content_fits", "refusal", "refuse_content"]
 
-_SHORTEST = 4  # letters that a JSON text takes in base64
+_SHORTEST = 4  # the fewest letters of a JSON text in base64
 
 
 def asked_content(shape: Shape) -> Schema | None:
-    """A schema that asks for a JSON text, or for none."""
+    """The schema that asks that a string holds a JSON text, or that it does not, if there is one."""
     return shape.json_text or shape.json_base64 or shape.no_json_text or shape.no_json_base64
 
 
 def content_fits(text: str, shape: Shape) -> bool:
-    """Whether a string is a JSON text, in base64 or not, or none, where the shape asks for that."""
+    """Whether a string satisfies what the shape asks about JSON texts."""
     if (asked := asked_content(shape)) is None:
         return True
     judged = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
@@ -39,7 +41,7 @@ def content_fits(text: str, shape: Shape) -> bool:
 
 
 def refuse_content(shape: Shape, length: Window) -> None:
-    """Raises UnsupportedError where a string must hold a JSON text and satisfy something else, or hold none."""
+    """UnsupportedError where a string must hold a JSON text and satisfy something else, or must hold none."""
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
         raise refusal(unwanted, "a string that must not hold a JSON text is not enforced",
                        "drop the not, oneOf or if that asks for the complement of contentMediaType")  # fmt: skip
@@ -51,7 +53,7 @@ def refuse_content(shape: Shape, length: Window) -> None:
 
 
 def refusal(schema: Schema, reason: str, hint: str) -> UnsupportedError:
-    """The error for what a schema with `contentMediaType` asks."""
+    """The error for a schema with `contentMediaType`."""
     instead = f"{hint}, or pass format='annotate'"
     return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=instead)
 

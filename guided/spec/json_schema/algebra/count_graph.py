@@ -1,16 +1,23 @@
-"""Arrays in which items are counted: `contains` with counts, `uniqueItems` where values are few, two equal items.
+"""Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two equal items.
 
-In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item; none of its states
-leads nowhere, so no text that is begun along it is without an end.
+In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. From each of its
+states some end is reached, so an array that was begun along it can always be completed.
 
-How: items are told apart by what matters of them, as *letters*: which of the counted schemas they satisfy and, where
-values must differ and few are left, which *atom* they are in. An atom is a set of values that the same places allow and
-the same counted schemas hold for, so its values are as good as each other and only their number counts (Hall's marriage
-theorem: a set of values that is larger than all demands together never runs out, and is not looked at). A state is how
-many items were written, how many of them count for each schema, and how many values of each atom were taken, each
-counted up to where it no longer matters. States from which no array can be completed are removed.
+Problem: {"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 3, "contains": {"const": 3}}. A writer that
+knows only the schema of an item may write 1, 2 and a third item that must be 3. The set of all values written so far
+would be exact, but has 2^n states for n values.
 
-Cost: the product of the counts, bounded by MOST_STATES; letters double with each counted schema.
+How: items are told apart only by what matters of them, their *letter*: which of the counted schemas they satisfy and,
+where values must differ and few are left, in which *atom* they are. An atom is a set of values that are allowed at
+the same positions and satisfy the same counted schemas. Its values are interchangeable, so only their number counts.
+By Hall's marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no
+counting. A state is the number of items written, how many of them count for each schema, and how many values of each
+atom were used, each counted up to the point from which it makes no difference. States without a way to an end are
+removed.
+
+In the example 1 and 2 are one atom, 3 is another: the states are (0..2 used of the first, 0..1 of the second).
+
+Cost: the product of the counts, bounded by MOST_STATES. Letters double with each counted schema.
 """
 
 from __future__ import annotations
@@ -32,15 +39,15 @@ __all__ = ["MOST_STATES", "CountGraph", "count_graph"]
 
 MOST_STATES = 4000
 _MOST_LETTERS = 256
-_MOST_APART = 10  # values that are told apart one by one where two items must be equal
+_MOST_APART = 10  # where two items must be equal, the most values that are told apart one by one
 
 
 @dataclass(frozen=True, slots=True)
 class CountGraph:
-    """State 0 is before the first item; none where no array is in the shape.
+    """State 0 is before the first item. There are no states if the shape has no array.
 
-    `edges`: for each state the schemas of an item, and the state after it. `ends`: states in which the array may end.
-    `tails`: states after which any items come that satisfy a goal, so many.
+    `edges`: for each state the goals of an item, each with the state after it. `ends`: states in which the array may
+    end. `tails`: states after which any items may follow that satisfy a goal, in that number.
     """
 
     edges: tuple[tuple[tuple[Goal, int], ...], ...]
@@ -54,7 +61,7 @@ class CountGraph:
 
 
 class _Counted(NamedTuple):
-    """So many items, none of the first `start`, satisfy `schema`; the others satisfy `others`."""
+    """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `others`, its complement."""
 
     start: int
     schema: Schema
@@ -64,7 +71,7 @@ class _Counted(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`taken`: of each atom; `equal`: whether two items were equal. Neither is kept where nothing hangs on it."""
+    """`taken`: how many values of each atom were used. `equal`: whether two items were equal."""
 
     length: int = 0
     counts: tuple[int, ...] = ()
@@ -79,7 +86,7 @@ class _Atom(NamedTuple):
 
 
 def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
-    """The graph of a shape's arrays; None where items need not be counted, or many values may be equal.
+    """The graph of the arrays of a shape. None if items need not be counted, or if items with many values may be equal.
 
     Raises:
         UnsupportedError: more than MOST_STATES states are needed.
@@ -119,18 +126,18 @@ class _Counter:
     # --- whether
 
     def _needs_counts(self) -> bool:
-        """Whether `obligations.py` and `containers.py` cannot say it."""
+        """Whether the counts are beyond `obligations.py` and `containers.py`."""
         counts = len(self._shape.item_counts)
         if counts == 0:
             return False
         return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._longest > 0
 
     def _demand(self) -> int:
-        """As many values as the prefixes and all that must be there can ask for, and one more."""
+        """One more than the prefixes and all required items together can use up."""
         return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
-        """Whether something that must be there may find its values taken, or too few to begin with."""
+        """Whether a required item may find all of its values used, or too few from the start."""
         low, demand = self._window.low, self._demand()
         if low < 2 and not any(one.low for one in self._counted):
             return False
@@ -138,7 +145,7 @@ class _Counter:
         asked += [((*place, one.schema), one.low) for place in self._places for one in self._counted if one.low]
         for schemas, needed in asked:
             values = self._values(schemas)
-            # None: many. Where there are none the core drops what asks for them.
+            # None: many values. If there are none, the core drops what asks for them.
             if values and len(values) < (demand if self._longest else needed):
                 return True
         return False
@@ -162,13 +169,13 @@ class _Counter:
                 yield one.schema if yes else one.others
 
     def _can_tell_apart(self) -> bool:
-        """Whether all items have few values: then it is known of each whether it was there."""
+        """Whether all items have few values, so that it can be remembered of each whether it was written."""
         self._find_letters()
         values = list(self._letters.values())
         return None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MOST_APART
 
     def _tell_apart(self, fewer_than: int) -> None:
-        """Makes atoms of the values of letters that have few."""
+        """Make atoms of the values of letters with few values."""
         if not self._letters:
             self._find_letters()
         equal = self._shape.repeated is not None
@@ -251,7 +258,7 @@ class _Counter:
         return found
 
     def _is_there(self, at: int, counts: tuple[bool | None, ...], apart: bool) -> bool:
-        """Whether an item can be such, and (`apart`) in none of the atoms."""
+        """Whether some item has this letter and, with `apart`, is in none of the atoms."""
         for (place, full), values in self._letters.items():
             if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
                 continue
@@ -283,7 +290,7 @@ class _Counter:
         return self._normal(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
 
     def _normal(self, state: _State) -> _State:
-        """What was taken does not matter where nothing more must come."""
+        """The state without what makes no difference: if no more items are required, values used do not matter."""
         equal = state.equal and self._shape.repeated is not None
         settled = self._may_end(state) if self._shape.repeated is None else equal
         return state._replace(taken=() if settled else state.taken, equal=equal)
@@ -294,7 +301,7 @@ class _Counter:
         return enough and equal and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
-        """Whether any further items that the rest allows may come, and none needs to."""
+        """Whether any further items may follow that the rest allows, in any number."""
         active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
         return self._may_end(state) and state.length >= self._longest and not active
 
@@ -312,7 +319,7 @@ def _trimmed(
     ends: set[_State],
     tails: dict[_State, tuple[Goal, Window]],
 ) -> CountGraph:
-    """Without the states from which no end is reached, numbered."""
+    """The graph without states from which no end is reached, with numbers as states."""
     before: dict[_State, list[_State]] = {}
     for state, out in edges.items():
         for _, after in out:

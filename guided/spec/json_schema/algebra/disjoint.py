@@ -1,11 +1,21 @@
-"""Of which JSON types two schemas may share values, without computing their intersection; and which they surely allow.
+"""Which types of values may two schemas share? And which types does a schema surely allow? Answered without
+computing an intersection.
 
-In: two schemas. Out: the types of which it is not plain to see that they share none. It is where one of them does not
-allow the type, or has an enumeration none of whose values the other admits; where numbers, counts or patterns are
-apart, or the first items of arrays; for objects where a member that one requires is forbidden by the other, or required
-by both with disjoint values (a discriminator), or where too few of the names that are listed may be written; and where
-all of a few alternatives are apart from the other schema. Of many alternatives only the types are looked at.
-Cost: linear in what is visible of the two; members are compared, and alternatives looked at, to a depth of three.
+In: two schemas. Out: the types of which they may share a value. A type is left out only if it is plain that they
+share none of it:
+
+- one of them does not allow the type, or lists values none of which the other admits
+- numbers, counts or patterns exclude each other, or the first items of arrays do
+- a member that one of them requires is forbidden by the other, or both require it with disjoint values (a
+  discriminator)
+- fewer names are allowed than members are required
+- all of a few alternatives are disjoint from the other schema
+
+Why: `oneOf` is "each branch, without the others". The others that are disjoint anyway need not be excluded, which
+keeps most `oneOf` as simple as `anyOf`.
+
+Cost: linear in what is looked at. Members are compared and alternatives entered to a depth of three; of many
+alternatives only the types are looked at.
 """
 
 from __future__ import annotations
@@ -33,7 +43,7 @@ _MOST_STEPS = 50_000
 
 
 class Disjoint:
-    """Compares schemas that `read` reads; outlines are kept."""
+    """Compares schemas that `read` reads. The outline of each schema is kept."""
 
     def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
         self._read, self._overlap = read, overlap
@@ -43,24 +53,24 @@ class Disjoint:
         self._steps = 0
 
     def __call__(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> bool:
-        """Whether no value satisfies both, for sure, nor what stands beside them."""
+        """Whether surely no value satisfies both schemas and the shape `beside` them."""
         return self._apart([a], [b], beside, 0)
 
     def common_types(self, a: Schema, b: Schema, beside: Shape = ANYTHING) -> set[str]:
-        """The types of which some value may satisfy both, and what stands beside them."""
+        """The types of which some value may satisfy both schemas and the shape `beside` them."""
         return self._common([a], [b], beside, 0)
 
     def excluded_by(self, schema: Schema, shape: Shape) -> bool:
-        """Whether no value of a shape satisfies the schema, for sure."""
+        """Whether surely no value of a shape satisfies the schema."""
         return not self._common([schema], [], shape, 0)
 
     def possible_types(self, schema: Schema, beside: Shape = ANYTHING) -> tuple[str, ...]:
-        """The types of which some value may satisfy the schema, and what stands beside it, in their usual order."""
+        """The types of which some value may satisfy the schema and the shape `beside` it, in the usual order."""
         common = self._common([schema], [], beside, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
     def unconstrained(self, schema: Schema, depth: int = 0) -> frozenset[str]:
-        """Types all of whose values satisfy the schema, as far as its keywords tell one by one."""
+        """Types all of whose values surely satisfy the schema, judging its keywords one by one."""
         found = self._unconstrained.get(schema)
         if found is None:
             self._unconstrained[schema] = frozenset()  # where it leads back to itself
@@ -104,7 +114,7 @@ class Disjoint:
         return common
 
     def _branches(self, common: set[str], a: list[Schema], b: list[Schema], beside: Shape, depth: int) -> None:
-        """Keep the types of which `b` and some alternative of each group of `a` may share values."""
+        """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
         for group in groups:
             left = set[str]()
@@ -143,7 +153,7 @@ class Disjoint:
         return False
 
     def _names(self, shape: Shape) -> set[str] | None:
-        """The names that members may have where a schema of names lists them, without those that are forbidden."""
+        """The names that members may have, if a schema of names lists them, without those that are forbidden."""
         lists = [values for schema in shape.names if (values := self._outline(schema).values) is not None]
         if not lists:
             return None
@@ -151,7 +161,7 @@ class Disjoint:
         return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
 
     def _outline(self, schema: Schema, depth: int = 0) -> Shape:
-        """The shape of the schema and of all that surely applies with it; of alternatives it has the types."""
+        """The shape of the schema and of all that surely applies with it. Of alternatives only the types are in it."""
         found = self._outlines.get(schema)
         if found is None:
             shape, todo, met = ANYTHING, [schema], {schema}
@@ -174,7 +184,7 @@ class Disjoint:
         return found
 
     def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
-        """The types that some alternative has."""
+        """The shape of all types that some alternative allows."""
         types = set[str]()
         for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
             if schema.value is not False:
@@ -190,6 +200,6 @@ def _types(shape: Shape) -> set[str]:
 
 
 def _member(shape: Shape, name: str) -> list[Schema]:
-    """Schemas that surely apply to the member; one for additional members does not where patterns may speak of it."""
+    """Schemas that surely apply to a member. That of additional members does not if a pattern may match the name."""
     found = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
     return [schema for schema in found if schema is not None]

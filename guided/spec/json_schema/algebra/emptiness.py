@@ -1,7 +1,8 @@
-"""Why no value of a type is in a shape, as far as counts, bounds, patterns and names tell. In: a shape. Out: words, or
-nothing; and of an enumeration what is left.
+"""Why does a shape have no value of some type? In: a shape. Out: the reason in words, or nothing. Also: what the
+other parts of a shape leave of its enumeration.
 
-Cost: linear in what is required; several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
+Only counts, bounds, patterns and names are looked at, so "nothing" does not mean that there is a value. Cost: linear
+in what is required. Several patterns, and constants under a pattern, take a bounded search (`overlap.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["refuse_repeated", "values_left", "why_empty"]
 
 
 def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
-    """The enumeration of a shape without the numbers and strings that its other parts exclude, as far as is told."""
+    """The enumeration of a shape, without the numbers and strings that are seen to be excluded by other parts."""
     plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
     if shape.values is None or plain:
         return shape.values
@@ -39,7 +40,7 @@ def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
 
 
 def why_empty(shape: Shape, name: str, expander: Expander) -> str:
-    """Why no value of this type is in the shape; empty where one may be."""
+    """Why no value of this type is in the shape, or "" if one may be."""
     if name == "number":
         return "no number lies between the bounds" if shape.numbers.is_empty else ""
     if name == "string":
@@ -50,7 +51,7 @@ def why_empty(shape: Shape, name: str, expander: Expander) -> str:
 
 
 def refuse_repeated(shape: Shape) -> UnsupportedError:
-    """The error for arrays of which two items must be equal, and may have many values."""
+    """The error for arrays in which two items must be equal and may have many values."""
     assert shape.repeated is not None
     return UnsupportedError(
         "an array that must hold two equal items is not enforced where they may have many values",
@@ -62,17 +63,17 @@ def refuse_repeated(shape: Shape) -> UnsupportedError:
 def _string_problem(shape: Shape, overlap: Overlap) -> str:
     contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
     if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
-        return "a string would have to hold a JSON text, and none"
+        return "a string must hold a JSON text, and must not hold one"
     if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
-        return "no string is in all of the patterns and formats"
+        return "no string matches all of the patterns and formats"
     return _window_problem(shape.length, "length of a string")
 
 
 def _array_problem(shape: Shape) -> str:
     if shape.count_graph is not None and shape.count_graph.is_empty:
-        return "there are not as many items as are asked for"
+        return "there are not enough different values for the items that are required"
     if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
-        return "two items would be equal, which other parts exclude"
+        return "two items must be equal, and other keywords exclude that"
     return _window_problem(shape.items, "number of items")
 
 
@@ -93,7 +94,7 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
 
 
 def _most_members(shape: Shape, expander: Expander) -> int | None:
-    """How many members there can be; None: as many as one likes."""
+    """The most members that there can be. None: any number."""
     others = expander.few.other_names(shape)
     if others is None:
         return None
@@ -104,4 +105,4 @@ def _most_members(shape: Shape, expander: Expander) -> int | None:
 def _window_problem(window: Window, what: str) -> str:
     if window.high is None or window.low <= window.high:
         return ""
-    return f"the {what} would be at least {window.low} and at most {window.high}"
+    return f"the {what} must be at least {window.low} and at most {window.high}"

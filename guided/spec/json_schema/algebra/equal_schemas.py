@@ -1,13 +1,14 @@
-"""Schemas that say the same. In: a place. Out: the first place that was asked about with the same content.
+"""Schemas with equal content. In: a schema. Out: the first schema that was asked about with the same content.
 
-Definitions are copied: one member often has the same schema in each of many alternatives, at many places. Where
-alternatives are compared, only places that are the same object are seen to be the same, so copies are brought
-together: those with the same keywords in the same order, annotations aside, that resolve their references alike (the
-same document, base and dynamic scope). Content is numbered from the inside out (hash consing), each value of a document
-once, and only where two schemas look alike: most look like no other. A schema with an identifier of its own is the same
-as no other. Cost: linear in the documents.
+Why: definitions are copied. One member often has the same schema in each of many alternatives, at many locations.
+Only schemas that are the same object are seen to be equal where alternatives are compared, so copies are brought
+together. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
+references alike: the same document, base and dynamic scope. A schema with an identifier of its own equals no other.
 
-What asks for scalars alone means the same everywhere, and is known by its keywords (`leaf_content`).
+How: content is numbered from the inside out (hash consing), each value of a document once. That is done only for
+schemas that look alike (same keywords, same names), since most look like no other. Cost: linear in the documents.
+
+Schemas about scalars only mean the same everywhere. They are known by their keywords (`leaf_content`).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LEAVES = frozenset(
     ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
      "exclusiveMaximum", "multipleOf")
 )  # fmt: skip
-"""Keywords that say the same wherever they stand."""
-_MOST_TOLD = 64  # values of an enumeration: longer ones are hardly ever repeated
+"""Keywords that mean the same wherever they stand."""
+_MOST_VALUES = 64  # longer enumerations are hardly ever repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
 _SAID = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
 _MARKS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
@@ -38,11 +39,11 @@ _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
 
 _Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
-"""What equal schemas have in common and others hardly: where they resolve references, their keywords and names."""
+"""What equal schemas have in common, and others rarely: where they resolve references, their keywords and names."""
 
 
 class EqualSchemas:
-    """Answers for one compilation."""
+    """Compares the schemas of one compilation."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -52,7 +53,7 @@ class EqualSchemas:
         self._stands_for: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
-        """The first schema asked about that says the same."""
+        """The first schema that was asked about with the same content."""
         found = self._stands_for.get(schema)
         if found is None:
             found = self._found(schema, schema.value) if type(schema) is Schema else schema
@@ -103,14 +104,14 @@ class EqualSchemas:
         return self._known[_SCHEMA, draft][root]
 
     def _of(self, value: Json, kind: str, draft: str) -> int | None:
-        """The number of a value; None for one that has parts and was not numbered yet."""
+        """The number of a value. None for a container that has no number yet."""
         if isinstance(value, dict | list):
             return self._known[kind, draft].get(value)
         return self._numbers.setdefault((type(value), value), len(self._numbers))
 
 
 def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]]:
-    """The parts of an object or array that count, each with its name and what it is."""
+    """The parts of an object or array that count: (name, value, whether it is a schema, schemas or data)."""
     if isinstance(value, list):
         for item in value:
             yield "", item, _SCHEMA if kind == _SCHEMAS else _DATA
@@ -125,7 +126,7 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
 
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
-    """What a schema says that asks for scalars of one type, and all of whose keywords are leaves; else None."""
+    """The content of a schema for scalars of one type, all of whose keywords are leaves. None for all others."""
     value, asks = schema.value, schema.constraints
     if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(asks):
         return None
@@ -136,11 +137,11 @@ def leaf_content(schema: Schema) -> tuple[object, ...] | None:
         return (schema.document.draft, "type", str, 1, str, name)
     said: list[object] = [schema.document.draft]  # not all agree what an integer is
     for keyword in asks:
-        told = value[keyword]
-        items = told if isinstance(told, list) else (told,)
-        said += (keyword, type(told), len(items))
-        for item in items[: _MOST_TOLD + 1]:
-            if isinstance(item, dict | list) or len(items) > _MOST_TOLD:
+        content = value[keyword]
+        items = content if isinstance(content, list) else (content,)
+        said += (keyword, type(content), len(items))
+        for item in items[: _MOST_VALUES + 1]:
+            if isinstance(item, dict | list) or len(items) > _MOST_VALUES:
                 return None
             said += (type(item), item)
     return tuple(said)

@@ -1,8 +1,14 @@
-"""The values that satisfy a schema, where they are few. In: schemas for one value. Out: these values, or None where
+"""The values that satisfy a schema, if they are few. In: schemas for one value. Out: their values, or None where
 there may be more than MOST_VALUES.
 
-A schema in itself, and one nested deeply, is taken to have many values. Cost: that of the values; where one part has
-many the others are not looked at, and an object that may have any other member has many.
+Why: arrays of distinct items and objects with a minimum of members must not run out of values. With few of them they
+are counted (`count_graph.py`); with many of them there is nothing to do.
+
+How: from the inside out. A schema inside of itself is assumed to have no values first. If it has some then, the
+assumption was wrong, and it counts as having many. So does what nests deeper than `_DEEPEST`.
+
+Cost: that of the values. If one part has many, the others are not looked at; an object with any additional members
+has many.
 """
 
 from __future__ import annotations
@@ -24,20 +30,24 @@ __all__ = ["MOST_VALUES", "FewValues"]
 MOST_VALUES = 1000
 _MOST_TRIED = 4 * MOST_VALUES
 _DEEPEST = 12
-_LONGEST = 60  # digits, or places, of a number that is looked at
+_LONGEST = 60  # digits, or the exponent, of a number that is looked at
 
 
 class FewValues:
-    """Answers for one `Expander`, each once."""
+    """Enumerates the values of goals of one `Expander`, each goal once."""
 
     def __init__(self, expander: Expander) -> None:
         self._expander = expander
         self._known: dict[Goal, tuple[Json, ...] | None] = {}
         self._open: set[Goal] = set()
-        self._assumed: set[Goal] = set()  # those of the open ones that were taken to have no values
+        self._assumed: set[Goal] = set()  # the open goals that were assumed to have no values
 
     def of(self, goal: Goal) -> tuple[Json, ...] | None:
-        """The values of a goal. One that is defined by itself has none where it has none if it has none."""
+        """The values of a goal, or None for many.
+
+        A goal inside of itself is assumed to have none. If it then has none, that is right: all its values would be
+        infinite. Otherwise it counts as having many.
+        """
         if goal not in self._known:
             outer = self._expander.open_goals
             if goal in outer or len(self._open) + len(outer) > _DEEPEST:
@@ -53,14 +63,14 @@ class FewValues:
                 self._open.discard(goal)
             if goal in self._assumed and found != ():
                 found = None
-                for other in list(self._known)[before:]:  # found by what was not so
+                for other in list(self._known)[before:]:  # found under the wrong assumption
                     del self._known[other]
             self._assumed.discard(goal)
             self._known[goal] = found
         return self._known[goal]
 
     def other_names(self, shape: Shape) -> int | None:
-        """How many names an object may have that no part declares."""
+        """How many names of additional members an object may have. None: many."""
         names = set[str]()
         for found, _ in self._others(shape):
             if found is None:
@@ -69,7 +79,7 @@ class FewValues:
         return len(names)
 
     def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
-        """The names that no part declares under which a member may be what `some` asks for."""
+        """The names of additional members that may satisfy `some`. None: many."""
         names = dict[str, None]()
         for found, _ in self._others(shape, some):
             if found is None:
@@ -78,7 +88,7 @@ class FewValues:
         return tuple(names)
 
     def _others(self, shape: Shape, some: SomeMember | None = None) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
-        """Names that no part declares, and what their members are; of those that `some` asks for."""
+        """Names of additional members (None: many), and what their values must satisfy; with `some`, only its names."""
         if self._expander.is_closed(shape):
             return
         declared = shape.named()
@@ -92,7 +102,7 @@ class FewValues:
                 yield (None if found is None else tuple(name for name in found if name not in declared)), goal
 
     def _each_once(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
-        """All of the values; None where one of the parts is."""
+        """The union of the parts, without duplicates. None if some part is None, or if they are many."""
         out: dict[tuple[object, ...], Json] = {}
         for part in parts:
             if part is None:
@@ -169,7 +179,7 @@ class FewValues:
         ]
         if any(required and self.of(goal) == () for _, goal, required in places):
             return []
-        if shape.members.high == len(shape.required):  # no other member may be there
+        if shape.members.high == len(shape.required):  # then there are no other members
             places = [place for place in places if place[2]]
         for names, goal in self._others(shape) if shape.members.high != len(shape.required) else ():
             if names is None:

@@ -1,4 +1,6 @@
-"""Whether a keyword has an effect where it stands: it may be of another draft."""
+"""Keywords of another draft: does a keyword have an effect in the draft of its schema? In: a keyword. Out: an error,
+or none.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ __all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
-    """A keyword of another draft has no effect, if the draft was named and the keyword is not one that it dropped."""
+    """Refuse a keyword of another draft, unless the draft was declared and is older: then the keyword has no effect."""
     draft, known = schema.document.draft, KEYWORDS[keyword]
     if known.status is Status.ANNOTATION:
         return

@@ -1,13 +1,16 @@
-"""A conjunction of schemas as a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for one.
+"""A conjunction of schemas as a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for one
+type.
 
-The disjunctive normal form of a conjunction (`expand.py`) has a shape for each choice of branches, and independent
-choices multiply. A formula is linear in the schemas: what a schema's own keywords say is a leaf, `allOf` and
-references are conjunctions, `anyOf` disjunctions, and the complement of a schema is a negation, whose own expansion is
-never made. For one JSON type most leaves say nothing, or "no value", and fall away.
+Problem: the disjunctive normal form (`expand.py`) has a shape for each choice of branches, and independent choices
+multiply. Twenty times "if a member is there, another one is, too" are 2^20 shapes. A formula is linear in the
+schemas. The keywords of a schema that do not apply other schemas are a leaf; `allOf` and references are conjunctions,
+`anyOf` is a disjunction, and the complement of a schema is a negation, which is never expanded. For one JSON type
+most leaves are "any value" or "no value", and fall away.
 
-What becomes of it: for scalars the set operations themselves (`for_type` of null and boolean is a constant, numbers
-and strings see `scalars.py`), for objects a condition on their members (`conditional.py`).
-Cost: linear in the schemas, but for `normal_form`: that is the product of the alternatives, without equal ones.
+What is done with it: for null and boolean `for_type` decides it, for numbers and strings the operations on sets
+(`scalars.py`), for objects it becomes a condition on their members (`conditional.py`).
+
+Cost: linear in the schemas. Only `normal_form` takes the product of the alternatives, without duplicates.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ from guided.spec.json_schema.documents.values import json_type
 
 __all__ = ["Formula", "Junction", "Leaf", "Negated", "fold", "for_type", "formula_of", "join", "leaves", "normal_form"]
 
-_STEP = 20  # what an alternative of a normal form counts for, in nodes
+_STEP = 20  # the cost of an alternative of a normal form, in nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """What the keywords of one schema say, those aside that apply other schemas to the same value."""
+    """What the keywords of one schema ask, without those that apply other schemas to the same value."""
 
     shape: Shape
     at: Schema
@@ -37,7 +40,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Junction:
-    """All of the items (`every`), or one of them at least. Neither empty nor of one item."""
+    """All of the items (`every`), or at least one. There are two items or more."""
 
     every: bool
     items: tuple[Formula, ...]
@@ -45,7 +48,7 @@ class Junction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Negated:
-    """What the item is not."""
+    """The complement of the item."""
 
     item: Formula
 
@@ -55,7 +58,7 @@ _T = TypeVar("_T")
 
 
 def join(every: bool, items: Iterable[Formula]) -> Formula:
-    """All, or one, of the items; constants and what stands there twice fall away."""
+    """The conjunction (`every`) or disjunction of the items, without constants and duplicates."""
     out: dict[Formula, None] = {}
     for item in items:
         if isinstance(item, bool):
@@ -84,7 +87,7 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
-    """`make` of each part of a formula and of what was made of its own parts, each object once."""
+    """Compute a formula from the inside out: `make(part, results of its own parts)`, once for each object."""
     made: dict[Formula, _T] = {}
     stack = [root]
     while stack:
@@ -118,7 +121,7 @@ def leaves(root: Formula) -> list[Leaf]:
 
 def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, tuple[tuple[Schema, ...], ...]]],
                negation: Negation) -> Formula:  # fmt: skip
-    """The formula of schemas that all apply; none of them may lead back to itself."""
+    """The formula of schemas that all apply. None of them may lead back to itself."""
     made: dict[Schema, Formula] = {}
     stack = list(goal)
     while stack:
@@ -147,7 +150,7 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
 
 
 def for_type(formula: Formula, name: str) -> Formula:
-    """The formula for values of one type: its leaves say nothing but of this type."""
+    """The formula for values of one type, with leaves about this type only."""
 
     def make(at: Formula, parts: list[Formula]) -> Formula:
         if isinstance(at, Leaf):
@@ -180,12 +183,12 @@ def normal_form(
     start: Shape,
     most: int,
 ) -> list[Shape]:
-    """The shapes within `start` that together are the formula.
+    """The shapes that together are the formula within `start`.
 
-    `without`: the complement of a leaf, as alternatives. `narrow`: a shape without what cannot be, None where nothing
-    is left. Raises LimitExceeded beyond `most` nodes.
+    `without` gives the complement of a leaf, as alternatives. `narrow` drops from a shape what nothing satisfies; None
+    means that nothing is left. Raises LimitExceeded beyond `most` nodes.
     """
-    # (shape so far, what else must or must not hold, and what of it was decided already)
+    # (shape so far, parts that must or must not hold, parts that were decided)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
     met: set[Shape] = set()
@@ -227,7 +230,7 @@ def normal_form(
 
 
 def _is_new(shape: Shape, met: set[Shape]) -> bool:
-    """Whether a shape has not come before; shapes of containers, which hold what has no hash, are all new."""
+    """Whether a shape did not occur before. Shapes of containers cannot be hashed, and all count as new."""
     try:
         known = shape in met
         met.add(shape)

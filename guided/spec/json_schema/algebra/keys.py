@@ -1,9 +1,11 @@
 """Sets of member names. In: patterns, schemas of names, and sets of names. Out: languages as IR, and membership.
 
-A *source* says which names are meant: an IR node (of a pattern), a schema (of `propertyNames`: the strings that satisfy
-it), or a `KeySet` made of these. Names that no part of a schema declares fall into *classes*, one for each combination
-of the sources that speak of them (`name_classes.py`); a class that has no name may be left to the core, which drops
-what generates nothing. Cost: a name is matched once per source, by derivatives; linear in the classes.
+A *source* stands for a set of names: an IR node (of a pattern), a schema (of `propertyNames`: the strings that
+satisfy it), or a `KeySet` made of these. Names of additional members fall into *classes*, one for each combination of
+sources that hold (`name_classes.py`). A class without names may be left to the core, which drops what generates
+nothing.
+
+Cost: a name is matched once for each source, by derivatives. Linear in the classes.
 """
 
 from __future__ import annotations
@@ -38,8 +40,11 @@ Source: TypeAlias = "Node | Schema | KeySet"
 
 
 class Keys:
-    """Answers for one compilation; `strings` gives the language of the strings that satisfy a schema, `written` what is
-    written of a pattern's."""
+    """The sets of names of one compilation.
+
+    `strings` gives the language of the strings that satisfy a schema. `written` gives, for a pattern, the part of its
+    language that may be written (see `Reader.written`).
+    """
 
     def __init__(
         self,
@@ -53,11 +58,11 @@ class Keys:
         self._terms: Terms | None = None
 
     def language(self, source: Source) -> Node:
-        """Decoded names: all that are meant."""
+        """The language of a source, over decoded names."""
         return self._language(source, narrow=False)
 
     def written(self, source: Source) -> Node:
-        """Decoded names: those of them that are written."""
+        """The part of the language of a source that may be written."""
         return self._language(source, narrow=True)
 
     def _language(self, source: Source, *, narrow: bool) -> Node:
@@ -76,7 +81,7 @@ class Keys:
         return self._written(source) if narrow else source
 
     def has(self, source: Source, name: str) -> bool:
-        """Whether the source speaks of this name."""
+        """Whether the name is in the source."""
         if isinstance(source, KeySet):
             return (
                 name not in source.names
@@ -91,9 +96,10 @@ class Keys:
     def classes(
         self, within: Sequence[Source], spoken: Iterable[Source], declared: Collection[str], where: str
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
-        """The classes of the names in all of `within`: languages that a name is in, and its sources by serial number.
+        """The classes of the names in all of `within`.
 
-        Declared names that a source or `within` speaks of are left out: it may be that there are no others.
+        Yields for each the languages that its names are in, and the serial numbers of the sources that hold them.
+        Declared names are excluded from classes that consist of nothing else, perhaps.
         """
         sources = list({serial(source): source for source in spoken}.values())
         if not sources and not within:
@@ -108,7 +114,7 @@ class Keys:
                 hint="join patterns whose members have the same schema",
             )
         allowed = [self.written(source) for source in within]
-        at_hand = [one for one in declared if all(self.has(source, one) for source in within)]
+        candidates = [one for one in declared if all(self.has(source, one) for source in within)]
         for inside, outside in found:
             ids = frozenset(serial(sources[at]) for at in inside)
             names = allowed + [self.written(sources[at]) for at in inside]
@@ -116,19 +122,21 @@ class Keys:
                 excluded = tuple(languages[at] for at in outside)
                 names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
             if within or ids:
-                inside_or_not = [(source, serial(source) in ids) for source in sources]
-                taken = [name for name in at_hand if all(self.has(one, name) is told for one, told in inside_or_not)]
-                names += [Not(Alt(tuple(map(Text, taken))))] if taken else []
+                sides = [(source, serial(source) in ids) for source in sources]
+                excluded_names = [
+                    name for name in candidates if all(self.has(one, name) is inside_ for one, inside_ in sides)
+                ]
+                names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
     def _beyond(self, source: Source, declared: Collection[str]) -> Node:
-        """The language of a source, in which it does not matter what it says of declared names."""
+        """The language of a source, where declared names need not be right."""
         if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
             source = KeySet(source.within, source.without)
         return self.language(source)
 
     def few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
-        """The names in all of the languages; None where there may be more than `most`."""
+        """The names in all of the languages. None where there may be more than `most`."""
         self._terms = self._terms or Terms()
         return few_words(self._terms, And(languages), most)
 

@@ -1,8 +1,8 @@
-"""Whether a JSON value satisfies schemas. In: a value, and schemas or a shape. Out: yes or no.
+"""Does a JSON value satisfy schemas? In: a value, and schemas or a shape. Out: yes or no.
 
-The schemas are read, not expanded: what they say is looked up keyword by keyword, as a validator does, so a schema that
-stands in itself ends with the value. Numbers count by what they are worth (draft 4's integers differ by spelling: a
-value is in where one of its spellings is). Cost: the schemas that apply, times the parts of the value.
+The schemas are read, not expanded. Keywords are checked one by one, as a validator does, so a recursive schema ends
+with the value. Numbers are compared by their value. (Draft 4 tells integers by their spelling: there a value is in if
+one of its spellings is.) Cost: the schemas that apply, times the parts of the value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
 
 
 class Membership:
-    """Answers for one compilation; `read` gives a schema's own shape and the groups of schemas beside it."""
+    """Checks values of one compilation. `read` gives the shape of a schema and its groups of alternatives."""
 
     def __init__(self, read: _Read, keys: Keys) -> None:
         self._read, self._keys = read, keys
@@ -31,10 +31,10 @@ class Membership:
         return all(self._satisfies(schema, value, frozenset()) for schema in schemas)
 
     def _satisfies(self, schema: Schema, value: Json, open_: frozenset[Schema]) -> bool:
-        """As `has`; `open_` are the schemas that this same value is being held against."""
+        """As `has`. `open_` are the schemas against which this same value is being checked."""
         if isinstance(schema.value, bool):
             return schema.value
-        if schema in open_:  # it leads back to itself, which is refused elsewhere
+        if schema in open_:  # the schema leads back to itself, which is refused elsewhere
             return False
         open_ |= {schema}
         shape, groups = self._read(schema)
@@ -43,7 +43,7 @@ class Membership:
         )
 
     def fits(self, shape: Shape, value: Json) -> bool:
-        """Whether the value is in the shape. A block of several shapes that together are one asks for some item."""
+        """Whether the value is in the shape."""
         if json_type(value) not in shape.types:
             return False
         if shape.values is not None and canonical(value) not in map(canonical, shape.values):
@@ -86,7 +86,7 @@ class Membership:
         )
 
     def _some(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
-        """Whether some member is what all of the block ask for."""
+        """Whether some member satisfies all of the block."""
         return any(
             all(
                 self._keys.has(some.keys, name) and (some.schema is None or self.has((some.schema,), value))

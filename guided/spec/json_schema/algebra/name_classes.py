@@ -1,11 +1,12 @@
-"""The classes into which languages of names cut all names. In: languages. Out: the combinations of them that a name may
-be in.
+"""Name classes: the parts into which languages cut the set of all member names. In: languages. Out: the combinations
+of languages that a name may be in.
 
-Languages are taken one by one, and each class so far is cut by the next one where both sides may hold a name. Most
-languages share no name at all (`^x-` and `^y-`), so which of them do is asked first, two by two: a class is never cut
-by a language that is apart from one that it is within, nor need its text exclude that language. Whether a combination
-holds a name is decided as far as a bounded search tells (`overlap.py`); where that does not, it may.
-Cost: the square of the languages and the classes times the languages, each time one search.
+Languages are taken one after another, and each cuts the classes so far in two, if both sides may hold a name. Most
+languages share no name (`^x-` and `^y-`). So for each two languages it is asked first whether they overlap. A class
+is never cut by a language that does not overlap one that the class is within, and need not exclude such a language.
+Whether a combination holds a name is decided by a bounded search (`overlap.py`); where that does not decide, it may.
+
+Cost: the square of the number of languages, and classes times languages, each time one search.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from guided.spec.regex.overlap import Overlap
 __all__ = ["MOST_CLASSES", "NameClass", "name_classes"]
 
 MOST_CLASSES = 256
-_FEW = 2  # languages of which every combination is taken to hold a name: the core finds out as quickly
+_FEW = 2  # up to so many languages every combination is kept: the core drops empty ones as quickly
 
 
 class NameClass(NamedTuple):
-    """Names in all languages of the numbers `inside` and in no other; to exclude those of `outside` is enough."""
+    """Names in all languages of the indices `inside` and in no other. Only those of `outside` need to be excluded."""
 
     inside: tuple[int, ...]
     outside: tuple[int, ...]
 
 
 def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
-    """The classes, those of more languages first; None for more than MOST_CLASSES."""
+    """The classes, those within more languages first. None for more than MOST_CLASSES."""
     decides = len(languages) > _FEW
 
     def meet(new: int, old: int) -> bool:

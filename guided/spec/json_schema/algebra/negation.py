@@ -1,9 +1,19 @@
-"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that holds where that one does not.
+"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that holds exactly where that one
+does not.
 
-A schema is a conjunction of parts, so its complement is the union of the parts' complements: of a type the other types,
-of a window or an interval the two sides of it, of a pattern its negation, of "every item is in S" "some item is not
-in S", of a union the conjunction of the complements. Each is made when it is read first, and the complement of a
-complement is the schema itself: recursive definitions have complements too. Cost: linear in the parts of the schema.
+A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan):
+
+- of a type: the other types
+- of a window or an interval: the two sides of it
+- of a pattern: its negation
+- of "every item is in S": some item is not in S (an obligation, `obligations.py`)
+- of "one of these schemas holds": the conjunction of their complements
+
+For example, not {"type": "string", "minLength": 2} is: any other type, or a string of at most one character.
+
+A complement is computed when it is first read, and the complement of a complement is the schema itself. So recursive
+definitions have complements, too. Expanding a `not` in place, the obvious way, would never end for them. Cost: linear
+in the parts of the schema.
 """
 
 from __future__ import annotations
@@ -40,7 +50,7 @@ __all__ = ["Derived", "Negation"]
 
 @dataclass(slots=True, eq=False)
 class Derived(Schema):
-    """A schema made from others: it stands in no document and says what `make` returns."""
+    """A schema that is made from others and stands in no document. `make` gives its reading."""
 
     make: Callable[[], Reading]
 
@@ -49,7 +59,7 @@ _MADE = ("not",)
 
 
 class Negation:
-    """Complements for one reader; `read` reads a schema, `reading` makes a `Reading`."""
+    """Complements for one reader. `read` reads a schema, `reading` makes a `Reading`."""
 
     def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
         self._read, self._reading = read, reading
@@ -59,35 +69,35 @@ class Negation:
         self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derived(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
-        """A schema that asks for a shape, and for one of each group; messages point to `at`."""
+        """A schema that asks for a shape, and for one schema of each group. Messages point to `at`."""
         return Derived(at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_MADE)
 
     def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
-        """A schema for these values: the same each time, so that recursive definitions come to an end."""
+        """A schema for these values. It is the same object each time, so that recursive definitions end."""
         key = at, tuple(map(canonical, values))
         if key not in self._one_of:
             self._one_of[key] = self.derived(at, Shape(values=values))
         return self._one_of[key]
 
     def nothing(self, at: Schema) -> Schema:
-        """A schema for no value."""
+        """A schema that no value satisfies."""
         return Schema(at.document, at.pointer, False, at.base)
 
     def without(self, at: Schema, name: str) -> Schema:
-        """A schema for whatever has no member `name`."""
+        """A schema for all values but objects with a member `name`."""
         return self.derived(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
 
     @property
     def is_used(self) -> bool:
-        """Whether there are complements to tell a schema from."""
+        """Whether any complement was asked for."""
         return bool(self._known)
 
     def representative(self, schema: Schema) -> Schema:
-        """The first schema that says the same."""
+        """The first schema with the same content (`equal_schemas.py`)."""
         return self._equal.representative(schema)
 
     def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
-        """Whether a complement of the schema is among the others."""
+        """Whether the complement of a schema is among the others."""
         return self._known.get(one) in others
 
     def of(self, schema: Schema) -> Schema:
@@ -105,7 +115,7 @@ class Negation:
         return found
 
     def complement_of(self, schema: Schema) -> Schema | None:
-        """The schema that this one was made from as its complement; None for all others."""
+        """The schema of which this one was made as the complement. None for all others."""
         return self._originals.get(schema)
 
     def _complement(self, schema: Schema) -> Reading:
@@ -118,7 +128,7 @@ class Negation:
         return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
     def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
-        """Shapes that together hold what `shape` does not, its enumeration aside."""
+        """Shapes that together are the complement of a shape, without regard to its enumeration."""
         if types := tuple(name for name in ALL_TYPES if name not in shape.types):
             yield Shape(types=types)
         yield from (Shape(types=("number",), numbers=numbers) for numbers in shape.numbers.complement())
@@ -148,7 +158,7 @@ class Negation:
             for window in counted.count.complement():
                 yield self.counted(counted.schema, window)._replace(types=("array",))
         both = self._required_members(shape)
-        for name in shape.required:  # absent, or there and not as it should be: one case, since a member may be absent
+        for name in shape.required:  # absent, or present and wrong: one case, since a member may be absent
             other = self.of(both[name]) if name in both else self.nothing(at)
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for part_ in shape.objects:
@@ -160,7 +170,7 @@ class Negation:
             yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
 
     def counted(self, schema: Schema, count: Window) -> Shape:
-        """So many items satisfy the schema."""
+        """The shape of arrays in which the number of items that satisfy the schema is in `count`."""
         if count == Window(0, None):
             return ANYTHING
         if count == Window(1, None):
@@ -178,7 +188,7 @@ class Negation:
             yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
-        """What is asked of each member that is required, where one part alone declares it."""
+        """What is asked of each required member that only one part declares."""
         found: dict[str, list[Schema]] = {}
         for part in shape.objects:
             for name, member in part.properties.items():
@@ -199,7 +209,7 @@ class Negation:
             yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
 
     def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
-        """What is none of the values, type by type; containers differ in a part of them."""
+        """All values but these, type by type. Containers differ from a listed one in some part."""
         of_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
         for value in values:
             of_type[json_type(value)].append(value)
@@ -216,7 +226,7 @@ class Negation:
             yield self.derived(at, Shape(types=(name,)), *differs)
 
     def constant(self, value: Json, at: Schema) -> Schema:
-        """The schema of one value, from its parts."""
+        """A schema for one value, composed of schemas for its parts."""
         if isinstance(value, list):
             part = ArrayPart(tuple(self.constant(item, at) for item in value), None)
             return self.derived(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))

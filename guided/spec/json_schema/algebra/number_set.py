@@ -1,7 +1,8 @@
-"""Sets of numbers, as bounds, integrality and exceptions say. Data, `meet` and `complement`; no text, no IR.
+"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement. No text,
+no IR.
 
-Draft 4 tells integers from other numbers by how they are written: 1.0 is none. So a set may also hold some of the
-spellings of its numbers only.
+Draft 4 tells integers from other numbers by their spelling: there 1.0 is no integer. So a set may also be restricted
+to some of the spellings of its numbers.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class NumberSet:
-    """The numbers between two bounds (None: none), without those `excluded`.
+    """The numbers between two bounds (None: no bound), without those `excluded`.
 
-    `integral`: only the integers; `fractional`: none of them. Likewise the multiples of each of the `divisors`, and
-    none of those of the `no_divisors`. `bare`: only as written without fraction and exponent; `not_bare`: only as
-    written with one of them. What is bare is `integral` too.
+    `integral`: only integers; `fractional`: no integers. `divisors`: only multiples of each; `no_divisors`: multiples
+    of none. `bare`: only spellings without fraction and exponent; `not_bare`: only spellings with one of them. A bare
+    set is `integral`, too.
     """
 
     low: Bound | None = None
@@ -109,7 +110,7 @@ class NumberSet:
         )
 
     def listed(self, most: int) -> tuple[Decimal10, ...] | None:
-        """The numbers themselves; None where there are no bounds, or more than `most` multiples between them."""
+        """The numbers themselves. None if a bound is missing, or if more than `most` multiples lie between them."""
         if self.low is None or self.high is None or not self.divisors:
             return None
         steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
@@ -122,7 +123,7 @@ class NumberSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no number is in the set, as far as bounds tell."""
+        """Whether the set is seen to be empty from its bounds."""
         if (self.integral and self.fractional) or (self.bare and self.not_bare):
             return True
         if self.divisors and set(self.divisors) & set(self.no_divisors):
@@ -156,7 +157,7 @@ def _decimal(value: Fraction) -> Decimal10:
 
 
 def _integral(divisor: Decimal10) -> Decimal10:
-    """The least integer that is a multiple of the divisor: the integers among its multiples are those of it."""
+    """The least positive integer that is a multiple of the divisor: it has the same integers as multiples."""
     return Decimal10.parse(str(_fraction(divisor).numerator))
 
 
@@ -173,7 +174,7 @@ def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
 
 
 def _to_integer(bound: Bound, towards: int) -> Decimal10:
-    """The first integer from the bound on, going up (1) or down (-1)."""
+    """The first integer within the bound, going up (1) or down (-1)."""
     value = bound.value
     if value.is_integer:
         return _add(value, towards) if bound.strict else value

@@ -1,10 +1,19 @@
-"""Obligations: "some item is in S", "some member is in S". In: a shape that holds them. Out: shapes that do not.
+"""Obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without them.
 
-Whoever meets an obligation is an item of the prefixes, or a declared member: then that place has one more schema. Or
-it is an item after the prefixes, or a member that no part declares: these are left to the text as *blocks*, each an
-item (member) that must be there and satisfies all of the block; several obligations may be met by one, so the union
-is over the ways to put them into blocks. Items that are counted are left to `count_graph.py`. Cost: the product of the
-places over the obligations; bounded by the caller.
+They come from `contains`, and from complements: not "all items are in S" is "some item is not in S". A shape
+describes each item by itself, so it cannot say "some". Therefore the union is taken over the ways to meet an
+obligation:
+
+- an item at a position of the prefix, or a declared member, meets it: that location gets one more schema
+- an item after the prefix, or an additional member, meets it: it becomes a *block*, an item (member) that must be
+  there and satisfies all of the block. One item may meet several obligations, so the union is over all ways to group
+  them in blocks
+
+Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
+later one in B.
+
+Items that are counted are left to `count_graph.py`. Cost: the product of the locations over the obligations, which
+the caller bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +30,7 @@ _Asked = TypeVar("_Asked")
 
 
 def by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
-    """What a shape says of arrays, of objects and of all else, without what it says of the others."""
+    """The parts of a shape for arrays, for objects, and for all other types."""
     plain = shape._replace(some_items=(), some_members=(), item_counts=(), unique=None, repeated=None)
     arrays = plain._replace(
         types=("array",), some_items=shape.some_items, item_counts=shape.item_counts, unique=shape.unique,
@@ -43,7 +52,7 @@ def obliged_items(shape: Shape) -> Iterator[Shape]:
         return
     some, left = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
-    # Later obligations may begin after items that this one may use: the prefixes are made long enough for all of them.
+    # A later obligation may begin after items that this one may use, so prefixes are made long enough for all of them.
     start = max(later.start for later in shape.some_items)
     if start > longest:
         yield from obliged_items(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
@@ -63,7 +72,7 @@ def obliged_members(
 ) -> Iterator[Shape]:
     """The shapes of objects that together are `shape`, without `some_members`.
 
-    `has` says whether a set of names has a name, `few` which names that no part declares there may be, if they are few.
+    `has` says whether a name is in a set of names. `few` gives the names of additional members, if they are few.
     """
     if not shape.some_members:
         yield shape
@@ -71,7 +80,7 @@ def obliged_members(
     some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
     names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
     found = () if is_closed(shape) else few(left, some)
-    # A name that another member may take is no way to meet the obligation any more: few names are cases.
+    # With few names, another member may use the last one that could meet the obligation. Each is a case of its own.
     for name in (*names, *(found or ())):
         required = tuple(dict.fromkeys((*left.required, name)))
         objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))

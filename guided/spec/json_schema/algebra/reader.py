@@ -24,6 +24,7 @@ from guided.spec.json_schema.algebra.number_set import Bound, NumberSet
 from guided.spec.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.spec.json_schema.algebra.unevaluated import Unevaluated
 from guided.spec.json_schema.documents.keywords import CONTENT, KNOWN
+from guided.spec.json_schema.documents.malformed import malformed, shown
 from guided.spec.json_schema.documents.resolve import Library, Schema
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical, check_texts
 from guided.spec.json_schema.formats import format_shape, why_not
@@ -97,7 +98,7 @@ class Reader:
         """The schemas that a keyword lists."""
         value = schema.get(keyword)
         if not isinstance(value, list) or not value:
-            raise SpecError(f"{keyword} must be a non-empty array of schemas", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a non-empty array of schemas", value)
         return tuple(self.library.child(schema, keyword, at) for at in range(len(value)))
 
     # --- shapes
@@ -111,15 +112,15 @@ class Reader:
         for at, name in enumerate(names):
             if name not in known:
                 place = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
-                raise SpecError(f"{_show(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
+                raise SpecError(f"{shown(name)} is not a type", pointer=place, hint="one of " + ", ".join(known))
         if not names:
-            raise SpecError("type must name at least one type", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "the name of a type or a list of names", value)
         return _types(tuple(names), as_written)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = schema.get(keyword)
         if not isinstance(values, list):
-            raise SpecError("enum must be an array", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "an array", values)
         unique: dict[tuple[object, ...], Json] = {}
         for at, value in enumerate(values):
             check_texts(value, schema, keyword, at)
@@ -137,7 +138,7 @@ class Reader:
         if isinstance(value, Decimal10) and value.is_integer and not value.negative and count is None:
             count = 10**18  # no text reaches it, whatever the number is
         if count is None or count < 0:
-            raise SpecError(f"{keyword} must be a non-negative integer, not {_show(value)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a non-negative integer", value)
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
         if keyword.endswith("Length"):
             return Shape(length=window)
@@ -149,11 +150,12 @@ class Reader:
         value, strict = schema.get(keyword), keyword.startswith("exclusive")
         if strict and schema.document.draft == "draft4":
             if not isinstance(value, bool):
-                raise SpecError(f"{keyword} must be a boolean in draft4", pointer=schema.at(keyword))
+                hint = f'in draft4 write "{keyword[9:].lower()}": {shown(value)}, "{keyword}": true'
+                raise malformed(schema, keyword, "a boolean in draft4", value, hint=hint)
             return ANYTHING  # read with its neighbour
         if not isinstance(value, Decimal10):
             hint = "true belongs to draft4: give $schema or draft='draft4'" if isinstance(value, bool) else ""
-            raise SpecError(f"{keyword} must be a number, not {_show(value)}", pointer=schema.at(keyword), hint=hint)
+            raise malformed(schema, keyword, "a number", value, hint=hint)
         if schema.document.draft == "draft4":
             strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
         bound = Bound(value, strict)
@@ -163,14 +165,14 @@ class Reader:
     def _multiple_of(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
-            raise SpecError(f"multipleOf must be a number above 0, not {_show(value)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a number above 0", value)
         one = value.small_int() == 1
         return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
         pattern = schema.get(keyword)
         if not isinstance(pattern, str):
-            raise SpecError(f"pattern must be a string, not {_show(pattern)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a string", pattern)
         return Shape(patterns=(self._parsed(pattern, schema, keyword),))
 
     def _parsed(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
@@ -195,7 +197,7 @@ class Reader:
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
         if not isinstance(name, str):
-            raise SpecError(f"format must be a string, not {_show(name)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a string", name)
         shape = ANYTHING if self.options.format == "annotate" else format_shape(name)
         if shape is None and self.options.unknown_format == "refuse":
             reason, hint = why_not(name)
@@ -205,7 +207,7 @@ class Reader:
     def _content(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, str):
-            raise SpecError(f"{keyword} must be a string, not {_show(value)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a string", value)
         if not self.asserts(schema, keyword):
             return ANYTHING
         both = schema.known("contentMediaType") and self.asserts(schema, "contentMediaType")
@@ -244,10 +246,11 @@ class Reader:
                 raise SpecError("items must be a schema", pointer=schema.at("items"),
                                 hint="2020-12 calls the list prefixItems; else give $schema or draft=")  # fmt: skip
             if not isinstance(listed, list):
-                raise SpecError(f"{first} must be an array of schemas", pointer=schema.at(first))
+                raise malformed(schema, first, "an array of schemas", listed)
             prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
-            raise SpecError("items must be a schema, prefixItems is the list", pointer=schema.at("items"))
+            hint = "2020-12 calls the list prefixItems: give one of the two"
+            raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
         rest = self.library.child(schema, others) if schema.known(others) else None
         return ArrayPart(prefix, rest)
 
@@ -277,12 +280,12 @@ class Reader:
             return ObjectPart({}, None)
         named = value.get("properties", {})
         if not isinstance(named, dict):
-            raise SpecError("properties must be an object of schemas", pointer=schema.at("properties"))
+            raise malformed(schema, "properties", "an object of schemas", named)
         check_texts("".join(named), schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in named}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):
-            raise SpecError("patternProperties must be an object of schemas", pointer=schema.at("patternProperties"))
+            raise malformed(schema, "patternProperties", "an object of schemas", matched)
         patterns = []
         for pattern in matched:
             source = self._parsed(pattern, schema, "patternProperties", pattern)
@@ -299,15 +302,14 @@ class Reader:
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, bool):
-            raise SpecError(f"uniqueItems must be a boolean, not {_show(value)}", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a boolean", value)
         return Shape(unique=schema) if value else ANYTHING
 
     def _required(self, schema: Schema, keyword: str) -> Shape:
         names = schema.get(keyword)
         if not isinstance(names, list):
             hint = "list the names in the object that holds the properties" if isinstance(names, bool) else ""
-            raise SpecError(f"required must be an array of strings, not {_show(names)}", pointer=schema.at(keyword),
-                            hint=hint)  # fmt: skip
+            raise malformed(schema, keyword, "an array of strings", names, hint=hint)
         return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
 
     def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
@@ -315,18 +317,11 @@ class Reader:
         out: dict[str, None] = {}
         for at, name in enumerate(names):
             if not isinstance(name, str):
-                raise SpecError(f"{_show(name)} is not a property name", pointer=schema.at(*tokens, at))
+                hint = "the name of a property is a string"
+                raise SpecError(f"{shown(name)} is not a property name", pointer=schema.at(*tokens, at), hint=hint)
             check_texts(name, schema, *tokens, at)
             out[name] = None
         return tuple(out)
-
-
-def _show(value: Json) -> str:
-    if isinstance(value, list | dict):
-        return "an array" if isinstance(value, list) else "an object"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return repr(value[:40]) if isinstance(value, str) else str(value)
 
 
 @lru_cache(maxsize=256)

@@ -1,8 +1,9 @@
 """Formulas over scalars, decided by set operations instead of being multiplied out. In: a formula for one type. Out:
 shapes that together are it.
 
-Strings are a regular language, so a formula is one too, and the core computes it. Of numbers the sets are united and
-intersected here; equal ones are kept once. Cost: linear for null, boolean and string; for numbers `normal_form`.
+Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
+intersected here, with duplicates removed. Cost: linear for null, boolean and string; for numbers that of
+`normal_form`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Languages of strings as schemas speak of them, and the union of any: IR of decoded characters."""
+"""Languages of decoded strings, as IR: any text, texts of some length, unions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,17 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what no part of a schema that holds has spoken of.
+"""`unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no part of the schema has
+evaluated.
 
-In: a schema with one of these keywords. Out: a union of *cases*. Which members and items of a value are evaluated hangs
-on which of the schemas in `anyOf`, `oneOf`, `if`, ... it satisfies; a case fixes that (each satisfied, or not) where it
-matters, so that in every case the evaluated names and items are known, and what remains is an
-`additionalProperties` or `items` of their complement. Cases exclude one another as far as they differ.
-Cost: the product of the outcomes of the applicators that evaluate something; bounded by `Limits.nodes`.
+In: a schema with one of these keywords. Out: a union of *cases*. Problem: which members and items are evaluated
+depends on which of the schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. A case fixes that: each of these
+schemas is satisfied, or is not, wherever that matters. In every case the evaluated names and items are known, and the
+keyword becomes an `additionalProperties` or `items` for the others.
+
+Example: {"anyOf": [{"properties": {"a": true}, "required": ["a"]}, {"properties": {"b": true}}],
+"unevaluatedProperties": false} has three cases. Both branches hold: a and b are allowed. Only the first holds: a.
+Only the second: b.
+
+Cases exclude one another as far as they differ. Cost: the product of the outcomes of the applicators that evaluate
+something, bounded by `Limits.nodes`.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ _STEP = 100
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Schemas that hold, and what they evaluate: names, sources of names, or all members; items likewise."""
+    """Schemas that hold, and what they evaluate: members by name, by sets of names, or all; items likewise."""
 
     holds: tuple[Schema, ...] = ()
     names: tuple[str, ...] = ()
@@ -56,19 +63,19 @@ class Case:
 
 
 Outcome: TypeAlias = tuple[tuple[Schema, ...], tuple[Schema, ...]]
-"""One way in which an applicator may come out: schemas that hold, and schemas that do not."""
+"""One possible outcome of an applicator: schemas that hold, and schemas that do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a schema's own keywords evaluate, and for each of its applicators the ways in which it may come out."""
+    """What the keywords of a schema evaluate, and for each of its applicators the possible outcomes."""
 
     own: Case
     applicators: tuple[tuple[Outcome, ...], ...] = ()
 
 
 class Unevaluated:
-    """Makes cases; `evaluation` reads a schema's keywords, `nodes` bounds the cases."""
+    """Makes cases. `evaluation` reads the keywords of a schema, `nodes` bounds the cases."""
 
     def __init__(self, evaluation: Callable[[Schema], Evaluation], negation: Negation, nodes: int) -> None:
         self._evaluation, self._negation, self._nodes = evaluation, negation, nodes
@@ -77,7 +84,7 @@ class Unevaluated:
     def group(
         self, schema: Schema, evaluation: Evaluation, members: Schema | None, items: Schema | None
     ) -> tuple[Schema, ...]:
-        """For each case of the schema one that holds in it, with what it leaves under `members` and `items`."""
+        """A schema for each case, in which what is not evaluated satisfies `members` and `items`."""
         cases = self._combined(evaluation)
         return tuple(self._limited(schema, case, members, items) for case in cases)
 
@@ -100,10 +107,10 @@ class Unevaluated:
         return self._negation.derived(schema, Shape(objects=objects, arrays=arrays), *((one,) for one in case.holds))
 
     def _cases(self, schema: Schema) -> tuple[Case, ...]:
-        """The cases in which a schema holds, itself left out of `holds`."""
+        """The cases in which a schema holds. The schema itself is not in their `holds`."""
         found = self._known.get(schema)
         if found is None:
-            self._known[schema] = (Case(),)  # where it leads back to itself; that is refused elsewhere
+            self._known[schema] = (Case(),)  # for a schema that leads back to itself, which is refused elsewhere
             found = self._known[schema] = tuple(self._combined(self._evaluation(schema)))
         return found
 
@@ -112,7 +119,7 @@ class Unevaluated:
         for outcomes in evaluation.applicators:
             choices = [choice for outcome in outcomes for choice in self._choices(*outcome)]
             if not any(choice.evaluates for choice in choices):
-                continue  # nothing is evaluated whichever holds: what the keyword asks is asked by itself
+                continue  # nothing is evaluated in any outcome: the keyword itself asks what it asks
             out = [one.meet(choice) for one in out for choice in choices]
             if len(out) * _STEP > self._nodes:
                 raise LimitExceeded("nodes", len(out) * _STEP, self._nodes)

@@ -46,7 +46,8 @@ def metaschema(uri: str) -> tuple[str, str] | None:
 def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
     """What `$schema` names. `registered` gives the metaschema of a URI, None where there is none."""
     if not isinstance(named, str):
-        raise SpecError("$schema must be a string", pointer=pointer)
+        hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
+        raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
     uri, met = named, set[str]()
     while _plain(uri) not in DRAFT_URIS:
         found = None if uri in met else registered(uri)

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 
 from guided.errors import SpecError
 
-__all__ = ["escape", "locate", "refused"]
+__all__ = ["NOT_FINITE", "escape", "locate", "refused", "syntax_hint"]
+
+NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
+_PYTHON = ("True", "False", "None")
+_LAST_COMMA = re.compile(r",\s*[\]}]")  # where Python 3.13 and later report it
 
 
 def escape(token: str) -> str:
@@ -92,6 +96,21 @@ def _end(text: str, at: int) -> int:
     return at
 
 
+def syntax_hint(text: str, at: int) -> str:
+    """What to write instead, if a text that is not JSON has a usual mistake at an offset; "" otherwise."""
+    if not text.strip():
+        return 'the text is empty: write a schema, such as {"type": "string"}'
+    if text.startswith("'", at):
+        return "JSON writes strings and names in double quotes"
+    if text.startswith(_PYTHON, at):
+        return "JSON writes true, false and null"
+    if (text[at : at + 1] in ("]", "}") and text[:at].rstrip().endswith(",")) or _LAST_COMMA.match(text, at):
+        return "remove the comma before the bracket"
+    if text.startswith(("//", "/*", "#"), at):
+        return "JSON has no comments: use the keyword $comment"
+    return ""
+
+
 def refused(text: str) -> SpecError:
     """The error for a text with a key that is written twice or with a number that JSON does not have."""
     for event in _scan(text):
@@ -100,7 +119,8 @@ def refused(text: str) -> SpecError:
             message = f"the key {event.detail!r} is written twice in one object"
             return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
         if event.kind == "constant":
-            return SpecError(f"{event.detail} is not a JSON number", text=text, span=event.span, pointer=pointer)
+            message = f"{event.detail} is not a JSON number"
+            return SpecError(message, text=text, span=event.span, pointer=pointer, hint=NOT_FINITE)
     return SpecError("the schema is not JSON", text=text)
 
 

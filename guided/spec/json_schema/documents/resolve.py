@@ -28,6 +28,7 @@ from guided.spec.json_schema.documents.dialects import Dialect, metaschema, read
 from guided.spec.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost
 from guided.spec.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, QUIET, Holds
 from guided.spec.json_schema.documents.links import Link, absolute, joined, nearby
+from guided.spec.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
 from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.documents.values import Json, json_type, normalise, read_json
 from guided.spec.json_schema.options import DRAFTS, JsonSchemaOptions
@@ -200,7 +201,7 @@ class Library:
         """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
         reference = schema.get(keyword)
         if not isinstance(reference, str):
-            raise SpecError(f"{keyword} must be a string", pointer=schema.at(keyword))
+            raise malformed(schema, keyword, "a string", reference)
         key = (keyword, reference, schema.base, schema.scope)
         found = self._targets.get(key)
         if found is None:
@@ -209,7 +210,7 @@ class Library:
 
     def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
         if keyword == "$recursiveRef" and reference != "#":
-            raise SpecError("$recursiveRef must be '#'", pointer=schema.at(keyword), hint="use $ref for other targets")
+            raise malformed(schema, keyword, "'#'", reference, hint="use $ref for other targets")
         link = Link(schema, keyword, reference)
         uri, fragment = urldefrag(reference)
         document, pointer = self._resource(absolute(uri, link) if uri else schema.base, link)
@@ -266,9 +267,8 @@ class Library:
         if found is None:
             if not isinstance(value, _SCHEMA):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
-                raise SpecError(
-                    f"a schema is an object or a boolean, this is {kind}", pointer=document.prefix + pointer
-                )
+                message = f"a schema is an object or a boolean, this is {kind}"
+                raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
             if scope and len(self._places) * _PLACE > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._places) * _PLACE, self._limits.nodes)
             constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
-from guided.spec.json_schema.documents.places import escape, refused
+from guided.spec.json_schema.documents.places import NOT_FINITE, escape, refused, syntax_hint
 
 __all__ = [
     "Decimal10",
@@ -156,6 +156,7 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
             f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
             text=text,
             span=(error.pos, min(error.pos + 1, len(text))),
+            hint=syntax_hint(text, error.pos),
         ) from None
     except RecursionError:
         deepest = _nesting(text)
@@ -243,7 +244,7 @@ def _number(item: int | float | Decimal, path: Any) -> Decimal10:
             raise SpecError("an integer of more than 4,000 digits", pointer=_pointer(path), hint=hint)
         return Decimal10.parse(str(int(item)))
     if not math.isfinite(item):
-        raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path))
+        raise SpecError(f"{item} is not a JSON number", pointer=_pointer(path), hint=NOT_FINITE)
     # A float stands for the shortest decimal that reads back as it, as json.dumps writes it.
     return Decimal10.parse(float.__repr__(item) if isinstance(item, float) else str(item))
 
