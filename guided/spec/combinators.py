@@ -299,12 +299,12 @@ _Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the gramm
 
 def kinds_of(expr: Expr) -> set[str]:
     """The kinds of the parts that have options: "regex", "json_schema", "type"."""
-    kinds, met, work = set[str](), set[int](), [expr]
+    kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
         part = work.pop()
-        if id(part) in met:
+        if part in met:
             continue
-        met.add(id(part))
+        met[part] = None
         match part:
             case _Sequence(parts) | _Choice(parts):
                 work += parts
