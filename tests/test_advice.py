@@ -211,7 +211,7 @@ def test_limits_and_extras_that_hints_name_are_there() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     named = 0
     for _, text in _texts():
-        for name in re.findall(r"guided\[(\w+)\]", text):
+        for name in re.findall(r"guided-decoding\[([\w-]+)\]", text):
             assert name in extras
             named += 1
         for name in re.findall(r"Limits\((\w+)=", text):

@@ -1,11 +1,13 @@
-"""The grammar IR: what every front end produces and the core consumes. Frozen nodes, no methods that compute.
+"""The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
 
-A node denotes a set of strings of Unicode code points (surrogates excluded). `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `Permutation` and recursion; `And`, `Not`, `Length` and
-`Encoded` take regular items only (a non-recursive `Ref` in them is looked through).
+A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
+*Regular* nodes are those built without `Special`, `Permutation` and recursion. `And`, `Not`, `Length` and `Encoded`
+take regular items only; a `Ref` in them is looked through if it is not recursive.
 
-`Chars` ranges are sorted, disjoint, not adjacent, within 0..0x10FFFF and without 0xD800..0xDFFF: build them with
-`charset` and the set operations below.
+Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
+
+The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF and without 0xD800..0xDFFF. `charset`
+and the set operations below build such ranges.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Chars(Numbered):
-    """One code point out of `ranges` (inclusive pairs)."""
+    """One code point out of `ranges`, which are inclusive pairs."""
 
     ranges: Ranges
 
@@ -140,10 +142,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to spell code points: a byte from each digit in turn; the code point is the sum of contributions.
+    """One way to spell code points: one byte for each digit in turn. The code point is the sum of their contributions.
 
-    Only code points in `ranges` are spelled this way. Digits are positional: what the digits after one can add
-    is less than one step of it.
+    Only code points in `ranges` are spelled this way. Digits are positional: the digits after one add less than one
+    step of it.
     """
 
     ranges: Ranges
@@ -152,7 +154,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Encoding(Numbered):
-    """How code points become bytes: the union of its forms (a code point may have several spellings)."""
+    """How code points become bytes: the union of its forms. A code point may have several spellings."""
 
     name: str
     forms: tuple[Form, ...]
@@ -162,8 +164,8 @@ class Encoding(Numbered):
 class Encoded(Numbered):
     """The strings of the regular `item`, each code point spelled by `encoding` instead of UTF-8.
 
-    An encoding is of bytes, `And`, `Not` and `Length` speak of code points: `Encoded` stands around them, never
-    inside them nor inside another `Encoded` (refused).
+    An encoding produces bytes, while `And`, `Not` and `Length` are about code points. So `Encoded` stands around them;
+    inside of them, or of another `Encoded`, it is refused.
     """
 
     item: Node
@@ -195,7 +197,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Written(Numbered):
-    """Some of these members, named by their index, was written."""
+    """At least one of these members, given by index, was written."""
 
     members: tuple[int, ...]
 
@@ -222,19 +224,19 @@ class NoneOf(Numbered):
 
 
 Condition: TypeAlias = Written | AllOf | AnyOf | NoneOf
-"""What the members of a permutation must satisfy together, when it ends."""
+"""What the members of a permutation must satisfy together when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permutation(Numbered):
     """`min` to `max` members in any order, `separator` between them; each member at most once unless repeatable.
 
-    The members' languages must differ in a way that the text shows; where two overlap, either may be counted.
+    The languages of the members should be disjoint. A text that is in two of them may count as either.
 
-    `slots`: for each member its slot, a number below that of the members; members of one slot exclude each other, and
-    a repeatable member has a slot of its own. Empty: each member has. `ordered`: members come in the order of their
-    slots, repeatable ones last, in any order. `condition`: what must hold at the end. With any of the three, `min` is
-    at least 1.
+    `slots`: for each member its slot, a number below the number of members. Members of one slot exclude each other, and
+    a repeatable member has a slot of its own. If empty, each member has its own. `ordered`: members come in the order
+    of their slots, repeatable ones last, in any order. `condition`: what must hold at the end. With any of the three,
+    `min` is at least 1.
     """
 
     members: tuple[Member, ...]
@@ -248,13 +250,14 @@ class Permutation(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Numbered):
-    """`item`, in which the JSON values of its `Entry` parts differ from one another and from the strings `known`.
+    """A uniqueness scope: `item`, in which the JSON values of all `Entry` parts differ from one another.
 
-    An entry belongs to the innermost `Distinct` around it, also where a rule is called in between. Neither may be
-    empty, nor stand inside `And`, `Not`, `Length` or `Encoded`; entries of one `Distinct` do not nest.
+    They differ from the strings `known`, too. An entry belongs to the innermost `Distinct` around it, even if a rule is
+    called in between. Neither may be empty, or stand inside of `And`, `Not`, `Length` or `Encoded`. Entries of one
+    `Distinct` do not nest.
 
-    An entry is refused as soon as all that it may still become was there before. Whether the *next* entry will find a
-    value is not asked: who writes a grammar bounds the entries by their values, where these are few.
+    An entry is refused as soon as every value that it may still become has been seen. Whether the *next* entry will
+    find an unseen value is not checked: where values are few, the author of a grammar bounds the number of entries.
     """
 
     item: Node
@@ -263,7 +266,7 @@ class Distinct(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Numbered):
-    """`item`, the text of one JSON value without control tokens; see `Distinct`.
+    """`item`, the text of one JSON value without control tokens, as an entry of a `Distinct`.
 
     Values are equal as JSON: strings after decoding, 1 and 1.0, objects in any order of their members.
     """
@@ -301,7 +304,7 @@ class Grammar:
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Any ranges as sorted, disjoint, non-adjacent ones without surrogates."""
+    """Any ranges, made sorted, disjoint and non-adjacent, without surrogates."""
     parts: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:

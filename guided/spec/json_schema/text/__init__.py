@@ -1,1 +1,1 @@
-"""Shapes as text: how values are spelled, containers written, and rules made."""
+"""Writing values: spelling, numbers, containers, layout. A goal becomes a rule in `lower.py`."""

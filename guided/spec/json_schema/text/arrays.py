@@ -1,8 +1,9 @@
 """The text of arrays. In: a shape of arrays. Out: IR.
 
-Items are those of the prefix, then any number of the rest, within a window; where items must differ each is an `Entry`
-of a `Distinct`. What some items must be (`contains`) is counted, or bound by a condition over cells of items.
-Cost: linear in the prefix; the layouts' own is said in `containers.py`, that of cells in `cells.py`.
+Items are those of the prefix, then any number of others, within a window. Where items must differ, each is an `Entry`
+of a `Distinct`. What some items must satisfy (`contains`) is counted, or becomes a condition on cells of items.
+
+Cost: linear in the prefix. `containers.py` and `cells.py` state their own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_text"]
 
-_FEW = 6  # obligations whose ways to share items are few
+_FEW = 6  # up to so many obligations there are few ways to share items
 
 
 def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -42,7 +43,7 @@ def array_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node
 
 
 def _items(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
-    """The text of an array; where its items must differ, each of them is an `Entry`."""
+    """The text of an array. If its items must differ, each of them is an `Entry`."""
     longest = shape.prefix_length if shape.arrays else 0
     window = lowering.capped(shape.items, lowering.options.max_items, "max_items", where)
     comma, prefix = lowering.layout.between(level), []
@@ -78,7 +79,7 @@ def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int) -> Node:
 
 
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
-    """Items of which so many satisfy a schema, and nothing else is asked of their number or of the first ones."""
+    """Arrays in which only the number of items that satisfy a schema is bounded, and no position is special."""
     (counted,) = shape.item_counts
     goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
     yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
@@ -87,7 +88,7 @@ def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
 
 
 def _bound(lowering: Lowering, shape: Shape, window: Window, where: str, level: int) -> Node:
-    """The text of the arrays of a shape with many obligations, and nothing that speaks of the first items."""
+    """Arrays with many obligations, in which no position is special."""
     expander = lowering.expander
     base = expander.goal(item_goal(shape, 0))
     asked = [expander.goal((some.schema,)) for some in shape.some_items]

@@ -1,8 +1,10 @@
 """The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
 
-A value is written with every escape, number spelling and gap that the options allow; its members in their own order,
-or any with `property_order="any"`. What the other keywords ask of it is decided here, value by value, except
-patterns: those are intersected with the text. Cost: linear in the values; a deep value becomes several rules.
+A value is written with every escape, number spelling and whitespace that the options allow. Its members come in their
+own order, or with `property_order="any"` in any order. Whether a value satisfies the other keywords is decided here,
+value by value. Only patterns are not evaluated, but intersected with the text.
+
+Cost: linear in the values. A deeply nested value becomes several rules.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Constants"]
 
-_DEEP = 8
+_DEEP = 8  # levels of one rule
 _Place = TypeVar("_Place")
 _Asked = TypeVar("_Asked")
 
@@ -41,7 +43,7 @@ class Constants:
         self._lowering = lowering
 
     def any_of(self, shape: Shape, level: int) -> Node:
-        """The values of the shape's enumeration that the rest of the shape admits."""
+        """The values of the enumeration that satisfy the rest of the shape."""
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
         if "string" in shape.types:
@@ -55,7 +57,7 @@ class Constants:
         return either(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
-        """The spellings of `value` if the goal admits it (None: it does not)."""
+        """The spellings of a value, or None if it does not satisfy the goal."""
         if nested > _DEEP and isinstance(value, list | dict):
             key = ("constant", canonical(value, in_order=True), goal, level)
             where = goal[0].where if goal else ""
@@ -86,7 +88,7 @@ class Constants:
         )
 
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
-        """One rule for all of them, which are in the set: their spellings share most of their states."""
+        """One rule for several numbers of a set: their spellings share most of their states."""
         plain = self._lowering.options.numbers == "plain"
         nodes = either([number_constant(value, plain, numbers) for value in values])
         if plain:
@@ -116,7 +118,7 @@ class Constants:
     def _literals(
         self, values: Iterable[tuple[Json, tuple[Schema, ...]]], level: int, nested: int
     ) -> list[Node] | None:
-        """The spellings of each value under its schemas; None where one has none."""
+        """The spellings of each value under its schemas. None if some value does not satisfy them."""
         out = []
         for value, schemas in values:
             node = self._literal(value, self._lowering.expander.goal(schemas), level + 1, nested + 1)
@@ -128,7 +130,7 @@ class Constants:
     def _choices(
         self, places: Iterable[_Place], blocks: tuple[tuple[_Asked, ...], ...]
     ) -> Iterator[dict[_Place, tuple[_Asked, ...]]]:
-        """Each way to give every block a place, as what the places must satisfy."""
+        """Each way to give every block a position (item or member), as what the positions must satisfy."""
         every = list(places)
         for chosen in product(range(len(every)), repeat=len(blocks)):
             asked: dict[_Place, tuple[_Asked, ...]] = {}
@@ -175,7 +177,7 @@ class Constants:
 
 
 def _fits(text: str, shape: Shape) -> bool:
-    """Whether the string is in the shape, as far as its length and a JSON text in it tell."""
+    """Whether a string satisfies the shape, without regard to patterns."""
     return len(text) in shape.length and content_fits(text, shape)
 
 

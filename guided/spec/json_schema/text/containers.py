@@ -41,8 +41,8 @@ __all__ = [
     "permuted",
 ]
 
-_LONG = 64
-_MANY = 64  # from some 80 on they are quicker
+_LONG = 64  # optional members in a row, beyond which tries are smaller
+_MANY = 64  # optional members, from which on entries are faster than a set in a register
 
 
 class Members(NamedTuple):
@@ -79,7 +79,7 @@ class RuleMaker(NamedTuple):
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
-    """One item or more; None where there can be none. `rest` None: nothing after the prefix."""
+    """One item or more: those of `prefix`, then any of `rest` (None: no more). None if there can be no item."""
     high = window.high
     if rest is None:
         high = len(prefix) if high is None else min(high, len(prefix))
@@ -97,7 +97,7 @@ def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: W
 
 
 def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
-    """Any number of the steps from the front; after all of them, the tail."""
+    """The first n steps for any n, and the tail if these are all of them."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
     half = len(steps) // 2
@@ -105,7 +105,7 @@ def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
 
 
 def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window) -> Node | None:
-    """All of the prefix, then items of `rest`, among them in any order one of each of `some`."""
+    """All of `prefix`, then items of `rest` and, among them in any order, one of each of `some`."""
     low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
     if high is not None and high < low:
         return None
@@ -115,7 +115,7 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
 
 
 def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
-    """Items of `yes` and `no` in any order, so many of `yes`; one item or more in all."""
+    """Items of `yes` and `no` in any order, with a number of `yes` in `count`. One item or more."""
     more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
     high = count.high
 
@@ -129,9 +129,9 @@ def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
 
 
 def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rules: RuleMaker) -> Node | None:
-    """One item or more along the paths of a graph: a rule for each of its states, and for each item that leads to one.
+    """One item or more along the paths of a graph: a rule for each state, and for each item that leads to a state.
 
-    With rules of their own the kinds of items stay apart: where one has no new value, the others are known.
+    An item that needs a new value may find none. With rules of their own, the other kinds of items remain possible.
     """
     ways: dict[tuple[Goal, int], Node] = {}
     for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
@@ -152,10 +152,10 @@ def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rul
 
 
 def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
-    """Any of the optional members, where these are many: its name is an `Entry`, so that none is written twice.
+    """Any of many optional members. The name is an `Entry`, so that no member is written twice.
 
-    What was written is then a trie of names, not a set of members that has tables of its own. None where they are few,
-    where names need escapes, and where the window may ask for more of them than have values.
+    The members that were written are then a trie of names, and not a register with token tables for each of its values.
+    None if the members are few, if names need escapes, or if the window may require more members than have values.
     """
     others = [field for field in fields if not field.required]
     if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
@@ -173,7 +173,7 @@ def permuted(
     some: Sequence[Node] = (),
     ordered: bool = False,
 ) -> Node | None:
-    """One member or more in any order, each declared one at most once, each of `some` at least once.
+    """One member or more in any order: declared ones at most once, `extra` any number of times, each of `some`.
 
     `ordered`: the declared ones in their order, all others after them.
     """
@@ -190,7 +190,7 @@ def bound_members(
     slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
     ordered: bool,
 ) -> Node | None:  # fmt: skip
-    """One member or more: for each slot one of its members at most, extras any number of times, under a condition.
+    """One member or more, under a condition: at most one member of each slot, extras any number of times.
 
     `ordered`: the slots in their order, extras last.
     """
@@ -204,7 +204,7 @@ def bound_members(
 
 
 def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
-    """Members in the order of `fields`, then `extras`, which are not empty."""
+    """Members in the order of `fields`, then `extras`, which is never the empty text."""
     declared = declared_order(Members(fields, comma), rules)
     if declared is None:
         return extras
@@ -235,7 +235,7 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
 
 
 def _uncounted(members: Members) -> Node:
-    """Members whose number is not bounded but by those that are required."""
+    """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
     pivot = next((at for at, field in enumerate(fields) if field.required), None)
     if pivot is None:
@@ -251,7 +251,7 @@ def _uncounted(members: Members) -> Node:
 
 
 def _some(members: Members) -> Node:
-    """At least one of a few optional members in order."""
+    """At least one of a few optional members, in order."""
     node: Node | None = None
     for field in members.fields:
         first, after = field.node, Seq((members.comma, field.key, field.value))
@@ -264,7 +264,7 @@ def _some(members: Members) -> Node:
 
 
 def _optional_run(fields: Sequence[Field]) -> int:
-    """The most optional members in a row."""
+    """The length of the longest run of optional members."""
     longest = run = 0
     for field in fields:
         run = 0 if field.required else run + 1
@@ -273,7 +273,7 @@ def _optional_run(fields: Sequence[Field]) -> int:
 
 
 def _counted(members: Members, window: Window, rules: RuleMaker) -> Node:
-    """Rules `name.i.c`: from member i on, with c written (counted up to where the count no longer matters)."""
+    """Rules `name.i.c`: the members from number i on after c members, counted as far as the count matters."""
     comma, extra, fields = members.comma, members.extra, members.fields
     enough = max(window.low, 1) if window.high is None else window.high
 

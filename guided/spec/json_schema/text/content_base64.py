@@ -1,15 +1,18 @@
-r"""A JSON text in base64, `contentMediaType` with `contentEncoding` of draft 7. In: a way to make rules. Out: IR.
+"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a way to make rules. Out: IR.
 
-What is decoded is the UTF-8 of any JSON text of RFC 8259. It is cut at its brackets: a *segment* goes from after one
-bracket to after the next one and is regular in bytes; which bracket may close is the pushdown's business. Four letters
-of base64 stand for three bytes, so a segment begins and ends at one of three *phases*, the number of bytes that the
-current group of letters has begun. Bits of a byte that only the next letter has belong to a bracket, hence are known:
-the text is a word of the rules `(container, bracket behind, phase) -> phase`, whose alternatives are a segment that
-closes the container, or a segment that opens another one, its rule, and the rule of what follows it; the phases in
-between are guessed, and only those guesses go on that the letters bear out.
+The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits
+of neighbouring bytes, so that a bracket does not begin or end where a letter does.
 
-An automaton of letters has as a state the states of the bytes' automaton after each value of the bits that are not
-known yet: 1 at a group's start, 4 after a letter, then 16, then 64. Cost: some 60 rules of some 200 states each.
+How: the text is cut at its brackets. A *segment* goes from after one bracket to after the next one and is regular in
+bytes; the stack decides which bracket may close. Four letters of base64 stand for three bytes, so a segment begins
+and ends in one of three *phases*: the number of bytes in the current group of letters. Bits that a letter shares with
+the byte before belong to a bracket, and are known. The rules are `(container, bracket before, phase) -> phase`. Their
+alternatives are: a segment that closes the container; or one that opens another container, the rule of that, and the
+rule of what follows it. The phases in between are guessed, and only guesses that the letters confirm go on.
+
+A state of the automaton over letters is a tuple: the states of the automaton over bytes, one for each value of the
+bits that are not known yet. These are 1 at the start of a group, 4 after a letter, then 16, then 64. Cost: some 60
+rules of some 200 states each.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ _Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _CLOSING = {"[": "]", "{": "}"}
 _TOP = ""
-_END = 3  # where a segment may end besides the three phases: with the padding, if any, and the text
-_MARK = 0x100  # added to a bracket: what stands behind it in the language of the segments
+_END = 3  # the end of the text, after padding if there is any: a segment may also end there
+_MARK = 0x100  # added to a bracket: the character after it in the language of segments
 
 
 def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
@@ -121,7 +124,7 @@ def _language(container: str, fresh: bool) -> Node:
 # --- segments, in letters
 
 _State = tuple[int, ...]
-"""The terms after each value of the bits that are not known; behind them 1 if padding may follow, else 0."""
+"""The terms for each value of the unknown bits, then 1 if padding may follow, else 0."""
 
 
 @dataclass(frozen=True, slots=True)

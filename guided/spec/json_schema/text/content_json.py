@@ -1,7 +1,8 @@
-"""A JSON text in a string, `contentMediaType` of draft 7. In: a way to make rules. Out: IR.
+"""JSON text inside of a string: `contentMediaType` of draft 7. In: a way to make rules. Out: IR.
 
-The text is any of RFC 8259, a pushdown: its rules are those of a JSON value, with each terminal written in all
-spellings that the characters of a string have. So nothing else that constrains the string can be intersected with it.
+The text is any of RFC 8259, which takes a stack. Its rules are those of a JSON value, in which each terminal has all
+spellings that characters of a string have. It is not regular, so nothing else that constrains the string can be
+intersected with it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the places of the schema.
+"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named by the locations of the schema.
 
-A goal (the schemas that apply to one value) is one rule, made once, so recursion ends and shared definitions are
-shared rules; what is small and regular stands in place. Strings are constrained decoded and then encoded; numbers
-are `numbers.py`; the values of `enum` and `const` are spelled under the other keywords' constraints. The rules are
-made from a queue, nothing recurses over the depth of the schema. Cost: linear in the expansions.
+Each goal (the schemas that apply to one value) is one rule and is made once. So recursion ends, and shared
+definitions are shared rules. What is small and regular stands in place, without a rule. Strings are constrained as
+decoded characters and then encoded (`spelling.py`), numbers are made by `numbers.py`, and the values of `enum` and
+`const` are spelled under the constraints of the other keywords (`constants.py`). Values that must differ, names of
+additional members and items of `uniqueItems`, are each an `Entry` of a `Distinct`.
 
-What must differ (the names of additional members, the items of `uniqueItems`) is an `Entry` of a `Distinct`.
+Rules are made from a queue, so nothing recurses over the depth of the schema. Cost: linear in the expansions.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from guided.spec.json_schema.text.spelling import JSON_STRING, MINIMAL_STRING, l
 
 __all__ = ["Lowering"]
 
-_SMALL = 8
+_SMALL = 8  # up to so many shapes, or values of an enumeration, stand in place
 _NULL = Text("null")
 _BOOLEAN = Alt((Text("true"), Text("false")))
 
@@ -70,16 +71,16 @@ class Lowering:
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
-        self._numbers: dict[str, int] = {}  # by label, the last that a rule was given
-        self._containers: set[str] = set()  # rules of one place of the schema
-        self._after_key: dict[int, Node] = {}  # by the serial number of the value
+        self._numbers: dict[str, int] = {}  # label -> the last number that was given to a rule with it
+        self._containers: set[str] = set()  # rules of one location of the schema
+        self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
-        self.reasons: list[tuple[str, str]] = []  # places with no value, and why
+        self.reasons: list[tuple[str, str]] = []  # locations without a value, and why
         self._nested: set[Goal] = set()
         self._other_keys: dict[object, Node] = {}
 
     def grammar(self, *, asked: bool) -> Grammar:
-        """The whole grammar; SpecError where no value satisfies the schema and this is `asked`."""
+        """The whole grammar. With `asked`, SpecError if no value satisfies the schema."""
         around = self.layout.around
         goal = self.expander.goal((self._root,))
         top = self.value(goal, 0)
@@ -101,14 +102,14 @@ class Lowering:
         return len(self._rules)
 
     def add(self, name: str, node: Node, origin: str) -> None:
-        """A rule of this name, which comes from this place of the schema."""
+        """Add a rule. `origin` is the location of the schema from which it comes."""
         if len(self._rules) * 4 > self._limits.nodes:
             raise LimitExceeded("nodes", len(self._rules) * 4, self._limits.nodes)
         self._rules[name] = node
         self._origins[name] = origin
 
     def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
-        """The rule for `key`, made later and once; its name is the label, numbered where another has it."""
+        """The rule for `key`, which is made once, later. Its name is the label, with a number if that is in use."""
         found = self._refs.get(key)
         if found is None:
             name, number = label, self._numbers.get(label, 1)
@@ -122,7 +123,7 @@ class Lowering:
         return found
 
     def value(self, goal: Goal, level: int) -> Node:
-        """The text of the values that satisfy the goal, at a depth of containers."""
+        """The text of the values that satisfy the goal, inside of `level` containers."""
         key = (goal, 0 if self.layout.indent is None else level)
         found = self._values.get(key)
         if found is None:
@@ -141,7 +142,7 @@ class Lowering:
             level = 0
         else:
             self._nested.add(goal)
-            if level > len(self._nested) or (level and not goal):  # more levels than goals: one stands inside itself
+            if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside of itself
                 self._refuse_indent(goal)
         if not goal:
             return self.rule((goal, level), "json value", "", self._anything)
@@ -153,7 +154,7 @@ class Lowering:
         return found
 
     def _anything(self) -> Node:
-        """The text of any value, which is kept with the layout: it differs by the options and the rules in it only."""
+        """The text of any value. It depends only on the options and the rules in it, and is kept with the layout."""
         member = (self.other_key((), ""), self.after(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
         known = self.layout.anything
@@ -165,7 +166,7 @@ class Lowering:
         return known[rules]
 
     def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
-        """As `value`, without a rule of its own."""
+        """As `value`, but in place, without a rule."""
         self.reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
@@ -177,19 +178,19 @@ class Lowering:
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
-            "indentation needs a bounded depth, and this value may nest without end",
+            "indentation needs values of bounded depth, and this value can contain itself",
             pointer=goal[0].where if goal else self._root.where,
             hint="give every value a type and close the objects, or use whitespace='single_space'",
         )
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
-        """The shapes of a goal; none where one of its schemas is `false`."""
+        """The shapes of a goal. There are none if one of its schemas is `false`."""
         return () if has_false(goal) else self.expander.expand(goal).shapes
 
     # --- one shape
 
     def texts_of(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
-        """The texts of a shape: of its constants, or of each of its types."""
+        """The texts of a shape, as alternatives: of its constants, or of each of its types."""
         if shape.values is not None:
             node = _with_pointer(where, lambda: self._constants.any_of(shape, level))
             if node == EMPTY:
@@ -228,7 +229,7 @@ class Lowering:
         return self.rule(key, f"string of #{where}", where, lambda: quoted(sized(content, low, high), self.encoding))
 
     def _strings(self, shapes: Sequence[Shape], where: str) -> Node:
-        """Strings that alternatives ask for which combine the same patterns: one rule, read by one automaton."""
+        """Strings of several alternatives that combine the same patterns, as one rule: one automaton reads them."""
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
@@ -239,20 +240,20 @@ class Lowering:
         return self.rule(key, f"string of #{where}", where, make)
 
     def _written(self, shape: Shape) -> tuple[Node, ...]:
-        """What is written of a string's patterns, each once."""
+        """The patterns of a string, restricted to what may be written, without duplicates."""
         return tuple({serial(pattern): pattern for pattern in map(self.expander.written, shape.patterns)}.values())
 
     def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
-        """A window under an option's cap on what the schema leaves open."""
+        """A window within the maximum that an option sets."""
         if cap is None:
             return window
         capped = window.meet(Window(high=cap))
         if capped.is_empty and not window.is_empty:
-            self.reasons.append((where, f"at least {window.low} are asked for, but the option {option} is {cap}"))
+            self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {cap}"))
         return capped
 
     def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
-        """A key that is in all of these languages of names."""
+        """The key of an additional member, whose name is in all of these languages."""
         key = ("key", in_place, *map(serial, names))
         found = self._other_keys.get(key)
         if found is None:
@@ -269,11 +270,14 @@ class Lowering:
         return RuleMaker(lambda name, node: self.add(name, node, where), f"{parts} {self.size} of #{where}", self.spell)
 
     def field(self, name: str, value: Node, required: bool) -> Field:
-        """A member with this key and value."""
+        """A declared member, with the text of its value."""
         return Field(name, self.after(value), required, quoted_text(name, self.encoding))
 
     def after(self, value: Node) -> Node:
-        """What comes after the key of this value: a rule, but for containers, since most schemas have the same few."""
+        """The colon and a value: all that follows a key.
+
+        Scalars have a rule for it. Most schemas share these few rules, and with them their token tables.
+        """
         key = serial(value)
         found = self._after_key.get(key)
         if found is None:
@@ -300,7 +304,7 @@ _OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
 
 
 def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
-    """What `make` makes; what it refuses without a place is refused at this one."""
+    """Call `make`. If it refuses without a pointer, the error gets this one."""
     try:
         return make()
     except UnsupportedError as error:
@@ -309,9 +313,10 @@ def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
 
 
 def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
-    """Shapes without the strings that differ only in which of the same patterns they match; and these, as groups.
+    """Separate strings that differ only in which of the same patterns they match. Returns the other shapes, and groups.
 
-    One automaton for a group has no more states than its members' together: each of them is read along all patterns.
+    One automaton for a group has no more states than those of its members together, because each of them follows all
+    of the patterns anyway.
     """
     groups: dict[frozenset[int], list[Shape]] = {}
     bases = [_base_patterns(shape) if len(shapes) > 1 else None for shape in shapes]
@@ -329,7 +334,7 @@ def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list
 
 
 def _base_patterns(shape: Shape) -> frozenset[int] | None:
-    """The patterns that a shape's strings match or do not match; None where something else is asked of them, too."""
+    """The patterns that the strings of a shape match or do not match. None if anything else is asked of them."""
     if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
         return None
     if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:
@@ -338,7 +343,7 @@ def _base_patterns(shape: Shape) -> frozenset[int] | None:
 
 
 def _is_small(shape: Shape) -> bool:
-    """Whether the text stands in place rather than in a rule of its own."""
+    """Whether the text stands in place, without a rule."""
     if shape.values is not None:
         return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
     return "array" not in shape.types and "object" not in shape.types

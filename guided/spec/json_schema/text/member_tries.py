@@ -1,11 +1,14 @@
-"""Many optional members in declared order. In: members with their keys. Out: IR rules, near-linear in the members.
+"""Many optional members in declared order. In: members with their keys. Out: IR rules, nearly linear in the members.
 
-After a member any later one may follow, up to the next required one; written as one expression that is n sets of up
-to n keys for the core to make deterministic. Here the keys that may follow a member are a radix trie, and as
-one member's trie is the next one's with one key more (or that key alone, if it is required), tries share all but
-the path to that key (path copying, as in Okasaki, "Purely Functional Data Structures", 1998, section 2.2). A node of
-a trie is a rule that reads one character; all calls are tail calls, so nothing is pushed while matching.
-Cost: rules and their alternatives are linear in the members times the path length of a trie.
+Problem: after a member, any later one may follow, up to the next required one. Written as one expression this is n
+sets of up to n keys, which the core would have to make deterministic: quadratic.
+
+How: the keys that may follow a member form a radix trie. The trie of a member is that of the next one with one key
+more (or that key alone, if it is required). So tries share all but the path to that key (path copying; Okasaki,
+"Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that reads one character. All
+calls are tail calls, so nothing is pushed while matching.
+
+Cost: the number of rules, and of their alternatives, is linear in the members times the length of a path.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Trie:
-    """`branches`: first character of an edge -> the edge. `end`: what follows where a key ends here."""
+    """`branches`: first character of an edge -> the edge. `end`: what follows a key that ends here."""
 
     branches: dict[str, _Edge]
     end: Node | None = None
@@ -46,7 +49,7 @@ class _Trie:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """`label` is its text after the first character; `target` is `below`, and `node` the edge with all below, as IR."""
+    """`label`: its text after the first character. `target`: the trie `below` as IR. `node`: the whole edge as IR."""
 
     label: str
     below: _Trie
@@ -61,8 +64,8 @@ _EMPTY_TRIE = _Trie({})
 class MemberTries:
     """Makes the rules of one object, named after `name`.
 
-    `spell` writes a piece of a key, `comma` stands between members.
-    `extras`: one or more additional members after all others; None: there can be none.
+    `spell` writes a part of a key, `comma` stands between members.
+    `extras`: one or more additional members after all others (None: there are none).
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class MemberTries:
         return first
 
     def _first(self, trie: _Trie, optional: bool) -> Node | None:
-        """The next member: one of the trie's, or an additional one where no required one is left."""
+        """The next member: one of the trie, or an additional one if no required member is left."""
         cases: list[Node] = []
         if trie is not _EMPTY_TRIE:
             cases.append(Seq((_QUOTE, self._node(trie))))
@@ -97,7 +100,7 @@ class MemberTries:
         return either(cases) if cases else None
 
     def _insert(self, trie: _Trie, key: str, leaf: Node) -> _Trie:
-        """`trie` with one key more; only the nodes on the way to it are new."""
+        """The trie with one more key. Only the nodes on the path to it are new."""
         path: list[tuple[_Trie, str, str]] = []  # (node, first character, rest of the label down from it)
         while key:
             first, rest = key[0], key[1:]
@@ -117,7 +120,7 @@ class MemberTries:
         return trie
 
     def _branch(self, trie: _Trie, first: str, label: str, below: _Trie, target: Node) -> _Trie:
-        """`trie` with the edge at `first` leading to `below`. What follows the first character is a rule, shared."""
+        """The trie with an edge at `first` that leads to `below`. What follows the first character is a shared rule."""
         after = self._rule(Seq((self._spell(label), target))) if label else target
         edge = _Edge(label, below, target, Seq((self._spell(first), after)))
         return _Trie({**trie.branches, first: edge}, trie.end)
@@ -136,7 +139,7 @@ class MemberTries:
 
 
 def _common(a: str, b: str) -> int:
-    """How many characters the two share at the front."""
+    """The length of the longest common prefix."""
     count = 0
     for x, y in zip(a, b, strict=False):
         if x != y:

@@ -1,14 +1,18 @@
-r"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes, and membership.
+"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes, and membership.
 
-A divisor is A * 10^s, A not ending with a zero. While a number without exponent is read, a remainder modulo A is kept
-for its digits, each of them multiplying it by ten. For s < 0 the digits of the fraction go on so up to place -s, then
-only zeros may follow. For s > 0 the last s digits before the point must be zeros, and the digits before these a
-multiple of A: next to the remainder the zeros at the end are counted. A number with the exponent e is a multiple of
-the divisor if its mantissa is one of the divisor times 10^-e, so there is such an automaton for each exponent from
--reach to reach, as far as MOST_WITH_EXPONENT states go. From some exponent on the twos and fives of A are divided
-already, and what is left of it must divide the digits, up to `reach` of them after the point.
+The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, with
+the remainder modulo A of its digits so far; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2),
+1.75 leaves 1, 17, 175: a multiple, as 175 is one of 25.
 
-The other spellings are not decided: `multiples` has none of them, and `decided` says which ones are.
+- For s < 0 the digits of the fraction continue up to position -s; after it only zeros may follow.
+- For s > 0 the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
+  the remainder with the number of zeros at the end.
+- With an exponent e, a number is a multiple of the divisor if its mantissa is one of the divisor times 10^-e. There
+  is an automaton for each exponent from -reach to reach, within MOST_WITH_EXPONENT states. From some exponent on, the
+  twos and fives of A are divided out, and the rest of A must divide the digits, with up to `reach` of them after the
+  point.
+
+Other spellings are not decided: `multiples` contains none of them, and `decided` says which ones are.
 
 Cost: about A * (|s| + 2) states for each exponent.
 """
@@ -70,7 +74,7 @@ def _exponent(power: int) -> Node:
 
 
 def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
-    """(exponent, what a mantissa before it must be a multiple of), as far as there is room for them."""
+    """(exponent, the divisor of the mantissa before it), for as many exponents as there is room."""
     left, out = MOST_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
     for power, one in sorted(scaled, key=lambda item: _size(item[1])):
@@ -82,7 +86,7 @@ def _scaled(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
 
 
 def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
-    """(what is left of A, the exponents from which this is all that counts)."""
+    """(the rest of A without twos and fives, the exponents from which on only that counts)."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
     for prime in (2, 5):
@@ -99,7 +103,7 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
 
 
 def fits(divisor: Decimal10) -> bool:
-    """Whether there is room for the automaton of the multiples."""
+    """Whether the automaton of the multiples is small enough."""
     return _size(divisor) <= MOST_STATES
 
 

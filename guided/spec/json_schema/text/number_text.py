@@ -1,4 +1,4 @@
-"""The pieces that numbers are written with, as IR nodes: each is one object, however often it is used."""
+"""The parts from which spellings of numbers are composed, as IR nodes. Each is one object, however often it is used."""
 
 from __future__ import annotations
 

@@ -1,24 +1,32 @@
-r"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
+"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
 
-A magnitude is written 0.d1d2d3... times ten to the p, d1 not zero; p is the *position* of its first digit. Two
-magnitudes compare by position, then by digits. So the spellings without exponent that are at most b at position B
-are: every one with its first digit before B, and of those at B the ones whose digits compare so. With an
-exponent e the position is that of the mantissa plus e, so for each mantissa position there is one interval of
-exponents with any digits, and one exponent at each bound with the digits compared. Integers likewise by the place of
-their last digit that is not zero.
+A magnitude is 0.d1d2d3... times ten to the p, with d1 not zero. p is the *position* of its first digit: 1 for 5.25, 3
+for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. So the spellings without exponent of the
+numbers up to b, whose position is B, are: all with a position below B, and those at B whose digits are not above
+those of b. For example, up to 525: everything with one or two digits before the point, and of three digits 100 to
+525.
 
-numbers="json": every spelling of RFC 8259: `-0`, trailing zeros, exponents with either sign, case and leading
-zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language
-(zeros would have to be counted against the exponent without end). Complete are, within the interval: all spellings
-without exponent; those with an exponent from -REACH to REACH; scientific ones, whose first digit stands right before or
-right after the point (of integers, up to SCIENTIFIC digits after the point). Of the other spellings with an exponent
-some are left out: every number can still be written, and nothing outside the interval is ever in. Numbers without
-bounds have all spellings, and so have draft 4's integers, which are written without fraction and exponent.
+With an exponent e, the position is that of the mantissa plus e. So for each mantissa position there is one interval
+of exponents with any digits, and at each bound one exponent with the digits compared. Integers are treated likewise,
+by the position of their last digit that is not zero.
 
-numbers="plain": no exponent, no negative zero; integers without fraction, but where draft 4 asks for other numbers.
-Trailing zeros of a fraction are allowed. A constant has its shortest spelling only.
+numbers="json" allows every spelling of RFC 8259: `-0`, trailing zeros, exponents in both cases with signs and leading
+zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language,
+because zeros would have to be counted against the exponent without end. Complete within the interval are:
 
-Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is `multiples.py`.
+- all spellings without exponent
+- those with an exponent from -REACH to REACH
+- scientific spellings, whose first digit is right before or right after the point (of integers, with up to SCIENTIFIC
+  digits after the point)
+
+Some other spellings with an exponent are left out. Every number can still be written, and nothing outside of the
+interval is ever accepted. Numbers without bounds have all spellings, and so have draft 4's integers, which are
+written without fraction and exponent.
+
+numbers="plain" allows no exponent and no negative zero, and integers without fraction, except where draft 4 asks for
+numbers that are no integers. Trailing zeros of a fraction are allowed. A constant has its shortest spelling only.
+
+Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
 """
 
 from __future__ import annotations

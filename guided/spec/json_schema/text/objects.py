@@ -1,9 +1,10 @@
 """The text of objects. In: a shape of objects. Out: IR.
 
-The members are the declared ones and, unless the shape is closed, others: their names are `Entry`s of a `Distinct`
-that knows the declared ones. Members bound by a condition (`dependentRequired`, `if`) are those of `conditional.py`;
-where that refuses, the ways to satisfy the condition are multiplied out, if few.
-Cost: linear in the members; the layouts' own is said in `containers.py` and `member_tries.py`.
+Members are the declared ones and, unless the shape is closed, additional ones. The names of additional members are
+`Entry`s of a `Distinct` that knows the declared names. Members that are bound by a condition (`dependentRequired`,
+`if`) come from `conditional.py`; if that refuses, the alternatives are multiplied out, provided they are few.
+
+Cost: linear in the members. `containers.py` and `member_tries.py` state their own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["object_text"]
 
-_FEW_CLASSES = 4  # of names, whose tables are shared with other objects
+_FEW_CLASSES = 4  # up to so many classes of names have rules that other objects share
 
 
 def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -54,7 +55,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
     if extra is not None and window.low > 1 and (few := lowering.expander.few.other_names(shape)) is not None:
-        cap = few if cap is None else min(cap, few)  # else the last ones of the count would have no names
+        cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
     ordered = lowering.options.property_order == "declared"
@@ -75,10 +76,10 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
 
 
 def _others(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
-    """A member that no part declares; and for each of the shape's blocks one that satisfies it.
+    """An additional member, and for each block of the shape one that satisfies it.
 
-    That it is none of the declared ones is left to the `Distinct` around the object. Where names fall into many
-    classes these are one rule, so that a name is read by one automaton.
+    The `Distinct` around the object excludes the declared names. Many classes of names are put into one rule, so that
+    one automaton reads a name.
     """
     members: list[Node] = []
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]

@@ -1,8 +1,8 @@
-"""Whether a rule generates anything. In: IR rules, and a name. Out: False where its language is empty for sure.
+"""Does a rule generate anything? In: IR rules and a name. Out: False if its language is surely empty.
 
-A least fixpoint, asked for from the rule down: a rule generates something once all of its parts do, and only what that
-hangs on is looked at. Regular operations (`And`, `Not`, `Length`) are taken to be non-empty; the automaton core decides
-those. Cost: linear in the rules that are looked at and their references.
+A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only the rules on which
+that depends are looked at. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton
+core decides about them. Cost: linear in the rules that are looked at, and their references.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from guided.grammar.ir import Alt, Chars, Distinct, Encoded, Entry, Node, Permut
 
 __all__ = ["generates"]
 
-_ALWAYS = frozenset((Text, Encoded))  # the commonest kinds of those that are not looked into
+_ALWAYS = frozenset((Text, Encoded))  # the most frequent nodes of those that are not looked into
 
 
 def generates(start: str, rules: Mapping[str, Node]) -> bool:
-    """Whether the rule `start` generates a string, as far as can be told here."""
+    """Whether the rule `start` may generate a string. False: it surely does not."""
     known: set[str] = set()
     entered: set[str] = set()
-    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> those to look at again once it is known
+    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to look at again once it is known
     work = [start]
     while work and start not in known:
         name = work.pop()
@@ -31,7 +31,7 @@ def generates(start: str, rules: Mapping[str, Node]) -> bool:
         if _generates(rules[name], known, missing):
             known.add(name)
             work.extend(waiting.pop(name, ()))
-        elif name not in entered:  # again after all that it hangs on
+        elif name not in entered:  # again, after all rules on which it depends
             entered.add(name)
             work.append(name)
             work.extend(needed for needed in missing if needed not in entered)

@@ -1,9 +1,9 @@
-"""How JSON is written: the encoding of string content, and the text between values. In: options. Out: IR nodes.
+r"""How JSON is spelled: the encoding of string content, and the text between values. In: options. Out: IR nodes.
 
-String content is constrained on decoded characters and then spelled through `JSON_STRING` (RFC 8259, section 7): a
-character stands for itself unless it is a control, a quote or a backslash; eight have a short escape; every one has
-its `\\uXXXX` escape, above the basic plane as a pair of surrogates. A lone surrogate is no spelling of anything.
-`MINIMAL_STRING` keeps one spelling of each: what `json.dumps(ensure_ascii=False)` writes.
+The content of strings is constrained as decoded characters and then spelled through `JSON_STRING` (RFC 8259, section
+7). A character stands for itself unless it is a control character, a quotation mark or a backslash. Eight characters
+have a short escape. Each has its `\uXXXX` escape, or a pair of them beyond U+FFFF. A lone surrogate is not a spelling
+of any character. `MINIMAL_STRING` has one spelling for each character: that of `json.dumps(ensure_ascii=False)`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ MINIMAL_STRING = Encoding("minimal-json-string", _minimal_forms())
 _QUOTE = Text('"')
 _BRACKETS = {"[]": (Text("["), Text("]")), "{}": (Text("{"), Text("}"))}
 GAP = Repeat(Chars(charset(((9, 10), (13, 13), (32, 32)))), 0, None)
-"""Any white space of JSON."""
+"""Any white space of JSON, or none."""
 
 
 def quoted(content: Node, encoding: Encoding) -> Node:
@@ -128,7 +128,7 @@ _MINIMAL = json.JSONEncoder(ensure_ascii=False)
 
 @lru_cache(maxsize=4096)
 def _short(text: str) -> Node:
-    """For the names of members: the same ones come in most schemas."""
+    """Short strings are kept: names of members recur in many schemas."""
     return quoted(Text(text), JSON_STRING)
 
 
@@ -138,14 +138,14 @@ def optional(node: Node) -> Node:
 
 
 def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
-    """`low` to `high` items (at least one) with commas between."""
+    """`low` to `high` items, but at least one, with commas between them."""
     rest = Repeat(Seq((comma, item)), max(low, 1) - 1, None if high is None else high - 1)
     return item if high == 1 else Seq((item, rest))
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The text between values. `indent` None: the same at every depth."""
+    """The text between values. Without `indent` it is the same at every depth."""
 
     comma: Node
     colon: Node
@@ -153,14 +153,14 @@ class Layout:
     around: Node
     indent: str | None = None
     anything: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
-    """The text of any value with these rules for numbers, strings and names, once it was made."""
+    """Cache: rules for numbers, strings and names -> the text of any value with these."""
 
     def between(self, level: int) -> Node:
-        """Between two items of a container at this depth (the outermost is 0)."""
+        """The text between two items of a container inside of `level` others."""
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
-        """A container: its non-empty `body` (None: there is none), or nothing, between brackets."""
+        """A container: its `body`, which is never empty (None: no such container), or nothing, between brackets."""
         opening, closing = _BRACKETS[brackets]
         cases: list[Node] = []
         if may_be_empty:
