@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib.metadata
 import os
 import re
@@ -149,6 +150,16 @@ def test_includes_of_the_core_go_one_way():
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             assert (NATIVE / name).is_file(), (path, name)
             assert NATIVE_LAYERS.index(name.split("/")[0]) <= NATIVE_LAYERS.index(path.parent.name), (path, name)
+
+
+def test_includes_of_the_core_have_no_cycle():
+    """A file and its header are one unit; units can be put in an order in which each includes earlier ones."""
+    includes: dict[Path, set[Path]] = {}
+    for path in NATIVE.rglob("*.[ch]pp"):
+        names = re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
+        units = {(NATIVE / name).with_suffix("") for name in names}
+        includes.setdefault(path.with_suffix(""), set()).update(units - {path.with_suffix("")})
+    graphlib.TopologicalSorter(includes).prepare()  # raises CycleError
 
 
 def test_the_core_outside_of_one_folder_knows_no_byte_of_json():

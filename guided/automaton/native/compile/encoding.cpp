@@ -5,8 +5,6 @@
 #include <unordered_map>
 
 #include "base/int_lists.hpp"
-#include "compile/live_alphabet.hpp"
-#include "compile/rules.hpp"
 
 namespace guided {
 
@@ -238,7 +236,7 @@ class Encoder {
   std::shared_ptr<const Spelling> spelling_of(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
-    std::shared_ptr<const Spelling> known = options_.caches ? options_.caches->spellings.find(key) : nullptr;
+    std::shared_ptr<const Spelling> known = options_.spellings ? options_.spellings->find(key) : nullptr;
     if (known) return known;
     Dfa one;
     const Edge edge{character, character, one.add(false) + 1};
@@ -249,7 +247,7 @@ class Encoder {
     if (std::ranges::count(bytes.accept, 1) != 1 || !bytes.edges[static_cast<int32_t>(end)].empty()) return nullptr;
     auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
     end_last(spelling->dfa);
-    if (options_.caches) options_.caches->spellings.insert(key, spelling);
+    if (options_.spellings) options_.spellings->insert(key, spelling);
     return spelling;
   }
 

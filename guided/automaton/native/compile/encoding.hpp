@@ -1,10 +1,9 @@
 // From automata over code points to automata over bytes.
 //
-// In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings. Out: one over
+// In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings (forms.hpp). Out: one over
 // bytes (0..255); calls, tokens and effects stay as they are.
 //
-// An encoding is a set of forms; a form spells a code point as a sum of positional digits, one byte each (UTF-8, JSON's
-// \uXXXX and surrogate pairs are all of this kind). A state of the result is a set of automaton states at a character
+// A state of the result is a set of automaton states at a character
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
 // Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
 // (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
@@ -16,23 +15,12 @@
 #include <memory>
 #include <vector>
 
+#include "base/content_cache.hpp"
+#include "compile/forms.hpp"
+#include "compile/live_alphabet.hpp"
 #include "fsa/symbolic_automaton.hpp"
 
 namespace guided {
-
-struct DigitSpan {
-  int low, high;  // bytes, inclusive
-  int64_t value, step;
-};
-struct Form {
-  std::vector<Range> ranges;
-  std::vector<std::vector<DigitSpan>> digits;
-  std::vector<int64_t> rest;  // rest[i]: the most that the digits after i can add
-};
-struct Encoding {
-  std::vector<Form> forms;
-};
-using Encodings = std::vector<std::shared_ptr<const Encoding>>;
 
 // The bytes of one character: from state 0 to the last one, which is its end.
 struct Spelling {
@@ -49,15 +37,12 @@ struct ByteAutomaton {
   size_t size() const { return static_cast<size_t>(dfa.size()); }
 };
 
-struct ByteCaches;
-class LiveAlphabet;
-
 struct EncodeOptions {
   const Encodings& encodings;
   const std::vector<Digest>& digests;
   const ByteSet& live;
   const LiveAlphabet& alphabet;
-  ByteCaches* caches;  // of spellings of single characters; may be null
+  ContentCache<Spelling>* spellings;  // of single characters; may be null
 };
 
 // The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compile/encoding.hpp"
+#include "compile/forms.hpp"
 #include "fsa/condition.hpp"
+#include "fsa/symbolic_automaton.hpp"
 #include "values/memory.hpp"
 
 namespace guided {

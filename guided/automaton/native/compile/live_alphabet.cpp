@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "compile/rules.hpp"
-
 namespace guided {
 
 namespace {
@@ -92,12 +90,12 @@ LiveCharacters characters(const Encoding& encoding, const ByteSet& live, Meter& 
 }  // namespace
 
 LiveAlphabet::LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
-                           ByteCaches* caches, Meter& meter) {
+                           ContentCache<LiveCharacters>* made, Meter& meter) {
   for (size_t e = 0; e < encodings.size(); ++e) {
-    std::shared_ptr<const LiveCharacters> known = caches ? caches->characters.find(digests[e]) : nullptr;
+    std::shared_ptr<const LiveCharacters> known = made ? made->find(digests[e]) : nullptr;
     if (!known) {
       known = std::make_shared<const LiveCharacters>(characters(*encodings[e], live, meter));
-      if (caches) caches->characters.insert(digests[e], known);
+      if (made) made->insert(digests[e], known);
     }
     live_.push_back(std::move(known));
   }

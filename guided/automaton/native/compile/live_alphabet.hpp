@@ -12,7 +12,9 @@
 #include <memory>
 #include <vector>
 
-#include "compile/encoding.hpp"
+#include "base/content_cache.hpp"
+#include "compile/forms.hpp"
+#include "fsa/symbolic_automaton.hpp"
 
 namespace guided {
 
@@ -25,9 +27,9 @@ struct LiveCharacters {
 
 class LiveAlphabet {
  public:
-  // `digests`: of the encodings; `caches` may be null.
-  LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live, ByteCaches* caches,
-               Meter& meter);
+  // `digests`: of the encodings; `made`: what was made for earlier grammars; may be null.
+  LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
+               ContentCache<LiveCharacters>* made, Meter& meter);
   // `dfa` without the characters that cannot be written.
   Dfa restricted(Dfa dfa) const;
   bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }

@@ -1,265 +1,168 @@
-#include "compile/lowerer.hpp"
+#include "compile/lower.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
-#include "compile/length_window.hpp"
+#include "base/graph.hpp"
+#include "compile/left_recursion.hpp"
+#include "compile/lowerer.hpp"
+#include "compile/prune.hpp"
 
 namespace guided {
 
-LoweredGrammar Lowerer::run() {
-  LoweredGrammar out;
-  out.nullable = nullable_.rule(ir_.start);
-  out.start = instance(ir_.start, 0);
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    const Pending p = pending_[i];
-    if (p.synthetic || is_known(i, p)) continue;
-    std::vector<Effect> effects;
-    Nfa nfa;
-    nfa.start = nfa.add();
-    nfa.final = nfa.add();
-    in_flat_ = options_.flat;
-    if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
-    current_origin_ = meter_.rule = p.rule;
-    effects_ = &effects;
-    if (in_flat_) open_rules_[p.rule] = 1;
-    looped_ = -1;
-    build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
-    rules_[i].dfa = finish(nfa);
-    rules_[i].effects = std::move(effects);
-    rules_[i].origin = p.rule;
-    for (int32_t& ref : rules_[i].key.refs) {  // those that are called, by their own numbers from here on
-      const auto called = instances_.find({ref, p.encoding});
-      ref = called == instances_.end() ? -1 : called->second;
+namespace {
+
+bool calls_itself(const std::vector<LoweredRule>& rules) {
+  std::vector<std::vector<int32_t>> calls(rules.size());
+  std::vector<int32_t> members(rules.size(), 0);
+  for (size_t r = 0; r < rules.size(); ++r) {
+    rules[r].each_callee([&](int32_t callee) { calls[r].push_back(callee); });
+    if (std::ranges::find(calls[r], static_cast<int32_t>(r)) != calls[r].end()) return true;
+  }
+  for (int32_t c : components(calls))
+    if (++members[c] > 1) return true;
+  return false;
+}
+
+// The automaton and effects, calls by their numbers in the rule; names of scopes go by their content.
+Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
+  Digest d;
+  const Dfa& dfa = automaton.dfa;
+  for (int32_t s = 0; s < dfa.size(); ++s) {
+    d.add(0x5157A7Eu + dfa.accept[s]);
+    for (const Edge& e : dfa.edges[s]) {
+      if (is_effect(e.lo)) {
+        const Effect& f = effects[e.lo - kEffect];
+        d.add(2 + static_cast<uint64_t>(f.op) * 8);
+        d.add(f.op == Effect::Open ? 0 : static_cast<uint64_t>(f.a));
+        d.add(static_cast<uint64_t>(f.b));
+      } else if (is_spelling(e.lo)) {
+        d.add(3);
+        d.add(automaton.spellings[e.lo - kSpelling]->digest);
+      } else {
+        d.add(uint64_t{e.lo} << 32 | e.hi);
+      }
+      d.add(static_cast<uint64_t>(e.to));
     }
   }
-  out.rules = std::move(rules_);
-  out.known = ir_.known;
+  return d;
+}
+
+// Numbers the calls of an automaton by their first occurrence. Out: the rules, by number.
+std::vector<int32_t> number_calls(Dfa& dfa) {
+  std::vector<int32_t> callees;
+  std::unordered_map<Symbol, int32_t> numbers;  // only where they are many
+  for (int32_t s = 0; s < dfa.size(); ++s)
+    for (Edge& e : dfa.edges[s]) {
+      if (!is_call(e.lo)) continue;
+      const auto [it, fresh] = numbers.try_emplace(e.lo, static_cast<int32_t>(callees.size()));
+      if (fresh) callees.push_back(static_cast<int32_t>(e.lo - kCall));
+      e.lo = e.hi = kCall + static_cast<Symbol>(it->second);
+    }
+  return callees;
+}
+
+int32_t place_of(const std::vector<int32_t>& list, int64_t item) {
+  const auto it = std::ranges::find(list, item);
+  return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
+}
+
+// Makes the rules of a grammar known to later ones.
+class Keeper {
+ public:
+  Keeper(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
+
+  void run() {
+    for (const LoweredRule& rule : rules_) {
+      if (!rule.key.portable || !rule.prepared) continue;
+      if (auto known = known_as(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(known));
+    }
+  }
+
+ private:
+  static constexpr int kDeepest = 50;  // counters within counters
+
+  // The rule with its counters, references by their places in the key; null where it calls what has no place there.
+  std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
+    auto known = std::make_shared<KnownRule>();
+    known->rule = rule.prepared;
+    known->min = rule.min;
+    known->max = rule.max;
+    for (int32_t callee : rule.callees) {
+      known->refs.push_back(place_of(key.refs, callee));
+      known->closed &= known->refs.back() < 0;
+      if (known->refs.back() >= 0) continue;
+      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kDeepest) return nullptr;
+      auto counter = counter_as(callee, key, depth + 1);
+      if (!counter) return nullptr;
+      known->closed &= counter->closed;
+      known->counters.push_back(std::move(counter));
+      known->refs.back() = -static_cast<int32_t>(known->counters.size());
+    }
+    known->effects = rule.effects;
+    for (Effect& e : known->effects)
+      if (e.op == Effect::Open) {
+        e.a = place_of(key.scopes, e.a);
+        known->closed = false;
+      }
+    return known;
+  }
+
+  // A closed counter is one object, whatever it stands in.
+  std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
+    if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
+    auto known = known_as(rules_[rule], key, depth);
+    if (known && known->closed) closed_[rule] = known;
+    return known;
+  }
+
+  const std::vector<LoweredRule>& rules_;
+  ByteCaches& caches_;
+  std::unordered_map<int32_t, std::shared_ptr<const KnownRule>> closed_;
+};
+
+void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
+  auto out = std::make_shared<PreparedRule>();
+  out->automaton =
+      rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)} : encode(rule.dfa, options, meter);
+  rule.dfa = {};
+  rule.callees = number_calls(out->automaton.dfa);
+  out->calls = static_cast<int32_t>(rule.callees.size());
+  out->shape = shape_of(out->automaton, rule.effects);
+  const bool rests = rule.relative() &&
+                     std::ranges::any_of(rule.effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
+  out->block = lay_out(out->automaton, rule.kind, rule.effects, rests);
+  rule.prepared = std::move(out);
+}
+
+}  // namespace
+
+LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter) {
+  const LiveAlphabet alphabet(ir.encodings, ir.encoding_digests, options.live,
+                              options.caches ? &options.caches->characters : nullptr, meter);
+  LoweredGrammar out = Lowerer(ir, options, alphabet, false, meter).run();
+  meter.rule = -1;
+  prune_rules(out.rules, meter);
+  out.recursive = calls_itself(out.rules);
+  if (out.recursive && has_left_recursion(out.rules)) {
+    out = Lowerer(ir, options, alphabet, true, meter).run();
+    meter.rule = -1;
+    prune_rules(out.rules, meter);
+    out.recursive = calls_itself(out.rules);
+    remove_left_recursion(out.rules, meter);
+  }
+  const EncodeOptions encoding{ir.encodings, ir.encoding_digests, options.live, alphabet,
+                               options.caches ? &options.caches->spellings : nullptr};
+  int64_t positions = 0;
+  for (LoweredRule& rule : out.rules) {
+    meter.rule = rule.origin;
+    if (!rule.dfa.empty()) prepare(rule, encoding, meter);
+    if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
+    meter.states(positions);
+  }
+  meter.rule = -1;
+  if (options.caches) Keeper(out.rules, *options.caches).run();
   return out;
-}
-
-// Whether the rule is known from an earlier grammar: it is taken over.
-bool Lowerer::is_known(size_t i, const Pending& p) {
-  if (!options_.caches || options_.flat) return false;
-  RuleKey key = keys_.of(p.rule, p.encoding);
-  const bool look = key.portable && (!only_closed_ || key.refs.empty());
-  const std::shared_ptr<const KnownRule> known = look ? options_.caches->rules.find(key.digest) : nullptr;
-  if (!known) {
-    rules_[i].key = std::move(key);
-    return false;
-  }
-  current_origin_ = p.rule;
-  LoweredRule rule = taken_over(*known, key, p.encoding);
-  rule.origin = p.rule;
-  rules_[i] = std::move(rule);
-  return true;
-}
-
-// The rule under the numbers of this grammar, after its counters.
-LoweredRule Lowerer::taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding) {
-  LoweredRule rule;
-  for (int32_t place : known.refs)
-    rule.callees.push_back(place >= 0 ? instance(key.refs[place], encoding)
-                                      : known_counter(known.counters[-1 - place], key, encoding));
-  rule.prepared = known.rule;
-  rule.effects = known.effects;
-  for (Effect& e : rule.effects)
-    if (e.op == Effect::Open) e.a = key.scopes[e.a];
-  return rule;
-}
-
-int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding) {
-  if (known->closed)
-    if (const auto it = known_counters_.find(known); it != known_counters_.end()) return it->second;
-  LoweredRule rule = taken_over(*known, key, encoding);
-  rule.kind = RuleKind::Counter;
-  rule.min = known->min;
-  rule.max = known->max;
-  const int32_t number = synthetic(std::move(rule));
-  if (known->closed) known_counters_[known] = number;
-  return number;
-}
-
-// ---- rules
-int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
-  auto [it, fresh] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
-  if (fresh) {
-    rules_.emplace_back();
-    pending_.push_back({rule, encoding, false});
-  }
-  return it->second;
-}
-
-int32_t Lowerer::synthetic(LoweredRule rule) {
-  rule.origin = current_origin_;
-  rules_.push_back(std::move(rule));
-  pending_.push_back({-1, 0, true});
-  return static_cast<int32_t>(rules_.size()) - 1;
-}
-
-Dfa Lowerer::finish(const Nfa& nfa) {
-  return without_empty(minimise(live_.restricted(determinise(nfa, meter_)), meter_));
-}
-
-// ---- regular languages
-const Dfa& Lowerer::regular(int32_t id, int depth) {
-  auto it = regular_.find(id);
-  if (it != regular_.end()) return it->second;
-  Dfa out = regular_fresh(id, depth);
-  return regular_[id] = std::move(out);
-}
-
-Dfa Lowerer::regular_fresh(int32_t id, int depth) {
-  descend(depth);
-  const IrNode& n = ir_.nodes[id];
-  if (n.kind == Kind::And) {
-    if (n.items.empty()) return complement({}, meter_);
-    Dfa out = regular(n.items[0], depth + 1);
-    for (size_t i = 1; i < n.items.size(); ++i) out = intersect(out, regular(n.items[i], depth + 1), meter_);
-    return minimise(std::move(out), meter_);
-  }
-  if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
-  if (n.kind == Kind::Length) {
-    if (Nullability::contradicts(n)) return {};
-    return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
-  }
-  Nfa nfa;
-  nfa.start = nfa.add();
-  nfa.final = nfa.add();
-  bool outer = in_flat_;
-  std::vector<uint8_t> outer_open;
-  if (!outer) {
-    outer_open.assign(ir_.rules.size(), 0);
-    open_rules_.swap(outer_open);
-  }
-  in_flat_ = true;
-  ++operand_depth_;
-  build(nfa, id, 0, nfa.start, nfa.final, depth + 1);
-  --operand_depth_;
-  in_flat_ = outer;
-  if (!outer) open_rules_.swap(outer_open);
-  return minimise(determinise(nfa, meter_), meter_);
-}
-
-// ---- Thompson's construction between two states
-void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
-  descend(depth);
-  meter_.work(1);
-  meter_.states(nfa.size() / 8);
-  const IrNode& n = ir_.nodes[id];
-  if (Nullability::contradicts(n)) return;
-  if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat) looped_ = -1;
-  Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
-  switch (n.kind) {
-    case Kind::Chars:
-      for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
-      return;
-    case Kind::Text: {
-      int32_t at = from;
-      for (size_t i = 0; i < n.text.size(); ++i) {
-        int32_t next = i + 1 == n.text.size() ? to : nfa.add();
-        nfa.edge(at, base + n.text[i], base + n.text[i], next);
-        at = next;
-      }
-      if (n.text.empty()) nfa.move(from, to);
-      return;
-    }
-    case Kind::Seq: {
-      int32_t at = from, looped = looped_;  // by what has been built of it
-      for (size_t i = 0; i < n.items.size(); ++i) {
-        int32_t next = i + 1 == n.items.size() ? to : nfa.add();
-        looped_ = looped;
-        build(nfa, n.items[i], enc, at, next, depth + 1);
-        at = next;
-        const IrNode& item = ir_.nodes[n.items[i]];
-        if (item.kind == Kind::Repeat && item.max < 0)
-          looped = item.items[0];
-        else if (!nullable_.node(n.items[i]))
-          looped = -1;
-      }
-      if (n.items.empty()) nfa.move(from, to);
-      return;
-    }
-    case Kind::Alt:
-      for (const int32_t looped = looped_; int32_t c : n.items) {
-        looped_ = looped;
-        build(nfa, c, enc, from, to, depth + 1);
-      }
-      return;
-    case Kind::Repeat:
-      build_repeat(nfa, n, enc, from, to, depth);
-      return;
-    case Kind::Not:
-      nfa.splice(relabelled(regular(id, depth), enc), from, to);
-      return;
-    case Kind::And:
-    case Kind::Length:
-      build_window(nfa, id, enc, from, to, depth);
-      return;
-    case Kind::Encoded:
-      if (enc != 0 || operand_depth_ > 0)
-        throw Unsupported("Encoded inside And, Not, Length or another Encoded has no meaning");
-      build(nfa, n.items[0], n.ref, from, to, depth + 1);
-      return;
-    case Kind::Ref:
-      build_ref(nfa, n, enc, from, to, depth);
-      return;
-    case Kind::Special:
-      if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
-      nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.ref), to);
-      return;
-    case Kind::Permutation:
-      build_permutation(nfa, n, enc, from, to, depth);
-      return;
-    case Kind::Automaton:
-      nfa.splice(relabelled(*n.automaton, enc), from, to);
-      return;
-    case Kind::Distinct:
-      build_between(nfa, n, {Effect::Open, n.ref, names_digest(n)}, {Effect::Close}, enc, from, to, depth);
-      return;
-    case Kind::Entry:
-      build_between(nfa, n, {Effect::Begin}, {Effect::Keep}, enc, from, to, depth);
-      return;
-  }
-}
-
-// The symbol of an effect in the rule that is being built.
-Symbol Lowerer::effect(const Effect& wanted) {
-  auto it = std::find(effects_->begin(), effects_->end(), wanted);
-  if (it == effects_->end()) it = effects_->insert(it, wanted);
-  return kEffect + static_cast<Symbol>(it - effects_->begin());
-}
-
-void Lowerer::build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from,
-                            int32_t to, int depth) {
-  if (operand_depth_ > 0 || enc != 0) throw Unsupported("Distinct or Entry inside And, Not, Length or Encoded");
-  if (in_flat_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
-  if (nullable_.node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
-  int32_t first = nfa.add(), last = nfa.add();
-  const Symbol opens = effect(before), closes = effect(after);
-  nfa.edge(from, opens, opens, first);
-  build(nfa, n.items[0], enc, first, last, depth + 1);
-  nfa.edge(last, closes, closes, to);
-}
-
-void Lowerer::build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
-  if (in_flat_) {
-    if (open_rules_[n.ref])
-      throw Unsupported(operand_depth_ > 0 ? "a recursive rule inside And, Not or Length"
-                                           : "a recursive grammar needs a vocabulary in which every byte that "
-                                             "occurs in a token is also a token by itself");
-    open_rules_[n.ref] = 1;
-    build(nfa, ir_.rules[n.ref], enc, from, to, depth + 1);
-    open_rules_[n.ref] = 0;
-    return;
-  }
-  if (nullable_.rule(n.ref)) nfa.move(from, to);
-  Symbol call = kCall + static_cast<Symbol>(instance(n.ref, enc));
-  nfa.edge(from, call, call, to);
-}
-
-LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet,
-                           bool only_closed, Meter& meter) {
-  return Lowerer(ir, options, alphabet, only_closed, meter).run();
 }
 
 }  // namespace guided

@@ -1,4 +1,4 @@
-// IR nodes to automata (Thompson's construction over symbol ranges), one rule at a time: lower_nodes() of rules.hpp.
+// IR nodes to automata (Thompson's construction over symbol ranges), one rule at a time.
 //
 // In: an IrGrammar, the characters that the vocabulary can write. Out: its rules with calls still symbolic and nothing
 // pruned.
@@ -26,6 +26,7 @@ namespace guided {
 
 class Lowerer {
  public:
+  // `only_closed`: of the rules that are known from earlier grammars, only those that call nothing are taken over.
   Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
           Meter& meter)
       : ir_(ir),

@@ -1,11 +1,7 @@
-// Rules that generate nothing, and positions from which no end is reached, are removed.
-//
-// A least fixpoint over rules: a rule generates something if its automaton accepts along edges whose calls do. A
-// counter must be able to iterate; a permutation must be able to write its required members and enough of the others.
+#include "compile/prune.hpp"
+
 #include <algorithm>
 #include <deque>
-
-#include "compile/rules.hpp"
 
 namespace guided {
 

@@ -1,10 +1,4 @@
-// From the IR to rules: one deterministic byte automaton per rule, over bytes, calls, tokens and effects.
-//
-// In: an IrGrammar and the bytes that the vocabulary can write. Out: rules in which
-//   - no rule generates the empty string (the start's emptiness is a flag), so a call always consumes something;
-//   - no rule is left-recursive: for a strongly connected component of left corners, one automaton over suffixes;
-//   - every position can reach the rule's end, with live bytes only (effects aside, whose guards look ahead);
-//   - counted repetition that would be large is a rule of its own with a count in its frame's register.
+// Rules on their way from the IR to positions, and what is kept of them for later grammars.
 //
 // An effect is a guarded operation, taken without reading: `Inc` of a counter (before an iteration, so that a frame at
 // its bound never starts one), `Put` and `More` of a permutation's seen-set; around scopes in which values must differ
@@ -12,9 +6,7 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,44 +50,6 @@ struct KnownRule {
     for (const auto& counter : counters) out += counter->size();
     return out;
   }
-};
-
-// What was made of some content, by its digest: every JSON grammar has the same number and string.
-// One for a vocabulary (what its bytes cannot write is left out). Thread-safe. Bounded by two generations: what was not
-// asked for while the younger one filled up is forgotten.
-template <class Item>
-class ContentCache {
- public:
-  std::shared_ptr<const Item> find(const Digest& key) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (auto it = young_.find(key); it != young_.end()) return it->second;
-    auto it = old_.find(key);
-    if (it == old_.end()) return nullptr;
-    std::shared_ptr<const Item> item = it->second;
-    add(key, item);
-    return item;
-  }
-  void insert(const Digest& key, std::shared_ptr<const Item> item) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (item->size() <= kMost / 2) add(key, std::move(item));
-  }
-
- private:
-  static constexpr size_t kMost = 150000;  // states and ranges of a generation
-  using Map = std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash>;
-
-  void add(const Digest& key, std::shared_ptr<const Item> item) {
-    if (size_ > kMost) {
-      old_ = std::exchange(young_, {});
-      size_ = 0;
-    }
-    size_ += item->size() + 1;
-    young_[key] = std::move(item);
-  }
-
-  std::mutex mutex_;
-  Map young_, old_;
-  size_t size_ = 0;  // of the younger generation
 };
 
 struct ByteCaches {
@@ -156,19 +110,5 @@ struct LowerOptions {
   int max_depth = kMaxDepth;
   bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
 };
-
-// Every rule that generates something is prepared.
-LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& meter);
-
-// Parts of lower(), in their own files.
-// Nodes to automata, calls still symbolic, nothing pruned; rules that are known as they are. lowerer.hpp
-// `only_closed`: of these only such as call nothing.
-LoweredGrammar lower_nodes(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet,
-                           bool only_closed, Meter& meter);
-// Whether a rule may begin with itself; removes that from rules that are not prepared. left_recursion.cpp
-bool has_left_recursion(const std::vector<LoweredRule>& rules);
-void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter);
-// Drops edges of calls that generate nothing; empties the automata of rules that generate nothing. prune.cpp
-void prune_rules(std::vector<LoweredRule>& rules, Meter& meter);
 
 }  // namespace guided

@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "compile/lower.hpp"
 #include "matching/token_graph.hpp"
 
 namespace guided {

@@ -1,0 +1,52 @@
+// What was made of some content, by its digest, so that it is made once.
+//
+// In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use it. It is bounded by
+// two generations: an item that was not requested while the younger generation filled up is forgotten.
+// Cost: a look-up under a lock.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "base/common.hpp"
+
+namespace guided {
+
+template <class Item>
+class ContentCache {
+ public:
+  std::shared_ptr<const Item> find(const Digest& key) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (auto it = young_.find(key); it != young_.end()) return it->second;
+    auto it = old_.find(key);
+    if (it == old_.end()) return nullptr;
+    std::shared_ptr<const Item> item = it->second;
+    add(key, item);
+    return item;
+  }
+  void insert(const Digest& key, std::shared_ptr<const Item> item) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (item->size() <= kMost / 2) add(key, std::move(item));
+  }
+
+ private:
+  static constexpr size_t kMost = 150000;  // states and ranges of a generation
+  using Map = std::unordered_map<Digest, std::shared_ptr<const Item>, DigestHash>;
+
+  void add(const Digest& key, std::shared_ptr<const Item> item) {
+    if (size_ > kMost) {
+      old_ = std::exchange(young_, {});
+      size_ = 0;
+    }
+    size_ += item->size() + 1;
+    young_[key] = std::move(item);
+  }
+
+  std::mutex mutex_;
+  Map young_, old_;
+  size_t size_ = 0;  // of the younger generation
+};
+
+}  // namespace guided

@@ -1,0 +1,260 @@
+#include "compile/lowerer.hpp"
+
+#include <algorithm>
+
+#include "compile/length_window.hpp"
+
+namespace guided {
+
+LoweredGrammar Lowerer::run() {
+  LoweredGrammar out;
+  out.nullable = nullable_.rule(ir_.start);
+  out.start = instance(ir_.start, 0);
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    const Pending p = pending_[i];
+    if (p.synthetic || is_known(i, p)) continue;
+    std::vector<Effect> effects;
+    Nfa nfa;
+    nfa.start = nfa.add();
+    nfa.final = nfa.add();
+    in_flat_ = options_.flat;
+    if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
+    current_origin_ = meter_.rule = p.rule;
+    effects_ = &effects;
+    if (in_flat_) open_rules_[p.rule] = 1;
+    looped_ = -1;
+    build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
+    rules_[i].dfa = finish(nfa);
+    rules_[i].effects = std::move(effects);
+    rules_[i].origin = p.rule;
+    for (int32_t& ref : rules_[i].key.refs) {  // those that are called, by their own numbers from here on
+      const auto called = instances_.find({ref, p.encoding});
+      ref = called == instances_.end() ? -1 : called->second;
+    }
+  }
+  out.rules = std::move(rules_);
+  out.known = ir_.known;
+  return out;
+}
+
+// Whether the rule is known from an earlier grammar: it is taken over.
+bool Lowerer::is_known(size_t i, const Pending& p) {
+  if (!options_.caches || options_.flat) return false;
+  RuleKey key = keys_.of(p.rule, p.encoding);
+  const bool look = key.portable && (!only_closed_ || key.refs.empty());
+  const std::shared_ptr<const KnownRule> known = look ? options_.caches->rules.find(key.digest) : nullptr;
+  if (!known) {
+    rules_[i].key = std::move(key);
+    return false;
+  }
+  current_origin_ = p.rule;
+  LoweredRule rule = taken_over(*known, key, p.encoding);
+  rule.origin = p.rule;
+  rules_[i] = std::move(rule);
+  return true;
+}
+
+// The rule under the numbers of this grammar, after its counters.
+LoweredRule Lowerer::taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding) {
+  LoweredRule rule;
+  for (int32_t place : known.refs)
+    rule.callees.push_back(place >= 0 ? instance(key.refs[place], encoding)
+                                      : known_counter(known.counters[-1 - place], key, encoding));
+  rule.prepared = known.rule;
+  rule.effects = known.effects;
+  for (Effect& e : rule.effects)
+    if (e.op == Effect::Open) e.a = key.scopes[e.a];
+  return rule;
+}
+
+int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding) {
+  if (known->closed)
+    if (const auto it = known_counters_.find(known); it != known_counters_.end()) return it->second;
+  LoweredRule rule = taken_over(*known, key, encoding);
+  rule.kind = RuleKind::Counter;
+  rule.min = known->min;
+  rule.max = known->max;
+  const int32_t number = synthetic(std::move(rule));
+  if (known->closed) known_counters_[known] = number;
+  return number;
+}
+
+// ---- rules
+int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
+  auto [it, fresh] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
+  if (fresh) {
+    rules_.emplace_back();
+    pending_.push_back({rule, encoding, false});
+  }
+  return it->second;
+}
+
+int32_t Lowerer::synthetic(LoweredRule rule) {
+  rule.origin = current_origin_;
+  rules_.push_back(std::move(rule));
+  pending_.push_back({-1, 0, true});
+  return static_cast<int32_t>(rules_.size()) - 1;
+}
+
+Dfa Lowerer::finish(const Nfa& nfa) {
+  return without_empty(minimise(live_.restricted(determinise(nfa, meter_)), meter_));
+}
+
+// ---- regular languages
+const Dfa& Lowerer::regular(int32_t id, int depth) {
+  auto it = regular_.find(id);
+  if (it != regular_.end()) return it->second;
+  Dfa out = regular_fresh(id, depth);
+  return regular_[id] = std::move(out);
+}
+
+Dfa Lowerer::regular_fresh(int32_t id, int depth) {
+  descend(depth);
+  const IrNode& n = ir_.nodes[id];
+  if (n.kind == Kind::And) {
+    if (n.items.empty()) return complement({}, meter_);
+    Dfa out = regular(n.items[0], depth + 1);
+    for (size_t i = 1; i < n.items.size(); ++i) out = intersect(out, regular(n.items[i], depth + 1), meter_);
+    return minimise(std::move(out), meter_);
+  }
+  if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
+  if (n.kind == Kind::Length) {
+    if (Nullability::contradicts(n)) return {};
+    return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
+  }
+  Nfa nfa;
+  nfa.start = nfa.add();
+  nfa.final = nfa.add();
+  bool outer = in_flat_;
+  std::vector<uint8_t> outer_open;
+  if (!outer) {
+    outer_open.assign(ir_.rules.size(), 0);
+    open_rules_.swap(outer_open);
+  }
+  in_flat_ = true;
+  ++operand_depth_;
+  build(nfa, id, 0, nfa.start, nfa.final, depth + 1);
+  --operand_depth_;
+  in_flat_ = outer;
+  if (!outer) open_rules_.swap(outer_open);
+  return minimise(determinise(nfa, meter_), meter_);
+}
+
+// ---- Thompson's construction between two states
+void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
+  descend(depth);
+  meter_.work(1);
+  meter_.states(nfa.size() / 8);
+  const IrNode& n = ir_.nodes[id];
+  if (Nullability::contradicts(n)) return;
+  if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat) looped_ = -1;
+  Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
+  switch (n.kind) {
+    case Kind::Chars:
+      for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
+      return;
+    case Kind::Text: {
+      int32_t at = from;
+      for (size_t i = 0; i < n.text.size(); ++i) {
+        int32_t next = i + 1 == n.text.size() ? to : nfa.add();
+        nfa.edge(at, base + n.text[i], base + n.text[i], next);
+        at = next;
+      }
+      if (n.text.empty()) nfa.move(from, to);
+      return;
+    }
+    case Kind::Seq: {
+      int32_t at = from, looped = looped_;  // by what has been built of it
+      for (size_t i = 0; i < n.items.size(); ++i) {
+        int32_t next = i + 1 == n.items.size() ? to : nfa.add();
+        looped_ = looped;
+        build(nfa, n.items[i], enc, at, next, depth + 1);
+        at = next;
+        const IrNode& item = ir_.nodes[n.items[i]];
+        if (item.kind == Kind::Repeat && item.max < 0)
+          looped = item.items[0];
+        else if (!nullable_.node(n.items[i]))
+          looped = -1;
+      }
+      if (n.items.empty()) nfa.move(from, to);
+      return;
+    }
+    case Kind::Alt:
+      for (const int32_t looped = looped_; int32_t c : n.items) {
+        looped_ = looped;
+        build(nfa, c, enc, from, to, depth + 1);
+      }
+      return;
+    case Kind::Repeat:
+      build_repeat(nfa, n, enc, from, to, depth);
+      return;
+    case Kind::Not:
+      nfa.splice(relabelled(regular(id, depth), enc), from, to);
+      return;
+    case Kind::And:
+    case Kind::Length:
+      build_window(nfa, id, enc, from, to, depth);
+      return;
+    case Kind::Encoded:
+      if (enc != 0 || operand_depth_ > 0)
+        throw Unsupported("Encoded inside And, Not, Length or another Encoded has no meaning");
+      build(nfa, n.items[0], n.ref, from, to, depth + 1);
+      return;
+    case Kind::Ref:
+      build_ref(nfa, n, enc, from, to, depth);
+      return;
+    case Kind::Special:
+      if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
+      nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.ref), to);
+      return;
+    case Kind::Permutation:
+      build_permutation(nfa, n, enc, from, to, depth);
+      return;
+    case Kind::Automaton:
+      nfa.splice(relabelled(*n.automaton, enc), from, to);
+      return;
+    case Kind::Distinct:
+      build_between(nfa, n, {Effect::Open, n.ref, names_digest(n)}, {Effect::Close}, enc, from, to, depth);
+      return;
+    case Kind::Entry:
+      build_between(nfa, n, {Effect::Begin}, {Effect::Keep}, enc, from, to, depth);
+      return;
+  }
+}
+
+// The symbol of an effect in the rule that is being built.
+Symbol Lowerer::effect(const Effect& wanted) {
+  auto it = std::find(effects_->begin(), effects_->end(), wanted);
+  if (it == effects_->end()) it = effects_->insert(it, wanted);
+  return kEffect + static_cast<Symbol>(it - effects_->begin());
+}
+
+void Lowerer::build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from,
+                            int32_t to, int depth) {
+  if (operand_depth_ > 0 || enc != 0) throw Unsupported("Distinct or Entry inside And, Not, Length or Encoded");
+  if (in_flat_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
+  if (nullable_.node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
+  int32_t first = nfa.add(), last = nfa.add();
+  const Symbol opens = effect(before), closes = effect(after);
+  nfa.edge(from, opens, opens, first);
+  build(nfa, n.items[0], enc, first, last, depth + 1);
+  nfa.edge(last, closes, closes, to);
+}
+
+void Lowerer::build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  if (in_flat_) {
+    if (open_rules_[n.ref])
+      throw Unsupported(operand_depth_ > 0 ? "a recursive rule inside And, Not or Length"
+                                           : "a recursive grammar needs a vocabulary in which every byte that "
+                                             "occurs in a token is also a token by itself");
+    open_rules_[n.ref] = 1;
+    build(nfa, ir_.rules[n.ref], enc, from, to, depth + 1);
+    open_rules_[n.ref] = 0;
+    return;
+  }
+  if (nullable_.rule(n.ref)) nfa.move(from, to);
+  Symbol call = kCall + static_cast<Symbol>(instance(n.ref, enc));
+  nfa.edge(from, call, call, to);
+}
+
+}  // namespace guided
