@@ -189,6 +189,16 @@ def test_the_rest_of_a_character():
     known = GrammarMatcher(BYTES.compile_regex("a語|b詞"))
     known.accept_string(b"b\xe8\xa9")  # the bytes of a text are not kept, so a name would be guessed
     assert str(known.explain()) == "expected the rest of a character"
+    alike = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)] + ["語".encode()[:2]], eos_token_ids=[257]))
+    matcher = GrammarMatcher(alike.compile_regex("x?[語詞]"))  # both end alike, and only one begins with a token
+    matcher.accept_string(b"x\xe8\xa9")
+    assert str(matcher.explain()) == "expected the rest of a character"
+    matcher.reset()
+    matcher.accept_token(256)
+    assert str(matcher.explain()) == "expected the rest of a character"  # what was accepted before reset is not known
+    fresh = GrammarMatcher(matcher.grammar)
+    fresh.accept_token(256)
+    assert str(fresh.explain()) == "expected the rest of 語"
     known.rollback(1)
     assert str(known.explain(b"b\xe8")) == "allowed; next is the rest of 詞"
     assert str(known.explain("b語")) == "'b語' is not allowed from its character 2 on, 語: expected 詞"
