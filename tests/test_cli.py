@@ -85,7 +85,7 @@ def test_no_command_and_version():
         (["check", "--pattern", "UPER+"], "did you mean 'UPPER'?"),
         (["check", "--schema", "{}", "--indent", "2", "--whitespace", "compact"], "fix every gap"),
         (["sample", "--regex", "[^\\s\\S]"], "guided sample: "),
-        (["sample", "--regex", "a{9}", "--max-length", "8"], "the shortest text has 9 bytes"),
+        (["sample", "--regex", "a{9}", "--max-length", "8"], "the shortest text needs --max-length 9, which is 8"),
         (["sample", "--regex", "a", "--n", "0"], "0 is less than 1"),
         (["generate", "x", "--temperature", "nan"], "not between 0 and inf"),
         (["generate", "x", "--top-p", "0"], "not between"),

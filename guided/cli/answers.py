@@ -1,7 +1,7 @@
-"""Where the answers of a batch go: to standard output in order, or to a file at once.
+"""Where the answers of a batch are written: to standard output in order, or to a file as they come.
 
-In: answers as JSON texts of one line, each with the number of its request, in any order. Out: lines, in the order of
-the requests.
+In: answers, each one line of JSON with the number of its request, in any order. Out: the lines, in the order of the
+requests.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ Key = tuple[str | int, str]  # the id of a request, and the digest of it
 
 
 class Answers(Protocol):
-    """Takes the answers of requests 0, 1, 2, ...
+    """A place for the answers to requests 0, 1, 2, ...
 
     Attributes:
-        kept: the numbers of those whose answers are there already.
+        kept: the numbers of the requests that were answered by an earlier run.
     """
 
     kept: frozenset[int]
 
     def write(self, number: int, text: str) -> None:
-        """The answer of a request."""
+        """Write the answer to a request."""
 
     def close(self) -> None:
-        """There are no more, or the run was interrupted."""
+        """Finish: there are no more answers, or the run was interrupted."""
 
 
 class AnswersInOrder:
-    """On standard output."""
+    """Answers on standard output, where each waits for those before it."""
 
     def __init__(self) -> None:
         self._next, self._held = 0, dict[int, str]()
         self.kept = frozenset[int]()
 
     def write(self, number: int, text: str) -> None:
-        """Print it as soon as all before it are printed."""
+        """Print the answer as soon as all answers before it are printed."""
         self._held[number] = text
         while self._next in self._held:
             print(self._held.pop(self._next), flush=True)
             self._next += 1
 
     def close(self) -> None:
-        """What is there beyond a gap."""
+        """Print the answers that still wait, because one before them is missing."""
         for number in sorted(self._held):
             print(self._held.pop(number), flush=True)
 
 
 class AnswerFile:
-    """A file; each answer is written when it comes, and all are put in order when it is closed.
+    """Answers in a file. Each is appended when it comes; when the file is closed, all are sorted.
 
     Attributes:
         kept: see `Answers`.
-        others: how many answers were there to requests of the same id that asked for something else.
+        others: how many earlier answers have the id of a request, but answer a different request.
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
-        """`keys`: of the requests. InputError: the file is there, or holds answers to other requests."""
+        """`keys`: those of the requests. InputError: the file exists already, or it holds answers to other requests."""
         self._path, self._lines = path, dict[int, str]()
         self.others = 0
         if path.exists() and not path.is_file():
@@ -76,17 +76,17 @@ class AnswerFile:
                 raise InputError(f"{path} holds something already: --resume goes on with it, or remove it")
             self._take_over(keys)
         self.kept = frozenset(self._lines)
-        self._sort()  # without a line that was cut off, and what is made again
+        self._sort()  # this drops a line that was cut off, and answers that will be made again
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, number: int, text: str) -> None:
-        """Append it."""
+        """Append the answer."""
         self._lines[number] = text
         self._file.write(text + "\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Put all in order."""
+        """Sort the file."""
         self._file.close()
         if list(self._lines) != sorted(self._lines):
             self._sort()
@@ -94,7 +94,7 @@ class AnswerFile:
     def _take_over(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
         known = {id for id, _ in keys}
-        *lines, _ = self._path.read_bytes().split(b"\n")  # what stands after the last was cut off
+        *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without its end was cut off
         for at, line in enumerate(lines, 1):
             answer = _answer(line)
             if answer is None or answer["id"] not in known:
@@ -106,7 +106,7 @@ class AnswerFile:
                 self._lines[number] = line.decode()
 
     def _sort(self) -> None:
-        """In one move, so that no moment finds the file half written."""
+        """Replace the file by a sorted one in a single step, so that it is never half written."""
         part = self._path.with_name(f".{self._path.name}.part")
         part.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
         os.replace(part, self._path)

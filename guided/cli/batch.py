@@ -1,11 +1,11 @@
 """`guided generate --batch`: many requests from a file, run together, answered line by line.
 
-In: JSON lines (lines.py), and what the command line says for all of them. Out: JSON lines in the order of the input,
-each with the id of its request and with its answer or its error. A line that fails stops no other.
+In: JSON lines (lines.py), and the options of the command line, which hold for all of them. Out: JSON lines in the order
+of the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the others.
 
-On standard output an answer waits for those before it. With --output FILE each is written as soon as it is there, so
-that nothing is lost, however the run ends; at the end they are put in order. --resume takes over what FILE holds: the
-answers to the same requests, by id and by a digest of all that was asked. Errors are tried again.
+On standard output an answer waits for those before it. With --output FILE each answer is written at once, so that
+nothing is lost, however the run ends; at the end the file is sorted. --resume keeps the answers that FILE holds
+already, if the id and a digest of everything that was asked are the same. Requests that failed are run again.
 """
 
 from __future__ import annotations
@@ -42,16 +42,24 @@ _NO_BATCH: Final = "--batch takes a file of requests, one JSON object a line; a 
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
-    """--batch and what belongs to it."""
+    """Add --batch and the options that go with it."""
     group = parser.add_argument_group("many requests")
-    group.add_argument("--batch", metavar="FILE", help="a request a line, see below; - for standard input")
-    group.add_argument("-o", "--output", metavar="FILE", help="answers go here as they come (standard output)")
-    group.add_argument("--progress", action="store_true", help="show how far it is, though no terminal reads it")
-    group.add_argument("--resume", action="store_true", help="go on with an --output that is there, after a break")
+    group.add_argument(
+        "--batch", metavar="FILE", help="a file with one request in each line, see below; - for standard input"
+    )
+    group.add_argument(
+        "-o", "--output", metavar="FILE", help="where answers are written as they come (standard output)"
+    )
+    group.add_argument(
+        "--progress", action="store_true", help="show a progress bar even where standard error is no terminal"
+    )
+    group.add_argument("--resume", action="store_true", help="continue with an --output file of an interrupted run")
 
 
 class Batch:
-    """Args: the command line, its specification, its options with n.
+    """A batch of requests.
+
+    Args: the parsed command line, its specification, and its options, n among them.
 
     Raises:
         InputError: the file cannot be read. SpecError: options of schemas that contradict each other.
@@ -76,7 +84,8 @@ class Batch:
         self._failed = self._squeezed = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
-        """Answer what is not answered yet; the exit code. The engine is loaded where a request needs it."""
+        """Answer the requests that are not answered yet, and return the exit code. `load` is called if a request needs
+        it."""
         answers = self._open()
         todo = [number for number in range(len(self._lines)) if number not in answers.kept]
         try:
@@ -124,7 +133,7 @@ class Batch:
             line.close()
 
     def _request(self, engine: Engine, line: Line) -> Request | Exception:
-        """A line as the engine wants it, or why it cannot be one."""
+        """The request of a line, or the error that it has instead."""
         from guided.engine.request import Request
 
         options = {**self._options, **line.options}
@@ -154,7 +163,7 @@ class Batch:
         return self._record(number, made[0] if len(made) == 1 else {"results": made})
 
     def _fail(self, answers: Answers, number: int, error: Exception, say: Callable[[str], None]) -> None:
-        """An answer that is an error; it is told beside it, too."""
+        """Write an error as the answer to a request, and show it on standard error."""
         self._failed += 1
         answers.write(number, self._record(number, {"error": error_fields(error)}))
         say(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}")
@@ -165,7 +174,7 @@ class Batch:
         return json.dumps({**head, **content}, ensure_ascii=False)
 
     def _digest(self, line: Line) -> str:
-        """Of all that decides what is asked for."""
+        """A digest of everything that the answer depends on."""
         a, own = self._arguments, self._specification
         common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
         asked = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
@@ -173,7 +182,7 @@ class Batch:
 
 
 def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
-    """Messages as they are; a text as it is (--raw), or as the user's message after --system."""
+    """The prompt for the engine: messages as they are; a text as it is (--raw), or as a message after --system."""
     if arguments.raw or not isinstance(given, str):
         return given
     messages = [{"role": "user", "content": given}]
@@ -181,6 +190,6 @@ def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) 
 
 
 def _located(error: Exception, line: Line) -> str:
-    """The error's text; a place in the line is one in the line of the file."""
+    """The text of an error; a position in the line is given without the line number, which the caller shows."""
     text = str(error)
     return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

@@ -1,11 +1,13 @@
-"""`guided bench`: what a specification costs over a vocabulary. No model, no torch.
+"""`guided bench`: what a specification costs over a vocabulary. It needs neither a model nor torch.
 
-In: a specification, a vocabulary, and texts to write (or random ones). Out: time to prepare the vocabulary, to compile,
-to the first mask; the time of one mask where each state is seen for the first time, and again; memory.
+In: a specification, a vocabulary, and texts to follow (random ones by default). Out: the time to prepare the
+vocabulary, to compile, and to the first mask; the time of a mask when its state is visited for the first time, and when
+it is visited again; memory.
 
-Method: the texts are fixed first (instances as the tokenizer spells them; else random walks through the masks). Then
-all token tables are dropped, the specification is compiled anew, and each step's call of
-`fill_next_token_bitmask` is timed by `perf_counter_ns`, call overhead included; the second pass meets the same states.
+Method: first the texts are chosen, either instances as the tokenizer encodes them or random walks through the masks.
+Then all token tables are dropped and the specification is compiled again. At each step the call of
+`fill_next_token_bitmask` is timed by `perf_counter_ns`, the overhead of the call included. A second pass over the same
+texts visits the same states.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_specification(parser, required=True, generating=True)
     add_vocabulary(parser)
     group = parser.add_argument_group("texts")
-    group.add_argument("--instance", metavar="FILE", action="append", default=[], help="a text to write (none: random)")
+    group.add_argument(
+        "--instance", metavar="FILE", action="append", default=[], help="a text to follow (random texts)"
+    )
     group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (10)")
     group.add_argument("--max-tokens", type=at_least(1), default=200, metavar="N", help="of each random text (200)")
     group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the random texts (0)")

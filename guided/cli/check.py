@@ -1,8 +1,8 @@
-"""`guided check`: does a specification compile, what becomes of each keyword, and do texts satisfy it?
+"""`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
-In: a specification, and texts. Out: a report; exit code 1 where the specification is refused or a text does not match.
-A schema is judged as a validator would: any JSON white space, any spelling, any order of members, unless options say
-otherwise. Texts are matched by the automaton itself, byte by byte.
+In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
+match. Texts are judged as a validator judges them, with any white space, spelling and order of members that JSON
+allows, unless options say otherwise. The automaton itself matches them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=False)
     group = parser.add_argument_group("texts")
-    group.add_argument("--instance", metavar="FILE", action="append", default=[], help="a text to match (- : stdin)")
-    group.add_argument("--text", action="append", default=[], help="the same, given right here")
+    group.add_argument(
+        "--instance",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file with a text to match; - for standard input",
+    )
+    group.add_argument("--text", action="append", default=[], help="a text to match")
 
 
 @dataclass(frozen=True)

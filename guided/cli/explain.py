@@ -1,8 +1,9 @@
-"""`guided explain`: why a text or a token is, or is not, allowed after a prefix; and what is.
+"""`guided explain`: what may follow a prefix, and why a text or a token is, or is not, allowed there.
 
-In: a specification, a prefix, and a text, a token or nothing. Out: where it dies, what was expected there, which part
-of the specification asked for it, the shortest way to finish, and, over a model's vocabulary, how many tokens the mask
-allows, what is forced, and the least number of tokens to the end. Exit code 1 where it is not allowed.
+In: a specification, a prefix, and a text, a token or nothing. Out: where the text stops being allowed, what was
+expected there, which part of the specification expects it, and the shortest way to finish. Over a model's vocabulary
+also: how many tokens the mask allows, which are forced, and the least number of tokens to the end. The exit code is 1
+if the text or the token is not allowed.
 """
 
 from __future__ import annotations
@@ -52,21 +53,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_vocabulary(parser)
     group = parser.add_argument_group("place")
     before = group.add_mutually_exclusive_group()
-    before.add_argument("--prefix", metavar="TEXT", default="", help="what was written before (nothing)")
-    before.add_argument("--prefix-file", metavar="FILE", help="the same, from a file (- : stdin)")
+    before.add_argument("--prefix", metavar="TEXT", default="", help="the text before the place (empty)")
+    before.add_argument(
+        "--prefix-file", metavar="FILE", help="a file with the text before the place; - for standard input"
+    )
     asked = group.add_mutually_exclusive_group()
-    asked.add_argument("--text", metavar="TEXT", help="is this allowed next?")
-    asked.add_argument("--token", type=at_least(0), metavar="ID", help="is this token allowed next?")
+    asked.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
+    asked.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What there is to say after a prefix that is allowed.
+    """What there is to say about the place after a prefix.
 
     Attributes:
-        explanation: of what was asked, or of the state where nothing was.
+        explanation: of the text or token that was asked about, or of the place itself.
         here: the end of the prefix.
-        place: where what was asked dies, in prefix and text together; None where it is allowed or a control token.
+        place: where prefix and text together stop being allowed; None if they are allowed, or for a control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
         to_finish: the least number of tokens to the end, the end token included.
@@ -170,7 +173,7 @@ def _tokens(count: int) -> str:
 
 
 def _name(token: int, vocabulary: Vocabulary) -> str:
-    """A token as a reader sees it: its text, or its name where it has none."""
+    """A token for a reader: its text, or its name if it has no text."""
     data = vocabulary.token_bytes(token)
     if data is not None:
         return repr(data.decode()) if is_text(data) else f"id {token} (with a part of a character)"

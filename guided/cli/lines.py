@@ -1,7 +1,7 @@
-"""The lines of --batch: JSON objects, one request each, checked before a model is loaded.
+"""The lines of --batch: JSON objects with one request each, which are checked before a model is loaded.
 
-In: a file of JSON lines. Out: `Line`s, each with its members or with what is wrong with it, and where. Empty lines are
-passed over. What a specification means is the compiler's to say, and the values of options the engine's.
+In: a file of JSON lines. Out: `Line`s. Each holds the members of its request, or an error with its position. Empty
+lines are skipped. Specifications are checked later by the compiler, and the values of options by the engine.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A request as it is written.
+    """A request as the file has it.
 
     Attributes:
         number: of the line in the file, from 1.
         text: the line.
-        id: what the answer is known by: the line's own, else its number.
+        id: the id that the answer gets: the one in the line, or the number of the line.
         prompt: a text, or messages; None where there is an error.
         kind: of the line's own specification: "schema", "regex", "choice"; "" where it has none.
-        value: of the specification; a schema is the text of it, so that no digit of a number is lost.
-        value_at: where that text begins in the line.
-        options: those of the line, n among them.
-        error: what is wrong with it; its span is one of `text`.
+        value: the specification; of a schema its text, so that no digit of a number is lost.
+        value_at: the offset of that text in the line.
+        options: the options in the line, n among them.
+        error: what is wrong with the line; its span refers to `text`.
     """
 
     number: int
@@ -62,7 +62,7 @@ class Line:
     error: GuidedError | None = None
 
     def placed(self, error: Exception) -> Exception:
-        """An error about the line's schema, with its place in the line."""
+        """An error about the schema of the line, with its position in the line."""
         if self.kind != "schema" or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
             return error
         span = (error.span[0] + self.value_at, error.span[1] + self.value_at)

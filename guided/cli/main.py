@@ -1,4 +1,4 @@
-"""The entry point: finds the command, runs it, and turns errors into text (or JSON) and an exit code."""
+"""The entry point: it finds the command, runs it, and turns errors into text (or JSON) and an exit code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ output went away. Each command explains itself with --help.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code."""
+    """Run a command and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refused(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
-    """The exit code, after the error was told as JSON or as this text."""
+    """Show an error as JSON or as this text, and return the exit code."""
     if as_json:
         print_json({"error": fields})
     elif text:

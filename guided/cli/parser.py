@@ -1,6 +1,7 @@
-"""The parser of the command line: what it refuses is an error like any other, and says what may have been meant.
+"""The parser of the command line: `argparse` with errors that suggest what may have been meant.
 
-In: what `argparse` finds wrong. Out: an `InputError` of one line, without the usage, which `--help` shows.
+In: the message of an error of `argparse`. Out: a `UsageError` with a message of one line. The usage is not printed;
+`--help` shows it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["Parser", "UsageError"]
 
 
 class UsageError(InputError):
-    """The arguments make no sense; `prog` is the command that they were given to."""
+    """The arguments cannot be used. `prog`: the command that they were given to."""
 
     def __init__(self, prog: str, message: str) -> None:
         super().__init__(message)
@@ -25,12 +26,12 @@ class UsageError(InputError):
 
 
 class Parser(argparse.ArgumentParser):
-    """As `argparse` has it, but for its errors."""
+    """As `argparse.ArgumentParser`, with other errors and another order of the help."""
 
     _given: Sequence[str] = ()
 
     def format_help(self) -> str:
-        """What it is for, how it is called, the options, examples."""
+        """The help: what the command is for, how it is called, its options, and examples."""
         formatter = self._get_formatter()
         formatter.add_text(self.description)
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
@@ -43,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As `argparse` has it; what a command does not know is that command's error."""
+        """As `argparse` has it, but an argument that a command does not know is an error of that command."""
         self._given = list(args or ())
         self._refuse_repeated()
         found, rest = super().parse_known_args(args, namespace)
@@ -52,7 +53,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def _refuse_repeated(self) -> None:
-        """An option that takes one value and is given two is an error: neither of them is ignored."""
+        """An option that is given twice is an error, so that neither value is ignored."""
         seen = set[str]()
         for word in self._given[: self._given.index("--")] if "--" in self._given else self._given:
             action = self._option_string_actions.get(word.split("=")[0])
@@ -62,7 +63,7 @@ class Parser(argparse.ArgumentParser):
                 seen.add(action.dest)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError, with what may have been meant."""
+        """Raise UsageError with a suggestion."""
         raise UsageError(self.prog, self._worded(message))
 
     def _worded(self, message: str) -> str:

@@ -18,7 +18,7 @@ _NOTABLE: Final = 0.01  # of probability, in all: less changes one answer in a h
 
 
 def fields(result: Result) -> dict[str, Any]:
-    """A result as JSON; what was not asked for is left out."""
+    """A result as JSON, without the parts that were not asked for."""
     try:
         value, value_error = result.value, None
     except (ValueError, RecursionError) as error:
@@ -53,12 +53,12 @@ def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | Non
 
 
 def is_squeezed(result: Result) -> bool:
-    """Whether the budget took what the model may well have written."""
+    """Whether the budget removed tokens that the model would have been likely to choose."""
     return result.budget_bound.mass >= _NOTABLE
 
 
 def squeezed(result: Result) -> str:
-    """What the budget took, for people."""
+    """What the budget removed, in one line."""
     bound, choices = result.budget_bound, len(result.removed_log_masses)
     where = f"at {bound.steps} of {choices} choices the budget held back what the specification allows"
     share = f"{bound.mass / bound.steps:.0%} of the probability there"
@@ -66,7 +66,7 @@ def squeezed(result: Result) -> str:
 
 
 def figures(result: Result) -> str:
-    """How much was written, and how fast, for people."""
+    """How much was written and how fast, in one line."""
     forced = len(result.tokens) - sum(result.token_masks)
     parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
     parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]

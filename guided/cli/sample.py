@@ -1,9 +1,9 @@
 """`guided sample`: random sentences of the language, without a model.
 
-In: a specification. Out: sentences. A random walk through the masks of the byte vocabulary under a budget, so that each
-sentence is complete and at most --max-length bytes long. Bytes are drawn by kind (a letter is likelier than a brace),
-which gives texts that look like texts; every sentence of the language that is short enough has a chance with
---characters any. It is no uniform distribution over sentences.
+In: a specification. Out: sentences of its language. Each is a random walk through the masks of the byte vocabulary
+under a budget, so that it is complete and at most --max-length bytes long. A letter is likelier than a brace, which
+gives texts that look like texts. With --characters any, every sentence that is short enough has a chance. The
+distribution over sentences is not uniform.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ exit codes: 0 done; 2 bad input, or no text is short enough
 """
 
 _END: Final = 256
-# Chance of a byte's kind, shared by the bytes of the kind that are allowed: (weight, bytes). The end is a kind too.
+# (weight, bytes): the weight of a group is shared by those of its bytes that are allowed. The end is a group, too.
 _KINDS: Final = (
     (3.0, frozenset([_END])),
     (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
@@ -52,9 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=True)
     group = parser.add_argument_group("sampling")
-    group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="how many (1)")
-    group.add_argument("--seed", type=at_least(0), metavar="N", help="the same texts again (none: fresh ones)")
-    group.add_argument("--max-length", type=at_least(0), default=200, metavar="BYTES", help="of each text (200)")
+    group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="the number of texts (1)")
+    group.add_argument(
+        "--seed", type=at_least(0), metavar="N", help="repeats the texts of an earlier run (a fresh one)"
+    )
+    group.add_argument(
+        "--max-length", type=at_least(0), default=200, metavar="BYTES", help="the most bytes of a text (200)"
+    )
     group.add_argument(
         "--characters",
         choices=("ascii", "any"),
@@ -70,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > arguments.max_length:
-        raise InputError(f"the shortest text has {shortest} bytes, --max-length allows {arguments.max_length}")
+        raise InputError(f"the shortest text needs --max-length {shortest}, which is {arguments.max_length}")
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     generator = random.Random(seed)
     texts = []

@@ -1,6 +1,7 @@
 """The vocabulary on the command line: bytes, a model's name, or a tokenizer's file.
 
-In: --vocabulary and --eos. Out: a `Vocabulary`. The kind of a file is told by its name; its reader checks the content.
+In: --vocabulary and --eos. Out: a `Vocabulary`. The format of a file is recognised by its name; its reader checks the
+content.
 """
 
 from __future__ import annotations
