@@ -7,7 +7,7 @@
 #   make stubs     writes the stubs of the native modules anew
 #   make format    applies what of it can be applied
 #   make bench     the benchmarks, beside other libraries   (installs these)
-#   make docs      runs the notebooks, checks the links and the code of the documents
+#   make docs      runs the notebooks and the code of the documents, and builds the site in site/
 #   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
 #   make dist      sdist and wheels in dist/, each installed and tried in an empty environment; PYTHONS="python3.11 python3.13"
 #   make clean     removes .venv and what was built
@@ -94,7 +94,8 @@ bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.guided $(VENV)/.test
-	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_project.py
+	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 sanitize: $(VENV)/.guided $(VENV)/.test
 	PYTHON=$(BIN)/python bash scripts/sanitize.sh address

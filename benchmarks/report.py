@@ -45,6 +45,7 @@ Llama-3's: 128,256 ids."""
 _TAIL = """
 ## Run it
 
+<!-- snippet: not run, it installs packages and takes minutes -->
 ```sh
 pip install 'guided-decoding[bench]'
 python -m benchmarks --llama3 llama3.tiktoken          # everything, some ten minutes

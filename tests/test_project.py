@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import guided
-from guided.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "guided").rglob("*.py"))
@@ -191,39 +190,3 @@ def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == guided.__version__
     assert f"## {guided.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_links_between_documents_lead_somewhere():
-    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", document.read_text(encoding="utf-8")):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
-
-
-def test_requirements_name_tests_that_exist():
-    text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text))
-    assert named
-    for file, function in named:
-        path = ROOT / "tests" / file
-        assert path.is_file(), file
-        assert not function or f"def {function}(" in path.read_text(encoding="utf-8"), f"{file}::{function}"
-
-
-def test_the_readme_shows_code_that_runs():
-    """The ```python blocks; those with an Engine need its weights, so they are only compiled."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 2
-    for block in blocks:
-        compile(block, "README.md", "exec")
-        if "Engine" not in block:
-            subprocess.run([sys.executable, "-c", block], check=True, cwd=ROOT)
-
-
-def test_the_readme_shows_commands_that_parse(capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in sorted(set(re.findall(r"^guided (\w+)", text, re.MULTILINE))):
-        with pytest.raises(SystemExit) as exit:
-            main([command, "--help"])
-        assert exit.value.code == 0
-    capsys.readouterr()

@@ -1,0 +1,153 @@
+"""The documents: their code runs and prints what they show, their links lead somewhere, the site is built.
+
+`document_support` says how a page is run. Blocks that need a model or a package are run in a second test of their page,
+so that the first one runs everywhere.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.document_support import PAGES, ROOT, Block, blocks_of, is_output, missing, run_page
+
+BLOCKS = {path: blocks_of(path) for path in PAGES}
+HERE = {path: [block for block in blocks if not block.needs] for path, blocks in BLOCKS.items()}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def runnable(blocks: list[Block]) -> list[Block]:
+    return [block for block in blocks if block.runs or block.title]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if any(block.runs for block in HERE[path])], ids=name)
+def test_a_page_shows_what_happens(path, tmp_path):
+    wrong = run_page(runnable(HERE[path]), tmp_path)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if any(block.runs and block.needs for block in BLOCKS[path])], ids=name
+)
+def test_a_page_with_a_model_or_other_packages_shows_what_happens(path, tmp_path):
+    for needs in sorted({needs for block in BLOCKS[path] for needs in block.needs}):
+        if why := missing(needs):
+            pytest.skip(why)
+    wrong = run_page(runnable(BLOCKS[path]), tmp_path)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_blocks_that_are_not_run_can_be_read(path):
+    for block in BLOCKS[path]:
+        where = f"{block.page}:{block.line}"
+        assert block.language or "\n" in block.code, where
+        if block.language == "json":
+            json.loads(block.code)
+        if block.language == "python":
+            compile(block.code, where, "exec")
+        if block.not_run:
+            assert len(block.not_run.split()) >= 3, f"{where}: a reason is needed"
+
+
+def test_make_and_pip_commands_of_the_documents_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for blocks in BLOCKS.values():
+        for block in blocks:
+            if block.language == "sh":
+                assert set(re.findall(r"^make ([a-z-]+)", block.code, re.MULTILINE)) <= targets, block
+
+
+def test_the_collector_tells_right_from_wrong(tmp_path):
+    """Blocks that print something else, that fail, or that the session does not reach are reported."""
+    page = ROOT / "docs" / "none.md"
+    right = Block(name(page), 1, "python", "x = 2\nprint(x)", output="2\n")
+    failing = Block(name(page), 3, "python", "print(x + y)")
+    other = Block(name(page), 5, "python", "print(x)", output="3\n")
+    shell = Block(name(page), 7, "sh", "guided check --regex a --text b", exit=1)
+    succeeds = Block(name(page), 8, "sh", "guided check --regex a --text a", exit=1)
+    leaves = Block(name(page), 9, "python", "import os; os._exit(0)")
+    wrong = run_page([right, failing, other, shell, succeeds, leaves], tmp_path)
+    assert [message.split(":")[1] for message in wrong] == ["3", "5", "8", "9"]
+    assert is_output("a ... c\n", "a 1\nb c \n") and not is_output("a ... c\n", "a b d\n")
+
+
+def test_the_documents_show_code():
+    """So that a collector which finds nothing is noticed."""
+    assert sum(block.runs for blocks in BLOCKS.values() for block in blocks) >= 35
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in PAGES:
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", text):
+            assert (path.parent / target).exists(), f"{name(path)}: {target}"
+
+
+def test_requirements_name_tests_that_exist():
+    text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text))
+    assert named
+    for file, function in named:
+        path = ROOT / "tests" / file
+        assert path.is_file(), file
+        assert not function or f"def {function}(" in path.read_text(encoding="utf-8"), f"{file}::{function}"
+
+
+# ---- the site
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: pip install 'guided-decoding[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {page: page.read_text(encoding="utf-8") for page in (tmp_path / "site").rglob("*.html")}
+    assert len(pages) >= len(PAGES)
+    for page, text in pages.items():
+        loaded = re.findall(r'<(?:script|img|link)\b[^>]*?(?:src|href)="(https?:[^"]+)"', text)
+        assert not [url for url in loaded if "canonical" not in url], f"{page} loads something from elsewhere"
+
+
+def test_pictures_are_what_their_script_draws():
+    spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    used = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    for picture, draw in module.PICTURES.items():
+        assert (module.IMG / f"{picture}.svg").read_text(encoding="utf-8") == draw().svg(), picture
+        assert f"img/{picture}.svg" in used, picture
+
+
+def test_every_page_is_in_the_navigation():
+    listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert listed == {str(path.relative_to(ROOT / "docs")) for path in PAGES if path.name != "README.md"}
+
+
+def test_the_reference_has_every_public_name():
+    import guided
+
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
+    named = {line.rsplit(".", 1)[-1] for line in re.findall(r"^::: (guided\.[\w.]+)$", text, re.MULTILINE)}
+    assert set(guided.__all__) <= named
+
+
+def test_the_packages_of_the_site_are_in_two_extras():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for package in ("mkdocs-material", "mkdocstrings"):
+        assert all(any(one.startswith(package) for one in extras[extra]) for extra in ("docs", "test"))
