@@ -1,15 +1,16 @@
-"""The keyword `format`: which strings and numbers each name allows. In: a name. Out: a `Shape`, or None if not known.
+"""The keyword `format`: which strings and numbers does each name allow? In: a name. Out: a `Shape`, or None if unknown.
 
-A string format is a regular language over decoded characters, a number format a set of numbers; values of other
-types are not its business. The same names hold in every draft. Each node is made when first asked for, and kept.
+A format of strings is a regular language over decoded characters, a format of numbers is a set of numbers. Values of
+other types satisfy every format. The same names hold in every draft. Nodes are made when they are first asked for, and
+kept.
 
     name                       source                            enforced
-    date, date-time, time      RFC 3339                          exactly, but for odd offsets at leap seconds (dates)
+    date, date-time, time      RFC 3339                          exactly, except odd offsets at leap seconds (dates.py)
     duration                   RFC 3339, appendix A              exactly
     email                      RFC 5321, Mailbox                 exactly
-    idn-email                  RFC 6531                          but for what is said in idn
-    hostname                   RFC 1123                          exactly, but no label begins with xn-- (internet)
-    idn-hostname               RFC 5890 to 5893                  but for what is said in idn
+    idn-email                  RFC 6531                          except as said in idn.py
+    hostname                   RFC 1123                          exactly, but no label begins with xn-- (internet.py)
+    idn-hostname               RFC 5890 to 5893                  except as said in idn.py
     ipv4, ipv6                 RFC 2673, RFC 4291                exactly
     uri, uri-reference         RFC 3986                          exactly
     iri, iri-reference         RFC 3987                          exactly
@@ -17,14 +18,16 @@ types are not its business. The same names hold in every draft. Each node is mad
     uuid                       RFC 9562                          exactly
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly
-    byte, base64url            RFC 4648                          exactly; unused bits need not be zero (texts)
-    regex                      ECMA-262, with the flag u         only valid ones; left out: what is said in regex
+    byte, base64url            RFC 4648                          exactly; unused bits may have any value (texts.py)
+    regex                      ECMA-262, with the flag u         only valid ones, and not all: see regex.py
     int8 .. int64, double-int  OpenAPI format registry           exactly
     uint8 .. uint64            OpenAPI format registry           exactly
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-All other names are unknown: warned of, refused or ignored, as the options ask.
+All other names are unknown: reported, refused or ignored, as the options say. A format that leaves out some valid
+values must not be negated as it is, since `not` would then allow these. `superset_if_negated` gives what is negated
+instead.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "regex": regex.regex,
 }
 _LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
-"""Counted beside the pattern, so that other keywords on the length and `not` have one count to deal with."""
+"""Lengths, apart from the pattern: so `minLength`, `maxLength` and `not` have one window to deal with."""
 _NO_LIMITS = ("binary", "password")
 
 _SUPERSETS = {
@@ -78,10 +81,10 @@ _SUPERSETS = {
     "date-time": r"^\d{4}-\d\d-\d\d",
     "regex": r"^(?![*+?){])",
 }
-"""Formats some values of which are left out -> a pattern of strings that have them all: what `not` takes away."""
+"""Formats that leave out some valid values -> a pattern that holds all of them: what `not` excludes."""
 
 _INCOMPLETE: dict[int, str] = {}
-"""The nodes of those formats that were asked for, by their serial numbers."""
+"""Serial number of the node of such a format -> its name."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("url", "link", "href"), "uri"),
@@ -92,14 +95,14 @@ _OTHER_NAMES = {
     "domain": "hostname",
     "integer": "int64",
 }
-"""What others call a format."""
+"""Names that are used elsewhere -> the format."""
 
 FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_NO_LIMITS)
 """The names that are enforced."""
 
 
 def format_shape(name: str) -> Shape | None:
-    """The values that a format allows; None: it is not enforced."""
+    """The values that a format allows. None: it is not enforced."""
     return _shape(name) if name in FORMATS else None
 
 
@@ -113,7 +116,7 @@ def _shape(name: str) -> Shape:
 
 
 def superset_if_negated(pattern: Node) -> Node:
-    """The strings that a pattern must be taken to hold where it is negated: more than it has, if it leaves some out."""
+    """What is excluded where a pattern is negated: for a format that leaves out valid values, a superset of it."""
     name = _INCOMPLETE.get(serial(pattern))
     return pattern if name is None else _superset(name)
 
@@ -125,7 +128,7 @@ def _superset(name: str) -> Node:
 
 @lru_cache(maxsize=256)
 def _hint(name: str) -> str:
-    """What an unknown name may have been meant to be, and what else to do."""
+    """A hint for an unknown name: the one that may have been meant, and what to do otherwise."""
     instead = "say it with pattern, or pass unknown_format='ignore'"
     plain = name.lower().replace("_", "-")
     close = [_OTHER_NAMES[plain]] if plain in _OTHER_NAMES else difflib.get_close_matches(plain, FORMATS, 1, 0.7)

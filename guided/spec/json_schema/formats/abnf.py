@@ -1,4 +1,6 @@
-"""Short names for IR nodes, so that a format reads like the ABNF it stands for. In: texts and nodes. Out: nodes."""
+"""Short names for IR nodes, so that a format reads like the ABNF on which it is based. In: texts and nodes. Out:
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ __all__ = [
 
 
 def charset_of(*classes: str) -> Ranges:
-    """The characters of each argument; `"a-z"`, three characters with a hyphen in the middle, is a range."""
+    """The characters of each argument. Three characters with a hyphen in the middle, as in `"a-z"`, are a range."""
     ranges: list[tuple[int, int]] = []
     for text in classes:
         if len(text) == 3 and text[1] == "-":
@@ -33,13 +35,13 @@ def charset_of(*classes: str) -> Ranges:
 
 
 def chars(*classes: str | Ranges) -> Chars:
-    """One character out of the classes, each as `charset_of` takes them or as ranges."""
+    """One character out of the classes, which are written as for `charset_of` or given as ranges."""
     parts = (charset_of(one) if isinstance(one, str) else one for one in classes)
     return Chars(charset(pair for part in parts for pair in part))
 
 
 def without(ranges: Ranges, *others: Ranges) -> Ranges:
-    """The first set without the others."""
+    """The characters of the first set that are in none of the others."""
     return intersect(ranges, complement(charset(pair for other in others for pair in other)))
 
 
@@ -48,32 +50,32 @@ def _node(item: Node | str) -> Node:
 
 
 def seq(*items: Node | str) -> Node:
-    """One after the other."""
+    """Concatenation."""
     return Seq(tuple(map(_node, items)))
 
 
 def alt(*items: Node | str) -> Node:
-    """Any of them."""
+    """Union."""
     return Alt(tuple(map(_node, items)))
 
 
 def many(item: Node | str, low: int = 0, high: int | None = None) -> Node:
-    """`low` to `high` times."""
+    """Repetition, `low` to `high` times."""
     return Repeat(_node(item), low, high)
 
 
 def optional(*items: Node | str) -> Node:
-    """All of them in order, or nothing."""
+    """All items in order, or nothing."""
     return Repeat(_node(items[0]) if len(items) == 1 else seq(*items), 0, 1)
 
 
 def but_not(item: Node, *others: Node) -> Node:
-    """The strings of `item` that none of the others has."""
+    """The strings of `item` that are in none of the others."""
     return And((item, *map(Not, others)))
 
 
 def letters(text: str) -> Node:
-    """A string of ABNF: letters stand for both of their cases (RFC 5234, section 2.3)."""
+    """A string of ABNF, in which letters match both cases (RFC 5234, section 2.3)."""
     return seq(*(chars(char.lower() + char.upper()) if char.isalpha() else char for char in text))
 
 

@@ -1,11 +1,11 @@
-"""Dates and times of RFC 3339. In: nothing. Out: one node for each format, made when first asked for.
+"""Dates and times of RFC 3339. In: nothing. Out: one node for each format, made when it is first asked for.
 
-The calendar is exact: the days of each month, and February 29 in the leap years of the Gregorian calendar, from year
-0000 to 9999. A leap second is allowed where the time is 23:59:60 in UTC. `duration` is appendix A. Letters of the
-ABNF stand for both of their cases, as ABNF has it.
+The calendar is exact: the days of each month, and February 29 in the leap years of the Gregorian calendar, for years
+from 0000 to 9999. A leap second is allowed where the time is 23:59:60 in UTC. `duration` is appendix A. Letters match
+both cases, as in ABNF.
 
-Narrower than RFC 3339: the offset next to a leap second is a multiple of 15 minutes, as every offset in use since 1986
-is. All 1,440 offsets would take 66,000 states instead of 5,300, in every grammar that has a time.
+Narrower than RFC 3339: the offset next to a leap second is a multiple of 15 minutes, as every offset in use since
+1986 is. All 1,440 offsets would take 66,000 states instead of 5,300, in every grammar with a time.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def date_time() -> Node:
 
 @cache
 def duration() -> Node:
-    """`duration` of appendix A: no unit between two others is left out."""
+    """`duration` of appendix A: between two units that are written, none is missing."""
     number = many(DIGIT, 1)
 
     def chain(units: str) -> tuple[Node, ...]:
-        """For each unit: it and those after it, one directly after the other, as far as they go."""
+        """Consecutive units, beginning with any of them."""
         out: list[Node] = []
         for unit in reversed(units):
             out.append(seq(number, letters(unit), optional(out[-1])) if out else seq(number, letters(unit)))

@@ -1,19 +1,22 @@
-"""Internationalized names. In: nothing. Out: the nodes of idn-hostname and idn-email, made when first asked for.
+"""Internationalized names. In: nothing. Out: the nodes of idn-hostname and idn-email, made when they are first asked
+for.
 
-A name is labels with a full stop between (or its forms U+3002, U+FF0E, U+FF61; RFC 3490, section 3.1). A label is one
-of a `hostname`, or a U-label (RFC 5890, 2.3.2.1): the code points that RFC 5892 derives as PVALID from Unicode 17.0
-(the properties that come with the regular expressions), its contextual rules (appendix A), no mark at the start,
-hyphens neither at an end nor in places 3 and 4, and the Bidi rule of RFC 5893, which holds for all labels of a name
-as soon as one is written from right to left. Joining types and viramas are tables below, by Unicode 17.0.
+A name consists of labels with a full stop between them, or one of its forms U+3002, U+FF0E, U+FF61 (RFC 3490, section
+3.1). A label is one of a `hostname`, or a U-label (RFC 5890, 2.3.2.1). A U-label has code points that RFC 5892
+derives as PVALID from Unicode 17.0 (the properties are those of the regular expressions), obeys the contextual rules
+of its appendix A, does not begin with a mark, and has no hyphen at an end or at positions 3 and 4. The Bidi rule of
+RFC 5893 holds for all labels of a name if one of them is written from right to left. Joining types and viramas are
+tables below.
 
-Not decided, as no automaton of a useful size does: whether a U-label is in NFC, and how long it is in Punycode (it
-has at most 57 characters, which is the most that can fit into 63; a name with a U-label may exceed 253). Labels that
-begin with `xn--` are refused, as in `hostname`; ASCII labels with two hyphens in places 3 and 4 are reserved.
+Not decided, because no automaton of a useful size does it: whether a U-label is in NFC, and its length in Punycode.
+It has at most 57 characters, the most that can fit into 63; a name with a U-label may exceed 253. Labels that begin
+with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions 3 and 4 are reserved.
 
-idn-email is RFC 6531, section 3.3: `email` with characters past ASCII before the `@` and U-labels after it. The bound
-of 64 there counts characters, not octets, and there is none on the whole.
+idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
+bound of 64 counts characters, not octets. There is no bound on the whole.
 
-Cost: about 0.2 s in each grammar, as the classes of characters are large; their complements go past the default limits.
+Cost: about 0.2 s in each grammar, because the classes of characters are large. Their complements exceed the default
+limits.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 
-_LONGEST = 57  # of n characters one takes 3 digits of Punycode or more, the others 1 or more, and xn-- 4: n + 6 <= 63
+_LONGEST = 57  # of n characters one takes 3 digits or more in Punycode, the others 1, and xn-- takes 4: n + 6 <= 63
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER = "\u00b7\u0375\u30fb\u200c\u200d"
 _GERESHES = "\u05f3\u05f4"
@@ -95,7 +98,7 @@ def valid_code_points() -> Ranges:
 
 @cache
 def _right_to_left() -> Ranges:
-    """Those of the bidirectional classes R and AL."""
+    """The characters of the bidirectional classes R and AL."""
     letters = intersect(valid_code_points(), _scripts(*_RIGHT_TO_LEFT.split()))
     return without(letters, property_set("Mn"), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS)
 
@@ -107,7 +110,7 @@ def _non_spacing() -> Ranges:
 
 @cache
 def _left_to_right() -> Ranges:
-    """Those of the bidirectional class L."""
+    """The characters of the bidirectional class L."""
     neutral = charset((*_NEUTRAL, *charset_of("-", _NON_JOINER, _JOINER)))
     return without(valid_code_points(), _right_to_left(), _non_spacing(), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS, neutral)
 
@@ -116,12 +119,12 @@ _REST = many(ANY_CHAR)
 
 
 def _ends(ranges: Ranges) -> Node:
-    """The texts that end in one of these."""
+    """The texts that end in one of these characters."""
     return seq(_REST, Chars(ranges))
 
 
 def _misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[Node]:
-    """The texts with `char` where the character before, or after it, is none of those."""
+    """The texts in which a neighbour of `char` is not one of those that it requires."""
     out: list[Node] = []
     if before is not None:
         out.append(seq(Not(_ends(before)), char, _REST))
@@ -145,7 +148,7 @@ def _joiners() -> tuple[Node, ...]:
 
 
 def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
-    """U-labels of the characters `inside`, with the rules that hold for all of them; `last` is what they may end in."""
+    """U-labels of the characters `inside` that end in one of `last`, with the rules that hold for all U-labels."""
     marks = _union("Mn", "Mc")
     shape = seq(Chars(without(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
     ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)
@@ -157,7 +160,7 @@ def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
 
 @cache
 def _neutral_label(bidi: bool) -> Node:
-    """U-labels with nothing that runs from right to left; `bidi`: those that satisfy the Bidi rule."""
+    """U-labels that are written from left to right. `bidi`: those that satisfy the Bidi rule."""
     inside = without(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
     other = many(Chars(without(ALL_CHARS, kana)))
@@ -178,14 +181,14 @@ def _ending(ranges: Ranges) -> Node:
 
 @cache
 def _right_label() -> Node:
-    """U-labels that run from right to left."""
+    """U-labels that are written from right to left."""
     right = _right_to_left()
     inside = without(valid_code_points(), _left_to_right())
     end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = seq(_ends(_EUROPEAN_NUMBERS), _REST), seq(_ends(_ARABIC_NUMBERS), _REST)
     hebrew = property_set("Script", "Hebrew")
     wrong = (*(one for char in _GERESHES for one in _misplaced(char, hebrew, None)), And((european, arabic)))
-    outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they ask for neighbours that run from left to right
+    outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
     return _label(without(inside, outside), right, end, *wrong)
 
 
@@ -196,7 +199,7 @@ def _name(ascii_label: Node, separator: Node) -> Node:
         return seq(many(seq(before, separator)), one, many(seq(separator, after)))
 
     left, right = _neutral_label(True), _right_label()
-    lettered = but_not(ascii_label, seq(chars("0-9"), _REST))  # numbers are no start of a label under the Bidi rule
+    lettered = but_not(ascii_label, seq(chars("0-9"), _REST))  # under the Bidi rule a label does not begin with a digit
     plain = _neutral_label(False)
     return alt(
         names(ascii_label, plain, alt(ascii_label, plain)),
@@ -206,7 +209,7 @@ def _name(ascii_label: Node, separator: Node) -> Node:
 
 @cache
 def idn_hostname() -> Node:
-    """A host's name, in any script."""
+    """The name of a host, in any script."""
     reserved = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
     ascii_label = Length(but_not(plain_label(), reserved), 1, 63)
     ascii_name = Length(seq(ascii_label, many(seq(chars(_SEPARATORS), ascii_label))), 1, 253)

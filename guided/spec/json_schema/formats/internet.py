@@ -1,14 +1,16 @@
-"""Addresses and names of the Internet in ASCII. In: nothing. Out: one node for each format, made when first asked for.
+"""Addresses and names of the Internet in ASCII. In: nothing. Out: one node for each format, made when it is first
+asked for.
 
-ipv4: four decimal numbers without leading zeros (RFC 3986's `dec-octet`; RFC 2673, section 3.2). ipv6: RFC 4291,
-section 2.2, without zone identifiers. hostname: RFC 1123, section 2.1; labels of 1 to 63 characters, 253 in all.
-email: `Mailbox` of RFC 5321, section 4.1.2: dot strings, quoted strings, address literals; 64 octets before the last
-`@`, 254 in all (section 4.5.3.1; a path is 256 with its brackets).
+- ipv4: four decimal numbers without leading zeros (`dec-octet` of RFC 3986; RFC 2673, section 3.2)
+- ipv6: RFC 4291, section 2.2, without zone identifiers
+- hostname: RFC 1123, section 2.1; labels of 1 to 63 characters, 253 in all
+- email: `Mailbox` of RFC 5321, section 4.1.2, with dot strings, quoted strings and address literals; 64 octets before
+  the last `@`, 254 in all (section 4.5.3.1: a path has 256 with its brackets)
 
-Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of
-a valid label in Unicode (RFC 5890), which is decided by decoding it; no automaton of a useful size does that. The
-domain of a mailbox is not so restricted: RFC 5321 asks for no more than the syntax of a label. Of address literals
-those for IPv4 and IPv6 are known, the only tags that are registered.
+Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of a
+valid label in Unicode (RFC 5890), which is decided by decoding it; no automaton of a useful size does that. The
+domain of a mailbox is not restricted in this way, because RFC 5321 asks only for the syntax of a label. Address
+literals are those for IPv4 and IPv6, the only tags that are registered.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def ipv6() -> Node:
 
 
 def _ipv6(tail: Node, most: int) -> Node:
-    """Eight groups, of which the last two may be written as `tail`, or at most `most` and a gap."""
+    """Eight groups, or at most `most` groups and a gap. The last two groups may be written as `tail`."""
     group = many(HEX, 1, 4)
     cases = [seq(many(seq(group, ":"), 6, 6), alt(seq(group, ":", group), tail))]
     for before in range(most + 1):
@@ -67,7 +69,7 @@ def domain_label() -> Node:
 
 @cache
 def plain_label() -> Node:
-    """A `domain_label` that is no Punycode."""
+    """A `domain_label` that is not Punycode."""
     return Length(but_not(_label(), seq(letters("xn--"), many(ANY_CHAR))), 1, 63)
 
 
@@ -77,14 +79,14 @@ def _label() -> Node:
 
 @cache
 def hostname() -> Node:
-    """A host's name; its 253 characters are counted elsewhere."""
+    """The name of a host. Its 253 characters are counted by `_LONGEST` of the package."""
     label = plain_label()
     return seq(label, many(seq(".", label)))
 
 
 @cache
 def address_literal() -> Node:
-    """An address in brackets. Its numbers may have leading zeros; a gap stands for two groups or more."""
+    """An address in brackets. Its numbers may have leading zeros. A gap replaces two groups or more."""
     number = alt(
         many(DIGIT, 1, 2), seq(chars("01"), DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
     )
@@ -93,7 +95,7 @@ def address_literal() -> Node:
 
 
 def local_part(more: Node) -> Node:
-    """What stands before the last `@`, with `more` characters beside the printable ones of ASCII."""
+    """The part before the last `@`, with `more` characters beside the printable ones of ASCII."""
     atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), more), 1)
     plain = alt(chars(" !", "#-[", "]-~"), more)
     quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
@@ -102,6 +104,6 @@ def local_part(more: Node) -> Node:
 
 @cache
 def email() -> Node:
-    """A mailbox; its 254 characters are counted elsewhere."""
+    """A mailbox. Its 254 characters are counted by `_LONGEST` of the package."""
     domain = seq(domain_label(), many(seq(".", domain_label())))
     return seq(local_part(alt()), "@", alt(domain, address_literal()))

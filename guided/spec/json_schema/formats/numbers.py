@@ -1,4 +1,6 @@
-"""Number formats of the OpenAPI format registry. In: a name. Out: a `NumberSet`; it says nothing of other types."""
+"""Number formats of the OpenAPI format registry. In: a name. Out: a `NumberSet`. Values of other types satisfy them
+all.
+"""
 
 from __future__ import annotations
 

@@ -1,22 +1,25 @@
-r"""Regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, made when first asked for.
+r"""The format `regex`: regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, made when first
+asked for.
 
-The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Groups nest, the names of groups differ and
-references need their groups: the valid expressions are no regular language. Each string of this one is valid; it leaves
-some out, fewer in the upper two levels: outside of groups or in one group, and not in a lookaround. Left out are
+The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Problem: groups nest, names of groups
+differ, and back-references need their groups, so the valid expressions are not a regular language. Every string of
+this one is valid, but some valid expressions are left out. Fewer are left out in the upper two levels: outside of
+groups or in one group, and not in a lookaround. Left out are
 
-- groups more than 8 deep; lookarounds inside more than one group or inside a lookaround; in lookarounds, groups more
-  than one deep;
-- named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes;
-- {n,m} where m has no more digits than n: it is there up to 9, and in the upper two levels up to 99, without leading
-  zeros. Where m has more, n has at most 3 and m does not begin with 0; {0,m} is always there;
-- ranges in a class, unless a step lies between their ends: low <= step <= high shows that they are in order. The ends
-  are characters, bare or with a backslash before them. `_STEPS` hold everywhere. In the upper two levels `_MORE_STEPS`
-  vouch for all ranges of two letters, and `_FAR_STEPS` for those whose ends are \x.., \u.... or past ASCII. A bare
-  hyphen begins no range;
-- \u{..} and \p{..} below the upper two levels, and \p{..} but for the short names of general categories.
+- groups nested more than 8 deep; lookarounds inside of more than one group or inside of a lookaround; in lookarounds,
+  groups nested more than one deep
+- named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes
+- {n,m} where n and m have the same number of digits or n has more, except up to 9 (in the upper two levels up to 99,
+  without leading zeros). Where m has more digits, n has at most 3 and m does not begin with 0. {0,m} is always
+  allowed
+- ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order.
+  Ends are characters, with or without a backslash. `_STEPS` hold everywhere. In the upper two levels `_MORE_STEPS`
+  admit all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. A bare hyphen
+  begins no range
+- \u{..} and \p{..} below the upper two levels, and \p{..} except short names of general categories
 
-So `not` with this format also allows the valid expressions that are left out.
-Cost: about 2,200 states, 80 ms in the first grammar of a vocabulary.
+So `not` with this format also allows the valid expressions that are left out. Cost: about 2,200 states, 80 ms in the
+first grammar of a vocabulary.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ _FAR_STEPS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
 
 
 def _one(node: Node) -> Node:
-    """The same node, its automaton made minimal by itself: it goes into many others."""
+    """The same node, marked so that its automaton is made minimal by itself, because many others contain it."""
     return And((node,))
 
 
@@ -55,7 +58,7 @@ def _digit(low: int, high: int) -> Node:
 
 
 def _hex(low: int, high: int, digits: int) -> Node:
-    """So many hexadecimal digits, a number from `low` to `high`."""
+    """A number from `low` to `high`, in a fixed number of hexadecimal digits."""
     if low > high:
         return alt()
     if low == 0 and high == 16**digits - 1:
@@ -72,7 +75,7 @@ def _hex(low: int, high: int, digits: int) -> Node:
 
 
 def _escape(full: bool, more: str) -> Node:
-    """A character, or a set of them, after a backslash; `more` may follow it beside what may do so everywhere."""
+    """A character or class after a backslash. `more` may follow it, beside what may follow it everywhere."""
     cases = [chars("dDsSwWfnrtv", _SYNTAX, more), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
     if full:
         categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
@@ -95,7 +98,7 @@ def _range(low: int, step: int) -> Node:
 
 
 def _far_range(low: int, step: int) -> Node:
-    """The same, with ends in hexadecimal or past ASCII. Two escaped surrogates may be one character: none is an end."""
+    """As `_range`, with ends in hexadecimal or beyond ASCII, but no surrogates: two of them may be one character."""
 
     def end(low: int, high: int) -> Node:
         long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
@@ -125,7 +128,7 @@ def _class(full: bool) -> Node:
 
 @cache
 def _quantifier(full: bool) -> Node:
-    """How often, and whether lazily."""
+    """A quantifier, perhaps a lazy one."""
     ordered = [seq(many("0", 1), ",", many(DIGIT, 1))]
     for digits in range(1, 4):
         ordered.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
@@ -140,7 +143,7 @@ def _quantifier(full: bool) -> Node:
 
 @cache
 def _atom(full: bool) -> Node:
-    """What may be repeated, but for groups."""
+    """What may be repeated, except groups."""
     return _one(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
 
 

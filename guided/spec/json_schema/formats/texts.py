@@ -1,9 +1,11 @@
-"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, made when first asked for.
+"""Pointers, identifiers and encoded bytes. In: nothing. Out: one node for each format, made when it is first asked
+for.
 
-json-pointer: RFC 6901, section 3. relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of
-the index. uuid: RFC 9562, section 4, of any version and variant. byte and base64url: RFC 4648, sections 4 and 5;
-base64url with all of its padding or with none. The bits that no byte takes are of any value: section 3.5 has encoders
-write zeros, and lets decoders accept others.
+- json-pointer: RFC 6901, section 3
+- relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of the index
+- uuid: RFC 9562, section 4, of any version and variant
+- byte and base64url: RFC 4648, sections 4 and 5; base64url with all of its padding or with none. Bits that belong to
+  no byte may have any value: section 3.5 asks encoders to write zeros, and allows decoders to accept others
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 @cache
 def json_pointer() -> Node:
-    """Reference tokens, each after a slash; a tilde is the start of ~0 or ~1."""
+    """Reference tokens, each after a slash. A tilde begins ~0 or ~1."""
     char = alt(chars(complement(charset_of("/~"))), seq("~", chars("01")))
     return many(seq("/", many(char)))
 
 
 @cache
 def relative_json_pointer() -> Node:
-    """How many levels up, perhaps an index further on, then a pointer or `#`."""
+    """The number of levels up, perhaps a change of the index, then a pointer or `#`."""
     number = alt("0", seq(chars("1-9"), many(DIGIT)))
     return seq(number, optional(chars("+-"), number), alt(json_pointer(), "#"))
 
@@ -54,7 +56,7 @@ def base64url() -> Node:
 
 
 def _base64(alphabet: str, padded: Callable[[Node | str], Node | str]) -> Node:
-    """Blocks of four; the last may stand for one byte or for two."""
+    """Blocks of four letters. The last block may encode one or two bytes."""
     char = chars(alphabet)
     one, two = seq(char, char, padded("==")), seq(many(char, 3, 3), padded("="))
     return seq(many(many(char, 4, 4)), optional(alt(one, two)))

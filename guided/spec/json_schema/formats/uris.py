@@ -1,9 +1,12 @@
-"""URIs and IRIs, and templates of them. In: nothing. Out: one node for each format, made when first asked for.
+"""URIs, IRIs and URI templates. In: nothing. Out: one node for each format, made when it is first asked for.
 
-uri, uri-reference: RFC 3986, appendix A. iri, iri-reference: RFC 3987, section 2.2 (the same with more characters;
-what section 4 says about text that runs both ways is advice, and not enforced). uri-template: RFC 6570, section 2,
-the operators of levels 1 to 4 and those reserved for extensions. An apostrophe is a literal (erratum 6937).
-What a scheme asks of its URIs is not known here.
+- uri, uri-reference: RFC 3986, appendix A
+- iri, iri-reference: RFC 3987, section 2.2, which is the same with more characters. Section 4 on bidirectional text
+  is advice, and not enforced
+- uri-template: RFC 6570, section 2, with the operators of levels 1 to 4 and those reserved for extensions. An
+  apostrophe is a literal (erratum 6937)
+
+The rules that single schemes have for their URIs are not enforced.
 """
 
 from __future__ import annotations
