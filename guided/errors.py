@@ -1,7 +1,7 @@
-"""The one error tree, and the one warning. Every error that guided raises on purpose is a `GuidedError`.
+"""The errors and the warning of guided. Every error that guided raises on purpose is a `GuidedError`.
 
-An error is data first and text second: the fields below are what a program branches on, and `str(error)` is
-what a person reads: message, the line with a caret under the place, and a hint.
+A program reads the attributes of an error. A person reads `str(error)`: the message, the line of the specification with
+carets under the part that is meant, and a hint.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GuidedError(Exception):
 
 
 def brief(value: object, most: int = 60) -> str:
-    """A value that a caller gave, for the text of an error: so many characters, whatever its own `repr` does."""
+    """A value of the caller for the text of an error: at most so many characters of its `repr`, which may also fail."""
     try:
         return repr(value)[:most]
     except Exception:  # it nests too deeply, has too many digits, or is of a class whose repr fails
@@ -131,7 +131,7 @@ _FIXED = {
     "memory": "ask for shorter outputs",
     "nodes": "make the specification smaller",
 }
-"""What to do where a fixed bound is reached."""
+"""The hints for bounds that no field of `Limits` raises."""
 
 
 class LimitExceeded(GuidedError):
@@ -161,7 +161,7 @@ class LimitExceeded(GuidedError):
 
 
 def _exact(number: float) -> str:
-    """A count in full, a time in short."""
+    """A count with all its digits; a time with three."""
     return str(int(number)) if number == int(number) else f"{number:.3g}"
 
 
@@ -207,10 +207,10 @@ class Finding:
 
 
 class GuidedWarning(UserWarning):
-    """Parts of a specification are not enforced. One warning for each compilation.
+    """A specification has parts that are not enforced. There is at most one warning for each compilation.
 
     Attributes:
-        findings: all of them; the text names the first ten.
+        findings: these parts; the text of the warning names the first ten.
     """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -227,7 +227,7 @@ _MOST_NAMED = 10
 
 
 def warn_of(findings: Sequence[Finding]) -> None:
-    """Issue the warning, if there is anything to warn of, at the line outside of guided that called it."""
+    """Issue the warning if there are findings; it points to the line outside of guided that made the call."""
     if not findings:
         return
     package = __name__.partition(".")[0]

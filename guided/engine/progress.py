@@ -1,4 +1,4 @@
-"""How far a batch is: figures for a program, and a progress bar for people.
+"""The progress of a batch: figures for a program, and a progress bar for people.
 
 In: the outcomes of a batch as they come. Out: calls of a function with `BatchProgress`, or a bar on standard error,
 which tqdm draws. The bar appears after two seconds and stays as a line when the batch ends. On a terminal it is drawn
@@ -29,7 +29,7 @@ _BAR_FORMAT: Final = "{percentage:3.0f}%|{bar:24}| {n_fmt} of {total_fmt} reques
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """How far a batch is.
+    """The progress of a batch.
 
     Attributes:
         done: requests that are answered, or have failed.
@@ -47,12 +47,15 @@ class BatchProgress:
 
     @property
     def tokens_per_second(self) -> float:
-        """So far."""
+        """The rate since the batch began."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """If all requests have as many tokens as those that are done, on average. None where that is not known yet."""
+        """An estimate: the other requests are taken to have as many tokens as those that are done have on average.
+
+        None while no request is done.
+        """
         if self.done >= self.total:
             return 0.0 if self.total else None
         if not self.tokens_done:
@@ -74,7 +77,8 @@ ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
 class Meter:
-    """Counts what comes of a batch, and shows it; with True on standard error."""
+    """Counts the tokens and requests of a batch, and shows them: by calling `show`, or on standard error if it is
+    True."""
 
     def __init__(self, total: int, show: ShowProgress | bool) -> None:
         self._total, self._begin = total, time.perf_counter()
@@ -90,13 +94,13 @@ class Meter:
             self._line.close()
 
     def count(self, event: StreamEvent) -> None:
-        """Something new of an output."""
+        """Count the tokens of an event."""
         if event.tokens:
             self._tokens += len(event.tokens)
             self._tell()
 
     def finish(self, tokens: int) -> None:
-        """One more request is done, with so many tokens in all."""
+        """Count a request that is done; `tokens`: of all its outputs."""
         self._done += 1
         self._tokens_done += tokens
         self._tell()
@@ -108,13 +112,13 @@ class Meter:
 
 
 class ProgressLine:
-    """The bar on standard error. Needs tqdm, which guided[engine] installs."""
+    """The progress bar on standard error. It needs tqdm, which guided-decoding[engine] installs."""
 
     def __init__(self) -> None:
         self._bar: tqdm | None = None
 
     def __call__(self, progress: BatchProgress) -> None:
-        """Show it, if it is time to."""
+        """Show the progress, unless it was shown a moment ago."""
         if self._bar is None:
             self._bar = _new_bar(progress.total)
         bar = self._bar
@@ -122,13 +126,13 @@ class ProgressLine:
         bar.update(progress.done - bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it is; what follows stands below it."""
+        """End the line of the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
     def say(self, text: str) -> None:
-        """A remark above the bar."""
+        """Print a remark above the bar."""
         if self._bar is not None and _is_shown(self._bar):
             self._bar.write(text, file=sys.stderr)
         else:

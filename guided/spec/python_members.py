@@ -1,4 +1,4 @@
-"""What `python_types` and `python_values` ask of a type: its parts and its name. In: a type. Out: see each function."""
+"""The parts and the name of a Python type. In: a type. Out: see each function. For `python_types`, `python_values`."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ _SCALARS = (str, int, float, bool, None, type(None), *TEXTS)
 _NOT_FUNCTIONS = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
 
 Members = dict[str, tuple[Any, bool]]
-"""Name -> (type, whether it is required)."""
+"""The name of each member -> (its type, whether it is required)."""
 
 
 def is_qualifier(origin: Any) -> bool:
-    """Whether it says something of a member, not of its type."""
+    """Whether it says something about a member and not about its type, as Required and Final do."""
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
 def supertype(tp: Any) -> Any:
-    """What a NewType or a `type` statement names; None for all else."""
+    """The type that a NewType or a `type` statement names; None for other types."""
     if isinstance(tp, typing.NewType):
         return tp.__supertype__
     return tp.__value__ if type(tp).__name__ == "TypeAliasType" else None
 
 
 def is_function(tp: Any) -> bool:
-    """Whether it is something to call, and no type: a function, a method, a partial, an object with `__call__`."""
+    """Whether it can be called and is no type: a function, a method, a partial, an object with `__call__`."""
     if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
         return False
     return inspect.isroutine(tp) or isinstance(tp, functools.partial) or type(tp).__module__ not in _NOT_FUNCTIONS
 
 
 def members_of(tp: Any) -> Members | None:
-    """The members of a dataclass or a TypedDict; None for all else."""
+    """The members of a dataclass or a TypedDict; None for other types."""
     if typing.is_typeddict(tp):
         return {name: (hint, name in tp.__required_keys__) for name, hint in hints_of(tp).items()}
     if not dataclasses.is_dataclass(tp):
@@ -73,7 +73,7 @@ def members_of(tp: Any) -> Members | None:
 
 
 def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
-    """The parameters of a function; one without an annotation takes anything."""
+    """The parameters of a function. A parameter without an annotation takes anything."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -92,7 +92,10 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
 
 
 def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
-    """Whether every value that JSON is read into has a hash. Of classes that contain themselves the rest decides."""
+    """Whether every value of the type can be an item of a set.
+
+    `above`: the classes that contain the type; they are not visited again.
+    """
     if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
         return True
     if (named := supertype(tp)) is not None:
@@ -128,12 +131,12 @@ def hints_of(tp: Any) -> dict[str, Any]:
 
 
 def name_of(tp: Any) -> str:
-    """What an error calls a type."""
+    """The name of a type in an error."""
     return getattr(tp, "__name__", None) or (tp[:200] if isinstance(tp, str) else brief(tp, 200))
 
 
 def hint_for(tp: Any) -> str:
-    """What to pass instead of something that is no type."""
+    """A hint for something that is no type: what to pass instead."""
     if isinstance(tp, str):
         return "pass the type itself, not its name"
     if isinstance(tp, collections.abc.Mapping):

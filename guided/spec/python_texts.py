@@ -1,14 +1,15 @@
-r"""Python values that stand in JSON as strings. In: a type, such as `datetime.date`. Out: its schema and its parser.
+r"""Types whose values are strings in JSON. In: a type, such as `datetime.date`. Out: its schema and its parser.
 
     datetime time    RFC 3339, so with an offset           date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
     Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
     bytes            any text, which is their UTF-8, as pydantic has it; base64 is pydantic's Base64Bytes
 
-Narrower than the formats, because the types hold less: no year 0, no leap second, at most six digits after the point of
-a second. `timedelta` is wider than the format `duration`, which has no sign and no fraction, and narrower, since months
-and years have no length; a count has at most eight digits, so that every sum is a `timedelta`. `Decimal` is a string
-since readers of JSON make a float of a number. The parsers take what the schemas allow and nothing else.
+The schemas allow less than the formats of the same names, because the types hold less: there is no year 0 and no leap
+second, and a second has at most six digits after its point. A `timedelta` may have a sign and a fraction, which the
+format `duration` has not; it has neither months nor years, whose lengths differ. Its counts have at most eight digits,
+so that every sum is a `timedelta`. A `Decimal` is a string, because readers of JSON turn a number into a float. The
+parsers accept what the schemas allow, and nothing else.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _UNITS = re.compile(
 
 
 class Text(NamedTuple):
-    """How the values of a type are written.
+    """How the values of a type are written in JSON.
 
     Attributes:
-        schema: the strings.
-        parse: makes the value of such a string; ValueError for all others.
+        schema: of the strings.
+        parse: turns such a string into a value; ValueError for other strings.
     """
 
     schema: dict[str, Any]
@@ -51,7 +52,7 @@ class Text(NamedTuple):
 
 
 def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
-    """`pattern` is what `parse` must be given, where that takes more than the schema allows."""
+    """`pattern`: the strings that are given to `parse`, which may accept more than the schema allows."""
     strings = re.compile(pattern)
 
     def checked(text: str) -> Any:
@@ -104,4 +105,4 @@ TEXTS: Final[dict[Any, Text]] = {
 }
 
 CLOCK_TYPES: Final = (datetime.datetime, datetime.date, datetime.time)
-"""Types that have fewer values than their formats."""
+"""The types that have fewer values than their formats."""

@@ -1,4 +1,4 @@
-"""Python types -> JSON Schema. In: a type as a program writes it. Out: the schema of its JSON form, as a dict.
+"""Python types -> JSON Schema. In: a type. Out: the schema of its values as they stand in JSON, as a dict.
 
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
     Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
@@ -136,7 +136,7 @@ class _Types:
         return self.schema(item, depth)
 
     def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """The keys: strings, or constants that are strings, so that no two of them are equal in Python alone."""
+        """A mapping. Its keys are strings, or constants that are strings: different names must give different keys."""
         out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
         if args[0] is str or args[0] is bytes:
             return out
@@ -178,7 +178,7 @@ class _Types:
     # --- classes
 
     def _class(self, tp: Any, depth: int) -> dict[str, Any]:
-        """A reference to the definition of a class, which is made on the first visit."""
+        """A reference to the definition of a class. The definition is made when the class is first met."""
         hashable = _has_hash(tp)
         if hashable and tp in self._names:
             return {"$ref": f"#/$defs/{self._names[tp]}"}
@@ -212,7 +212,7 @@ class _Types:
         )
 
     def members(self, members: typing.Mapping[str, tuple[Any, bool]], tp: Any, depth: int) -> dict[str, Any]:
-        """The closed objects of these members: name -> (type, whether it is required)."""
+        """The schema of objects with these members and no others."""
         return {
             "title": name_of(tp),
             "type": "object",
@@ -237,7 +237,7 @@ def _is_number(schema: typing.Mapping[str, Any]) -> bool:
 
 
 def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
-    """Add a bound to those that are there: both hold."""
+    """Add a bound to a schema. If there is one already, both hold."""
     if bound is None:  # annotated_types.Len has no upper one
         return
     if keyword == "multipleOf" and schema.get(keyword, bound) != bound:

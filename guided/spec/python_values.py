@@ -1,8 +1,9 @@
-"""JSON -> the values of Python types, the way back of `python_types`. In: a type. Out: what makes its values.
+"""JSON -> the values of Python types. This is the inverse of `python_types`. In: a type. Out: a function that reads
+JSON.
 
-A reader is made of the type first (what cannot be converted is refused then, before there is any JSON), and takes just
-the JSON that the schema of the type allows: bounds of Annotated, members that are not there, items that occur twice.
-For the rest it raises SpecError, with the JSON Pointer of the place.
+The reader of a type is made first, so that a type that cannot be read is refused before there is any JSON. It accepts
+the JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it
+raises SpecError with a JSON Pointer.
 
     int float bool str None Any    themselves (1.0 is the int 1; a float is the nearest one, past all of them inf)
     list tuple set frozenset dict  the same; the abstract ones: list, frozenset (Set), set (MutableSet), dict
@@ -12,9 +13,9 @@ For the rest it raises SpecError, with the JSON Pointer of the place.
     pydantic                       an instance; pydantic itself reads it, and is needed for nothing else
     function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are not in it
 
-Items of a set that are unlike in JSON but equal in Python (1 and true) become one. Cost: linear in the JSON, times the
-alternatives of unions; what a union made of an object or an array is remembered, so nested ones do not multiply.
-Not done: an int past 2**53 that JSON spells as 1e30 is refused, since `json.loads` has rounded it.
+Items of a set that differ in JSON but are equal in Python (1 and true) become one. Cost: linear in the JSON, times the
+alternatives of a union. The result of a union for an object or an array is stored, so nested unions do not multiply.
+Not supported: an int beyond 2**53 that JSON spells as 1e30, because `json.loads` has rounded it. It is refused.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ from guided.spec.python_types import type_to_schema
 __all__ = ["DEEPEST", "text_reader", "value_of", "value_reader"]
 
 DEEPEST: Final = 150
-"""Nesting of the values that are read, and of the types."""
+"""The deepest nesting of values, and of types."""
 
 _EXACT = 2**53
 
 
 class _Place:
-    """Where a value stands, and what unions have read so far in this call."""
+    """The position of a value, and the results of unions in this call."""
 
     __slots__ = ("memo", "path")
 
@@ -92,7 +93,8 @@ def value_of(tp: Any, value: Any) -> Any:
 
 
 def value_reader(tp: Any) -> Callable[[Any], Any]:
-    """`value_of` for one type, for any number of values: UnsupportedError and SpecError for the type come here."""
+    """As `value_of`, for many values of one type. UnsupportedError and SpecError about the type itself are raised
+    here."""
     type_to_schema(tp)  # what has no schema is refused in the same words
     read = _Readers().function(tp) if is_function(tp) else _Readers().of(tp, 0)
 
@@ -106,7 +108,7 @@ def value_reader(tp: Any) -> Callable[[Any], Any]:
 
 
 def text_reader(tp: Any) -> Callable[[str], Any]:
-    """Makes the value of JSON text. pydantic reads the text of its types itself, and raises its own ValidationError."""
+    """As `value_reader`, for JSON text. pydantic reads its own types, and raises its ValidationError."""
     if is_read_by_pydantic(tp):
         return pydantic_reader(tp)
     read = value_reader(tp)
@@ -114,7 +116,7 @@ def text_reader(tp: Any) -> Callable[[str], Any]:
 
 
 class _Readers:
-    """Makes the reader of each type; of each class once, so that classes may be recursive."""
+    """Makes the readers of types. The reader of a class is made once, so that classes may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, _Reader] = {}
@@ -284,7 +286,7 @@ def _text(tp: Any) -> _Reader:
 
 
 def _constants(constants: tuple[Any, ...], name: str) -> _Reader:
-    """As JSON compares: 1 is 1.0, and not true."""
+    """Constants are compared as JSON compares them: 1 equals 1.0 and differs from true."""
     plain = [constant.value if isinstance(constant, enum.Enum) else constant for constant in constants]
 
     def read(value: Any, place: _Place) -> Any:
@@ -319,7 +321,7 @@ def _union(alternatives: list[_Reader], names: str) -> _Reader:
 
 
 def _array(item: _Reader, origin: Any) -> _Reader:
-    """Arrays of any length: lists, sets and tuples."""
+    """The reader of arrays of any length: lists, sets, and tuples with `...`."""
     is_set = origin in SETS
     make: Callable[[list[Any]], Any] = list
     if is_set:
@@ -362,7 +364,7 @@ def _instance(tp: Any, members: dict[str, Any], place: _Place) -> Any:
 
 
 def _made(make: Callable[[], Any], tp: Any, place: _Place) -> Any:
-    """What the type's own code refuses (`__post_init__`, validators) is refused with its place."""
+    """Call the code of a type (`__post_init__`, validators); what it refuses becomes an error with a JSON Pointer."""
     try:
         return make()
     except (ValueError, TypeError) as error:
@@ -401,7 +403,7 @@ def _bounded(read: _Reader, schema: dict[str, Any]) -> _Reader:
 
 
 def _canonical(value: Any) -> Any:
-    """Equal for values that are equal in JSON, and hashable."""
+    """A hashable object that is equal for two values if they are equal in JSON."""
     if isinstance(value, list):
         return ("array", *map(_canonical, value))
     if isinstance(value, dict):
