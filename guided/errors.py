@@ -18,6 +18,7 @@ __all__ = [
     "GuidedError",
     "GuidedWarning",
     "LimitExceeded",
+    "ModelFileError",
     "SpecError",
     "ToolError",
     "UnsupportedError",
@@ -165,8 +166,12 @@ def _exact(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:.3g}"
 
 
+class ModelFileError(GuidedError):
+    """A model cannot be found or fetched, or one of its files is missing, corrupt, or not what it should be."""
+
+
 class VocabularyError(GuidedError):
-    """A tokenizer or model file cannot be read, or a vocabulary cannot express what is asked of it."""
+    """A tokenizer's file cannot be read, or a vocabulary cannot express what is asked of it."""
 
 
 class BudgetError(GuidedError, ValueError):

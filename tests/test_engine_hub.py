@@ -127,7 +127,7 @@ def test_names_and_paths(tmp_path, monkeypatch):
     file.write_bytes(b"")
     assert find_model(file) == find_model(str(file)) == file
     with pytest.raises(
-        GuidedError, match="'gpt-9' is neither a path nor a known model; known are: smollm2-135m-instruct"
+        GuidedError, match="'gpt-9' is neither a path nor a known model: known are smollm2-135m-instruct"
     ):
         find_model("gpt-9")
     monkeypatch.delenv("GUIDED_CACHE", raising=False)

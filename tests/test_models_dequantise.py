@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.dequantise import dequantise
 from guided.files.gguf import GGML_TYPES
 
@@ -63,5 +63,5 @@ def test_every_format_is_what_the_gguf_package_reads(kind):
 def test_other_formats_and_wrong_sizes_are_refused():
     with pytest.raises(UnsupportedError, match=r"format IQ2_XXS are not read \(at blk.0\)\nhint: requantise .* Q6_K"):
         dequantise(np.zeros(66, np.uint8), 16, (256,), "blk.0")
-    with pytest.raises(VocabularyError, match="17 bytes do not hold 32 values"):
+    with pytest.raises(ModelFileError, match="17 bytes do not hold 32 values"):
         dequantise(np.zeros(17, np.uint8), Q4_0, (32,))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
 from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
@@ -147,29 +147,29 @@ def test_rotary_scaling(tmp_path, way):
         ({"general.architecture": "gemma"}, {}, UnsupportedError, "architecture 'gemma' is not supported"),
         ({"llama.rope.scaling.type": "yarn"}, {}, UnsupportedError, "RoPE scaling 'yarn'"),
         ({"llama.rope.dimension_count": 4}, {}, UnsupportedError, "RoPE dimensions"),
-        ({"llama.block_count": 0}, {}, VocabularyError, "llama.block_count is 0"),
-        ({"llama.attention.head_count": 3}, {}, VocabularyError, "3 heads and 2 KV heads"),
-        ({"llama.block_count": 3}, {}, VocabularyError, "'blk.2.attn_q.weight' is missing"),
+        ({"llama.block_count": 0}, {}, ModelFileError, "llama.block_count is 0"),
+        ({"llama.attention.head_count": 3}, {}, ModelFileError, "3 heads and 2 KV heads"),
+        ({"llama.block_count": 3}, {}, ModelFileError, "'blk.2.attn_q.weight' is missing"),
         ({"llama.block_count": 1}, {}, UnsupportedError, "no place for the tensor"),
-        ({"llama.feed_forward_length": 32}, {}, VocabularyError, r"ffn_gate.weight' has the shape \(64, 32\)"),
-        ({"llama.rope.scaling.type": "linear"}, {}, VocabularyError, "llama.rope.scaling.factor is None"),
+        ({"llama.feed_forward_length": 32}, {}, ModelFileError, r"ffn_gate.weight' has the shape \(64, 32\)"),
+        ({"llama.rope.scaling.type": "linear"}, {}, ModelFileError, "llama.rope.scaling.factor is None"),
         (
             {"llama.context_length": 1 << 31},
             {},
-            VocabularyError,
+            ModelFileError,
             "context of 2147483648 positions for heads of size 8 is too long",
         ),
         ({"llama.expert_count": 8}, {}, UnsupportedError, "llama.expert_count is not supported"),
         ({"llama.attention.sliding_window": 64}, {}, UnsupportedError, "llama.attention.sliding_window"),
-        ({"general.architecture": "qwen3"}, {}, VocabularyError, "qwen3.embedding_length is None"),
+        ({"general.architecture": "qwen3"}, {}, ModelFileError, "qwen3.embedding_length is None"),
         (
             {},
             {"rope_freqs.weight": (np.ones(5, np.float32), F32)},
-            VocabularyError,
+            ModelFileError,
             r"'rope_freqs.weight' has the shape",
         ),
-        ({}, {"rope_freqs.weight": (np.zeros(4, np.float32), F32)}, VocabularyError, "no frequency is divided by"),
-        ({}, {"token_embd.weight": (np.ones(4, np.float32), F32)}, VocabularyError, "a matrix is expected"),
+        ({}, {"rope_freqs.weight": (np.zeros(4, np.float32), F32)}, ModelFileError, "no frequency is divided by"),
+        ({}, {"token_embd.weight": (np.ones(4, np.float32), F32)}, ModelFileError, "a matrix is expected"),
         ({}, {"blk.0.attn_q_norm.weight": (np.ones(8, np.float32), F32)}, UnsupportedError, "blk.0.attn_q_norm"),
         ({}, {"blk.0.attn_q.bias": (np.ones(32, np.float32), F32)}, UnsupportedError, "blk.0.attn_q.bias"),
     ],

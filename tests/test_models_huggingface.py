@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.models.huggingface_loader import load_huggingface
 from guided.models.llama import Llama
 from tests.engine_support import Reader
@@ -129,7 +129,7 @@ def test_a_head_that_is_there_twice(save):
     model = load(file.parent)
     assert model.head is model.embedding
     safetensors_torch.save_file(tensors | {"lm_head.weight": torch.zeros(50, 24)}, file)
-    with pytest.raises(VocabularyError, match=r"'lm_head.weight' is tied to the embedding, but another matrix"):
+    with pytest.raises(ModelFileError, match=r"'lm_head.weight' is tied to the embedding, but another matrix"):
         load(file.parent)
 
 
@@ -149,12 +149,12 @@ def test_the_older_way_to_say_rotary_positions(save):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda t: t.pop("model.norm.weight"), VocabularyError, "the tensor 'model.norm.weight' is missing"),
+        (lambda t: t.pop("model.norm.weight"), ModelFileError, "the tensor 'model.norm.weight' is missing"),
         (lambda t: t.update(odd=torch.ones(1)), UnsupportedError, r"has no place for the tensor \(at odd\)"),
         (lambda t: t.update({"model.layers.3.mlp.up_proj.weight": torch.ones(40, 24)}), UnsupportedError, "layers.3"),
         (
             lambda t: t.update({"lm_head.weight": torch.ones(51, 24)}),
-            VocabularyError,
+            ModelFileError,
             r"\(51, 24\), expected \(50, 24\)",
         ),
         (lambda t: t.update({"lm_head.weight": torch.ones(50, 24).long()}), UnsupportedError, "type I64 are not read"),
@@ -176,7 +176,7 @@ def test_files_that_are_not_there_or_broken(save, tmp_path):
     whole = (path / "model.safetensors").read_bytes()
     for broken in (b"", whole[:5], whole[:2000], whole[:-1], b"\xff" * 100):
         (path / "model.safetensors").write_bytes(broken)
-        with pytest.raises(VocabularyError, match="not a safetensors file"):
+        with pytest.raises(ModelFileError, match="not a safetensors file"):
             load(path)
     (path / "model.safetensors").unlink()
     with pytest.raises(GuidedError, match="only safetensors are read"):
@@ -195,7 +195,7 @@ def test_a_model_outlives_its_file(save):
 def test_without_the_package_the_extra_is_named(save, monkeypatch):
     path = save(make("llama"))
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(GuidedError, match=r'pip install "guided\[engine\]"'):
+    with pytest.raises(GuidedError, match=r'pip install "guided-decoding\[engine\]"'):
         load(path)
 
 

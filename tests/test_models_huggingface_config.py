@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.models.gpt import GPTConfig
 from guided.models.huggingface_config import read_config
 from guided.models.llama import LlamaConfig
@@ -112,7 +112,7 @@ def test_what_is_refused(data, key, reason):
     ],
 )
 def test_what_makes_no_sense(data, message):
-    with pytest.raises(VocabularyError, match=message):
+    with pytest.raises(ModelFileError, match=message):
         read_config(data, "c")
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import AdaptedMatrix, linear
 from guided.models.llama import Llama, LlamaConfig
@@ -327,11 +327,11 @@ Q = "base_model.model.model.layers.0.self_attn.q_proj"
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda t: t.pop(f"{Q}.lora_A.weight"), VocabularyError, "q_proj.lora_A.weight' is missing"),
-        (lambda t: t.pop(f"{Q}.lora_B.weight"), VocabularyError, "q_proj.lora_B.weight' is missing"),
-        (lambda t: t.update({f"{Q}.lora_A.weight": torch.ones(4)}), VocabularyError, "a matrix is expected"),
-        (lambda t: t.update({f"{Q}.lora_A.weight": torch.ones(4, 31)}), VocabularyError, r"expected \(4, 32\)"),
-        (lambda t: t.update({f"{Q}.lora_B.weight": torch.ones(32, 5)}), VocabularyError, r"expected \(32, 4\)"),
+        (lambda t: t.pop(f"{Q}.lora_A.weight"), ModelFileError, "q_proj.lora_A.weight' is missing"),
+        (lambda t: t.pop(f"{Q}.lora_B.weight"), ModelFileError, "q_proj.lora_B.weight' is missing"),
+        (lambda t: t.update({f"{Q}.lora_A.weight": torch.ones(4)}), ModelFileError, "a matrix is expected"),
+        (lambda t: t.update({f"{Q}.lora_A.weight": torch.ones(4, 31)}), ModelFileError, r"expected \(4, 32\)"),
+        (lambda t: t.update({f"{Q}.lora_B.weight": torch.ones(32, 5)}), ModelFileError, r"expected \(32, 4\)"),
         (lambda t: t.update({f"{Q}.lora_B.weight": torch.ones(32, 4).int()}), UnsupportedError, "type I32 are not"),
         (lambda t: t.update({f"{Q}.lora_B.bias": torch.ones(32)}), UnsupportedError, "lora_B.bias"),
         (lambda t: t.update({f"{Q}.lora_magnitude_vector": torch.ones(32)}), UnsupportedError, "magnitude_vector"),
@@ -339,7 +339,7 @@ Q = "base_model.model.model.layers.0.self_attn.q_proj"
         (lambda t: t.update({"base_model.model.model.layers.2.mlp.up_proj.lora_A.weight": torch.ones(4, 32)}),
          UnsupportedError, r"no place for the tensor \(at base_model.model.model.layers.2.mlp.up_proj.lora_A.weight\)"),
         (lambda t: t.update({"base_model.model.lm_head.weight": LLAMA.head + 1}), UnsupportedError, "not this model's"),
-        (lambda t: t.update({"base_model.model.lm_head.weight": torch.ones(50, 32)}), VocabularyError, r"\(48, 32\)"),
+        (lambda t: t.update({"base_model.model.lm_head.weight": torch.ones(50, 32)}), ModelFileError, r"\(48, 32\)"),
         (lambda t: t.update({"base_model.model.model.norm.weight": LLAMA.norm}), UnsupportedError, "model.norm.weight"),
     ],
 )  # fmt: skip
@@ -383,9 +383,9 @@ def test_files_that_are_not_there_or_broken(tmp_path):
     ):
         with_adapter(LLAMA, path)
     (path / "adapter_config.json").write_text("{")
-    with pytest.raises(VocabularyError, match="not a JSON file"):
+    with pytest.raises(ModelFileError, match="not a JSON file"):
         with_adapter(LLAMA, path)
-    with pytest.raises(VocabularyError, match="adapts none of this model's matrices"):
+    with pytest.raises(ModelFileError, match="adapts none of this model's matrices"):
         with_adapter(LLAMA, save(tmp_path / "none", {}, target_modules=["c_attn"]))
 
 

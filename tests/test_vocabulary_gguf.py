@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.errors import VocabularyError
+from guided.errors import ModelFileError, VocabularyError
 from guided.files.gguf import GGML_TYPES, GgufFile
 from guided.vocabulary import Vocabulary
 from guided.vocabulary.bpe import byte_alphabet
@@ -78,7 +78,7 @@ def test_every_truncation_is_an_error(path):
     data = gguf_file({"a": "text", "b": [1, 2, 3], "c": ["x", "yz"]}, [("w", (1, 4), 0, bytes(16))])
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        with pytest.raises(VocabularyError), GgufFile(path) as file:
+        with pytest.raises(ModelFileError), GgufFile(path) as file:
             assert file.tensors
 
 
@@ -117,14 +117,14 @@ def header(tensors: int, pairs: int) -> bytes:
 )
 def test_broken_files(path, data, message):
     path.write_bytes(data if len(data) >= 24 or not data else data + bytes(24 - len(data)))
-    with pytest.raises(VocabularyError, match=message), GgufFile(path) as file:
+    with pytest.raises(ModelFileError, match=message), GgufFile(path) as file:
         assert file.tensors is None
 
 
 def test_hostile_counts_cost_no_memory(path):
     path.write_bytes(header(0, 1) + gguf_string("k") + struct.pack("<IIQ", 9, 8, 1 << 40) + bytes(1000))
     tracemalloc.start()
-    with pytest.raises(VocabularyError):
+    with pytest.raises(ModelFileError):
         GgufFile(path)
     assert tracemalloc.get_traced_memory()[1] < 200_000
     tracemalloc.stop()
@@ -254,3 +254,12 @@ def test_fuzz(path):
 @pytest.mark.slow
 def test_fuzz_long(path):
     fuzz(read_all, SEEDS, path, 10_000_000, seed=2)
+
+
+def test_a_broken_file_is_an_error_of_the_vocabulary_that_is_asked_for(tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"nothing of the kind, but long enough")
+    with pytest.raises(VocabularyError, match="not a GGUF file"):
+        Vocabulary.from_gguf(tmp_path / "x.gguf")
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(VocabularyError, match="not a JSON file"):
+        Vocabulary.from_huggingface(tmp_path)

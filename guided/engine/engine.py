@@ -127,9 +127,10 @@ class Engine:
                 a CPU it is slower, and logits differ by rounding where a prompt is cut otherwise.
 
         Raises:
-            GuidedError: the model cannot be found or fetched; there is no adapter; there are not as many GPUs.
-            VocabularyError, UnsupportedError: its files, or the adapter's, cannot be used; it cannot be cut into so
-                many parts.
+            ModelFileError: the model or the adapter cannot be found or fetched, or a file of it is corrupt.
+            VocabularyError: its tokenizer cannot be used.
+            UnsupportedError: the model is of a kind that is not computed here, or cannot be cut into so many parts.
+            GuidedError: a package is missing; there are not as many GPUs.
         """
         loaded = load(
             name,

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 
 from guided.engine.chat import ChatMl
-from guided.errors import GuidedError, VocabularyError, brief
+from guided.errors import ModelFileError, VocabularyError, brief
 from guided.files.dequantise import GROUPED
 from guided.files.gguf import GgufFile
+from guided.files.json_file import read_json
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
 from guided.models.int4 import Int4Matrix
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
-from guided.vocabulary.source import read_json
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Pretrained", "load_model", "load_pretrained"]
@@ -44,7 +44,8 @@ def load_pretrained(
     """The model in a GGUF file or a directory, or this process's part of it; no dtype: the one that is fastest.
 
     Raises:
-        GuidedError: a file of the directory is missing. VocabularyError, UnsupportedError: one cannot be used.
+        ModelFileError: a file is missing or corrupt. VocabularyError: its tokenizer cannot be used.
+        UnsupportedError: the model is of a kind that is not computed here.
     """
     if path.is_dir():
         texts = _texts_of_directory(path)
@@ -85,7 +86,7 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]
 
 def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
-        raise GuidedError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
+        raise ModelFileError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
     vocabulary = Vocabulary.from_huggingface(path)
     settings = read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     template = path / "chat_template.jinja"

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.gguf import GGML_TYPES
 
 __all__ = ["GROUPED", "Grouped", "dequantise", "read_grouped"]
@@ -71,7 +71,7 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
 
     Raises:
         UnsupportedError: the format is none of those above.
-        VocabularyError: the bytes are not as many as the shape asks for.
+        ModelFileError: the bytes are not as many as the shape asks for.
     """
     reader = _READERS.get(ggml_type)
     if reader is None:
@@ -93,7 +93,7 @@ def read_grouped(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str =
     """A matrix as the integers that its bytes hold; None: its format has no groups of 32.
 
     Raises:
-        VocabularyError: the bytes are not as many as the shape asks for.
+        ModelFileError: the bytes are not as many as the shape asks for.
     """
     if ggml_type not in GROUPED:
         return None
@@ -115,7 +115,7 @@ def _blocks(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str) -> tu
     _, block, nbytes = GGML_TYPES[ggml_type]
     count = prod(shape)
     if count % block or raw.size != count // block * nbytes:
-        raise VocabularyError(f"tensor {name!r}: {raw.size} bytes do not hold {count} values of its format")
+        raise ModelFileError(f"tensor {name!r}: {raw.size} bytes do not hold {count} values of its format")
     return np.ascontiguousarray(raw).reshape(-1, nbytes), block
 
 

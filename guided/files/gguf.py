@@ -5,7 +5,7 @@ lists), `tensors` (name, shape, type, place) and `tensor_bytes(name)`, a view of
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian.
 
 Every length is checked against the bytes that are left before anything is allocated, so a corrupt or hostile file
-raises `VocabularyError` and never costs more memory than a small multiple of its own size. One pass over the header;
+raises `ModelFileError` and never costs more memory than a small multiple of its own size. One pass over the header;
 tensor data is not touched. It does not dequantise (see guided.models), does not join split files, does not write.
 """
 
@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from guided.errors import VocabularyError
+from guided.errors import ModelFileError
 
 __all__ = ["GGML_TYPES", "GgufFile", "TensorInfo"]
 
@@ -111,8 +111,8 @@ class _Reader:
     def __init__(self, buffer: mmap.mmap, path: Path) -> None:
         self.buffer, self.size, self.position, self.path = buffer, len(buffer), 0, path
 
-    def error(self, message: str, at: int | None = None) -> VocabularyError:
-        return VocabularyError(f"{self.path}: {message} (at byte {self.position if at is None else at})")
+    def error(self, message: str, at: int | None = None) -> ModelFileError:
+        return ModelFileError(f"{self.path}: {message} (at byte {self.position if at is None else at})")
 
     def need(self, count: int, what: str) -> None:
         if count > self.size - self.position:
@@ -189,7 +189,7 @@ class GgufFile:
     """A GGUF file, memory-mapped. A context manager; views from `tensor_bytes` stay valid after `close`.
 
     Raises:
-        VocabularyError: the file is not GGUF, is truncated or corrupt, or has a version that is not read.
+        ModelFileError: the file is not GGUF, is truncated or corrupt, or has a version that is not read.
         OSError: the file cannot be opened.
     """
 
@@ -198,7 +198,7 @@ class GgufFile:
         with self.path.open("rb") as file:
             size = file.seek(0, 2)
             if size < 24:
-                raise VocabularyError(f"{self.path}: not a GGUF file: {size} bytes are fewer than a header has")
+                raise ModelFileError(f"{self.path}: not a GGUF file: {size} bytes are fewer than a header has")
             # A private mapping: the file is never written, and torch can wrap the memory without a warning.
             self._map: mmap.mmap | None = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
         try:
@@ -279,12 +279,12 @@ class GgufFile:
         reader = self._reader
         magic = bytes(reader.buffer[:4])
         if magic != b"GGUF":
-            raise VocabularyError(f"{self.path}: not a GGUF file: it begins with {magic!r}, not b'GGUF'")
+            raise ModelFileError(f"{self.path}: not a GGUF file: it begins with {magic!r}, not b'GGUF'")
         reader.position = 4
         version = reader.u32("the version")
         if version not in (2, 3):
             kind = "big-endian GGUF" if version and version % 65536 == 0 else f"GGUF version {version}"
-            raise VocabularyError(f"{self.path}: {kind} is not read; convert the file to version 3, little-endian")
+            raise ModelFileError(f"{self.path}: {kind} is not read; convert the file to version 3, little-endian")
         return version, reader.u64("the number of tensors"), reader.u64("the number of metadata pairs")
 
     def _metadata(self, count: int) -> dict[str, Any]:

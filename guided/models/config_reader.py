@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 
 __all__ = ["ConfigReader", "positive", "size"]
 
@@ -18,9 +18,9 @@ class ConfigReader:
     """The keys of one config; remembers which were read."""
 
     def __init__(self, data: Any, where: str, inert: Collection[str]) -> None:
-        """`inert`: keys that say nothing about the results. VocabularyError: the config is no object."""
+        """`inert`: keys that say nothing about the results. ModelFileError: the config is no object."""
         if not isinstance(data, dict):
-            raise VocabularyError(f"{where}: a config is a JSON object")
+            raise ModelFileError(f"{where}: a config is a JSON object")
         self.data, self.where, self._read = data, where, set(inert)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -45,7 +45,7 @@ class ConfigReader:
         """True or false."""
         value = self.get(key, default)
         if not isinstance(value, bool):
-            raise VocabularyError(f"{self.where}: {key} is {value!r}, neither true nor false")
+            raise ModelFileError(f"{self.where}: {key} is {value!r}, neither true nor false")
         return value
 
     def one_of(self, key: str, default: str, *allowed: str) -> str:
@@ -65,7 +65,7 @@ class ConfigReader:
 def positive(value: Any, key: str, where: str) -> float:
     """A number that a size or a scale can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        raise VocabularyError(f"{where}: {key} is {value!r}, a positive number is needed")
+        raise ModelFileError(f"{where}: {key} is {value!r}, a positive number is needed")
     return value
 
 
@@ -73,5 +73,5 @@ def size(value: Any, key: str, where: str) -> int:
     """A positive number that counts something."""
     value = positive(value, key, where)
     if value != int(value):
-        raise VocabularyError(f"{where}: {key} is {value!r}, an integer is needed")
+        raise ModelFileError(f"{where}: {key} is {value!r}, an integer is needed")
     return int(value)

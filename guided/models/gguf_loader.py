@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.dequantise import Grouped, dequantise, read_grouped
 from guided.files.gguf import GgufFile
 from guided.models.llama import Llama, LlamaConfig
@@ -64,7 +64,7 @@ def load_gguf(file: GgufFile, *, dtype: torch.dtype, device: torch.device, paral
 
     Raises:
         UnsupportedError: another architecture, a format that is not read, a tensor that this model has no place for.
-        VocabularyError: a tensor is missing or has the wrong shape.
+        ModelFileError: a tensor is missing or has the wrong shape.
     """
     weights = Weights(_Tensors(file), str(file.path), dtype, device)
     config = llama_config(file.metadata, weights)
@@ -91,7 +91,7 @@ def llama_config(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfig:
     def field(key: str, default: Any = None) -> Any:
         value = metadata.get(f"{architecture}.{key}", default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise VocabularyError(f"{where}: {architecture}.{key} is {value!r}, a positive number is needed")
+            raise ModelFileError(f"{where}: {architecture}.{key} is {value!r}, a positive number is needed")
         return value
 
     dim, heads = int(field("embedding_length")), int(field("attention.head_count"))
@@ -136,5 +136,5 @@ def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
     """What the file divides the rotary frequencies by."""
     factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
     if not all(isfinite(factor) and factor > 0 for factor in factors):
-        raise VocabularyError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")
+        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")
     return tuple(factors)

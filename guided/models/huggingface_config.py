@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.errors import VocabularyError, brief
+from guided.errors import ModelFileError, brief
 from guided.models.config_reader import ConfigReader, positive
 from guided.models.gpt import GPTConfig
 from guided.models.llama import LlamaConfig
@@ -59,7 +59,7 @@ def read_config(data: Any, where: str) -> tuple[Config, bool]:
 
     Raises:
         UnsupportedError: the model is none that is computed here; names the key.
-        VocabularyError: a number is missing or makes no sense.
+        ModelFileError: a number is missing or makes no sense.
     """
     reader = ConfigReader(data, where, _INERT)
     kind = _kind(reader)
@@ -138,7 +138,7 @@ def _check_windows(reader: ConfigReader) -> None:
 def _gpt(reader: ConfigReader) -> GPTConfig:
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
-        raise VocabularyError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
+        raise ModelFileError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
     if not reader.flag("scale_attn_weights", True):
         raise reader.refuse("scale_attn_weights", "scores that are not scaled are not computed")
     gelu: Literal["tanh", "none"] = "tanh"
@@ -161,7 +161,7 @@ def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tup
     where, key = reader.where, "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
     given = reader.get(key, {})
     if not isinstance(given, dict):
-        raise VocabularyError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, an object is needed")
     parameters = dict(given)
     base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
@@ -182,7 +182,7 @@ def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tup
         return base, None
     low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
     if low >= high:
-        raise VocabularyError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
+        raise ModelFileError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
     original = positive(original, f"{key}.original_max_position_embeddings", where)
     factors = llama3_factors(base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original)
     return base, factors

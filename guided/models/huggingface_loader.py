@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
+from guided.files.json_file import read_json
 from guided.files.safetensors import SafetensorFiles
 from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
 from guided.models.huggingface_config import read_config
@@ -24,7 +25,6 @@ from guided.models.model import Model
 from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.weights import Weights
-from guided.vocabulary.source import read_json
 
 __all__ = ["load_huggingface"]
 
@@ -39,11 +39,11 @@ def load_huggingface(
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
         UnsupportedError: the config asks for what is not computed, a tensor has no place in the model.
-        VocabularyError: a file is corrupt; a tensor is missing or has the wrong shape.
+        ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
     path = Path(directory)
     if not (path / "config.json").is_file():
-        raise GuidedError(f"{path}: there is no config.json: not a model's directory")
+        raise ModelFileError(f"{path}: there is no config.json: not a model's directory")
     config, tied = read_config(read_json(path / "config.json"), str(path / "config.json"))
     with SafetensorFiles(_paths(path)) as tensors:
         weights = Weights(tensors, str(path), dtype, device)
@@ -66,10 +66,10 @@ def _paths(directory: Path) -> list[Path]:
     data = read_json(index)
     places = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise VocabularyError(f"{index}: there is no weight_map from tensors to files")
+        raise ModelFileError(f"{index}: there is no weight_map from tensors to files")
     for name in (names := sorted(set(places.values()))):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise VocabularyError(f"{index}: {name!r} is not a safetensors file of this directory")
+            raise ModelFileError(f"{index}: {name!r} is not a safetensors file of this directory")
     return [directory / name for name in names]
 
 

@@ -86,7 +86,7 @@ def build_llama(
     next to each other.
 
     Raises:
-        VocabularyError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
+        ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: one is left over; or the model
         cannot be cut into so many parts.
     """
     c, p, own = config, parallel, part_of(config, parallel, w.where)

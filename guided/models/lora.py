@@ -21,7 +21,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.safetensors import SafetensorFiles
 from guided.models.linear import AdaptedMatrix, Matrix
 from guided.models.llama import Layer, Llama
@@ -48,7 +48,7 @@ def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraCo
         GuidedError: a file or the package `safetensors` is missing.
         UnsupportedError: the model takes no adapters, or the config asks for what is not computed, or a tensor has no
             place.
-        VocabularyError: a file is corrupt; a tensor is missing or has the wrong shape.
+        ModelFileError: a file is corrupt; a tensor is missing or has the wrong shape.
     """
     config = config or read_lora_config(directory)
     if not isinstance(model, Llama):
@@ -81,7 +81,7 @@ class _Adapter:
         hint = f"{CONFIG} (target_modules, layers_to_transform) leaves it out, or it is another model's"
         self._weights.finish(hint)
         if self._adapted == 0:
-            raise VocabularyError(f"{self._config.where}: it adapts none of this model's matrices")
+            raise ModelFileError(f"{self._config.where}: it adapts none of this model's matrices")
         return adapted
 
     def _layer(self, index: int, layer: Layer) -> Layer:
@@ -121,7 +121,7 @@ class _Adapter:
         rank = self._config.rank(module)
         if (found := self._weights.rows(down)) != rank:
             where = self._weights.where
-            raise VocabularyError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
+            raise ModelFileError(f"{where}: {down!r} is of rank {found}, {CONFIG} (r, rank_pattern) says {rank}")
         scale = self._config.scale(module)
         return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale
 

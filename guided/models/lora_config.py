@@ -16,11 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from guided.errors import GuidedError, VocabularyError, brief
+from guided.errors import GuidedError, ModelFileError, brief
+from guided.files.json_file import read_json
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.models.config_reader import ConfigReader, size
-from guided.vocabulary.source import read_json
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["CONFIG", "MERGE", "LoraConfig", "read_lora_config"]
@@ -87,12 +87,12 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     """The config in an adapter's directory.
 
     Raises:
-        GuidedError: there is none. UnsupportedError: it asks for what is not computed. VocabularyError: it makes no
+        ModelFileError: there is none. UnsupportedError: it asks for what is not computed. ModelFileError: it makes no
         sense.
     """
     path = Path(directory) / CONFIG
     if not path.is_file():
-        raise GuidedError(f"{directory}: there is no {CONFIG}: not an adapter's directory, as PEFT saves them")
+        raise ModelFileError(f"{directory}: there is no {CONFIG}: not an adapter's directory, as PEFT saves them")
     reader = ConfigReader(read_json(path), str(path), _INERT)
     kind = reader.get("peft_type")
     if kind != "LORA":
@@ -121,7 +121,7 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
 
 def _real(value: Any, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise VocabularyError(f"{where}: {key} is {brief(value, 100)}, a number is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, a number is needed")
     return value
 
 
@@ -138,7 +138,7 @@ class _Patterns:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
             why = str(error).splitlines()[0]
-            raise VocabularyError(f"{self._where}: a pattern of {key}, {brief(pattern, 200)}: {why}") from None
+            raise ModelFileError(f"{self._where}: a pattern of {key}, {brief(pattern, 200)}: {why}") from None
 
         def matches(name: str) -> bool:
             matcher.reset()
@@ -157,7 +157,7 @@ def _by_pattern(
     """Numbers of the modules that match; the first pattern that does counts."""
     given = reader.get(key, {})
     if not isinstance(given, dict):
-        raise VocabularyError(f"{reader.where}: {key} is {brief(given, 100)}, an object is needed")
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, an object is needed")
     return tuple(
         (patterns.end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
         for pattern, value in given.items()
@@ -181,7 +181,7 @@ def _named(reader: ConfigReader, key: str, given: Any, patterns: _Patterns) -> M
     if isinstance(given, str):
         return patterns.whole(given, key)
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise VocabularyError(f"{reader.where}: {key} is {brief(given, 200)}, a list of names or a pattern is needed")
+        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 200)}, a list of names or a pattern is needed")
     names = frozenset(given)
     return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
 
@@ -191,13 +191,13 @@ def _layers(reader: ConfigReader, *, by_name: bool) -> Matcher:
     given, places = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = given if isinstance(given, list) else [given]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise VocabularyError(
+        raise ModelFileError(
             f"{reader.where}: layers_to_transform is {brief(given, 100)}, numbers of layers are needed"
         )
     if not numbers:
         return lambda name: True
     if not by_name:
-        raise VocabularyError(f"{reader.where}: layers_to_transform is given, but target_modules is a pattern")
+        raise ModelFileError(f"{reader.where}: layers_to_transform is given, but target_modules is a pattern")
     if places and places != "layers" and not (isinstance(places, list) and "layers" in places):
         raise reader.refuse("layers_pattern", f"layers are called 'layers' here, not {brief(places, 100)}", MERGE)
     wanted = {f"model.layers.{number}" for number in numbers}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from guided.errors import UnsupportedError, VocabularyError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.dequantise import Grouped
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import Matrix
@@ -30,12 +30,12 @@ def check_heads(where: str, *, heads: int, kv_heads: int, head_dim: int, context
     """Heads that are turned fit together, and the tables of their positions fit into memory.
 
     Raises:
-        VocabularyError: they do not.
+        ModelFileError: they do not.
     """
     if heads % kv_heads or head_dim % 2:
-        raise VocabularyError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit")
+        raise ModelFileError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit")
     if context * head_dim > _MAX_TABLE:
-        raise VocabularyError(f"{where}: a context of {context} positions for heads of size {head_dim} is too long")
+        raise ModelFileError(f"{where}: a context of {context} positions for heads of size {head_dim} is too long")
 
 
 class TensorFile(Protocol):
@@ -82,14 +82,14 @@ class Weights:
         self._check(name)
         shape = self._file.shape(name)
         if len(shape) != 2:
-            raise VocabularyError(f"{self.where}: {name!r} has the shape {shape}, a matrix is expected")
+            raise ModelFileError(f"{self.where}: {name!r} has the shape {shape}, a matrix is expected")
         return shape[0]
 
     def take(self, name: str, *shape: int) -> Tensor:
         """The values of a tensor.
 
         Raises:
-            VocabularyError: it is missing or has another shape.
+            ModelFileError: it is missing or has another shape.
         """
         self._use(name, shape)
         return self._file.read(name)
@@ -126,7 +126,7 @@ class Weights:
         if not tied:
             return first, self.matrix(cut(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.put(self.take(head, rows, columns)), first):
-            raise VocabularyError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
+            raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but another matrix")
         stored = self.take_rows(embedding, rows, columns)
         return first, self.matrix(cut(stored if isinstance(stored, Grouped) else first))
 
@@ -146,9 +146,9 @@ class Weights:
     def _use(self, name: str, shape: tuple[int, ...]) -> None:
         self._check(name)
         if (found := self._file.shape(name)) != shape:
-            raise VocabularyError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
+            raise ModelFileError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
         self._unused.discard(name)
 
     def _check(self, name: str) -> None:
         if name not in self:
-            raise VocabularyError(f"{self.where}: the tensor {name!r} is missing")
+            raise ModelFileError(f"{self.where}: the tensor {name!r} is missing")

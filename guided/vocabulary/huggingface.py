@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from guided.errors import VocabularyError
+from guided.files.json_file import read_json
 from guided.vocabulary.bpe import from_byte_alphabet
 from guided.vocabulary.pieces import SPACE, byte_piece
 from guided.vocabulary.pipeline import encoder_factory, flattened
-from guided.vocabulary.source import MAX_SIZE, Source, ends_by_name, read_json
+from guided.vocabulary.source import MAX_SIZE, Source, ends_by_name
 
 __all__ = ["read_huggingface"]
 

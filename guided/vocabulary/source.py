@@ -7,18 +7,15 @@ tokenizer whose ids can be read but whose way of encoding cannot be followed exa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from os import PathLike
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from guided.errors import VocabularyError, brief
 from guided.vocabulary.bpe import Encoder
 
-__all__ = ["END_NAMES", "MAX_SIZE", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder", "read_json"]
+__all__ = ["END_NAMES", "MAX_SIZE", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder"]
 
 EncoderFactory = Callable[[], Encoder]
 
@@ -93,15 +90,3 @@ def check_ids(ids: Collection[int], what: str) -> list[int]:
         if not 0 <= number < MAX_SIZE:
             raise VocabularyError(f"{what}: {number} is not an id (0 to {MAX_SIZE - 1})")
     return out
-
-
-def read_json(path: str | PathLike[str]) -> Any:
-    """The JSON in a file.
-
-    Raises:
-        VocabularyError: it is not JSON, or nests deeper than Python's reader goes.
-    """
-    try:
-        return json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise VocabularyError(f"{path}: not a JSON file: {str(error)[:200] or type(error).__name__}") from None

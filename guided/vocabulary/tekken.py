@@ -14,9 +14,10 @@ from os import PathLike
 from typing import Any, Final
 
 from guided.errors import VocabularyError, brief
+from guided.files.json_file import read_json
 from guided.vocabulary.bpe import ByteLevelEncoder
 from guided.vocabulary.pretokenize import Splitter
-from guided.vocabulary.source import MAX_SIZE, Source, read_json
+from guided.vocabulary.source import MAX_SIZE, Source
 
 __all__ = ["read_tekken"]
 

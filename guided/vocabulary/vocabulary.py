@@ -10,13 +10,13 @@ may be shared between threads. Encoding tables are built when text is first enco
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from guided.errors import VocabularyError, brief
+from guided.errors import ModelFileError, VocabularyError, brief
 from guided.vocabulary.bpe import Encoder, added_pattern, split_added
 from guided.vocabulary.plain import Characters, FewestTokens
 from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, check_ids
@@ -154,7 +154,7 @@ class Vocabulary:
         """
         from guided.vocabulary.gguf_tokenizer import read_gguf
 
-        return cls._from(read_gguf(path), eos_token_ids, size)
+        return cls._from(lambda: read_gguf(path), eos_token_ids, size)
 
     @classmethod
     def from_huggingface(
@@ -167,7 +167,7 @@ class Vocabulary:
         """
         from guided.vocabulary.huggingface import read_huggingface
 
-        return cls._from(read_huggingface(tokenizer), eos_token_ids, size)
+        return cls._from(lambda: read_huggingface(tokenizer), eos_token_ids, size)
 
     @classmethod
     def from_tiktoken(
@@ -188,7 +188,7 @@ class Vocabulary:
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
-        return cls._from(read_tiktoken(encoding, special_tokens, pattern), eos_token_ids, size)
+        return cls._from(lambda: read_tiktoken(encoding, special_tokens, pattern), eos_token_ids, size)
 
     @classmethod
     def from_sentencepiece(
@@ -197,7 +197,7 @@ class Vocabulary:
         """A SentencePiece .model file: unigram, BPE, character or word."""
         from guided.vocabulary.sentencepiece import read_sentencepiece
 
-        return cls._from(read_sentencepiece(path), eos_token_ids, size)
+        return cls._from(lambda: read_sentencepiece(path), eos_token_ids, size)
 
     @classmethod
     def from_tekken(
@@ -206,7 +206,7 @@ class Vocabulary:
         """Mistral's tekken.json."""
         from guided.vocabulary.tekken import read_tekken
 
-        return cls._from(read_tekken(path), eos_token_ids, size)
+        return cls._from(lambda: read_tekken(path), eos_token_ids, size)
 
     @classmethod
     def from_characters(cls, text: str, *, size: int | None = None) -> Self:
@@ -219,10 +219,15 @@ class Vocabulary:
         except UnicodeEncodeError:
             raise VocabularyError("the text holds a lone surrogate, which no bytes spell") from None
         ids = {char: number for number, char in enumerate(chars)}
-        return cls._from(Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
+        return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
 
     @classmethod
-    def _from(cls, source: Source, eos_token_ids: Collection[int] | None, size: int | None) -> Self:
+    def _from(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
+        """The vocabulary that a reader finds. A file that cannot be read is an error of the vocabulary here."""
+        try:
+            source = read()
+        except ModelFileError as error:
+            raise VocabularyError(str(error)) from None
         ends = source.eos_token_ids if eos_token_ids is None else eos_token_ids
         if not ends:
             raise VocabularyError(

@@ -1,0 +1,118 @@
+"""Models of the Hugging Face hub: found in its cache without a network, else refused with a reason."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+
+import pytest
+
+from guided.errors import ModelFileError
+from guided.files.hub import find_model
+from guided.files.huggingface import is_hub_name
+
+hub = pytest.importorskip("huggingface_hub", reason="names of the hub need the package huggingface_hub")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the hub, without a network."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def put(cache: Path, repository: str, *files: str) -> Path:
+    """Files in the cache, as the package lays them out."""
+    folder = cache / f"models--{repository.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(COMMIT)
+    snapshot = folder / "snapshots" / COMMIT
+    for name in files:
+        (snapshot / name).parent.mkdir(parents=True, exist_ok=True)
+        (snapshot / name).write_text("{}")
+    return snapshot
+
+
+def test_a_model_in_the_cache_is_found_offline(cache: Path):
+    snapshot = put(cache, "org/Model-1.5", "config.json", "tokenizer.json", "model.safetensors")
+    assert find_model("org/Model-1.5") == snapshot
+
+
+def test_one_gguf_file_of_a_model(cache: Path):
+    snapshot = put(cache, "org/model-GGUF", "model.Q4_1.gguf", "folder/other.gguf")
+    assert find_model("org/model-GGUF/model.Q4_1.gguf") == snapshot / "model.Q4_1.gguf"
+    assert find_model("org/model-GGUF/folder/other.gguf") == snapshot / "folder" / "other.gguf"
+
+
+@pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
+    files = {"config.json", "tokenizer.json", "model.safetensors"} - {missing}
+    put(cache, "org/model", *files)
+    with pytest.raises(ModelFileError, match="the Hugging Face hub has not given it either"):
+        find_model("org/model")
+
+
+def test_a_model_that_is_not_there(cache: Path):
+    with pytest.raises(ModelFileError, match="no file or directory 'org/model', and the Hugging"):
+        find_model("org/model")
+
+
+def test_a_path_comes_before_the_hub(cache: Path):
+    put(cache, "org/model", "config.json", "tokenizer.json", "model.safetensors")
+    here = Path("org/model")
+    here.mkdir(parents=True)
+    assert find_model("org/model") == here
+
+
+def test_without_the_package_the_hint_names_the_extra(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    load = builtins.__import__
+
+    def no_hub(name: str, *rest: object, **more: object) -> object:
+        if name == "huggingface_hub":
+            raise ModuleNotFoundError(name=name)
+        return load(name, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", no_hub)
+    with pytest.raises(ModelFileError, match=r"'org/model'; .* pip install 'guided-decoding\[hub\]'"):
+        find_model("org/model")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("org/model", True),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", True),
+        ("org/model/x.gguf", True),
+        ("model", False),
+        ("org/model/x", False),
+        ("../model", False),
+        ("./model", False),
+        ("/org/model", False),
+        ("org/model.gguf", True),
+        ("org/..", False),
+        ("org/model/../../x.gguf", False),
+        ("org//model", False),
+        ("", False),
+    ],
+)
+def test_names(name: str, expected: bool):
+    assert is_hub_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "the name of the model is empty"),
+        ("smollm2", "did you mean 'smollm2-135m-instruct'"),
+        ("nothing.gguf", "there is no file or directory 'nothing.gguf' in this folder; there are mine.gguf"),
+        ("models/nothing/x.gguf", "there is no file or directory 'models/nothing/x.gguf'"),
+        ("/nowhere/at/all", "there is no file or directory '/nowhere/at/all' below /"),
+    ],
+)
+def test_a_name_that_leads_nowhere(cache: Path, name: str, message: str):
+    Path("mine.gguf").touch()
+    with pytest.raises(ModelFileError, match=message):
+        find_model(name)
