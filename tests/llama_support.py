@@ -13,7 +13,7 @@ from torch import Tensor
 
 from guided.files.dequantise import Grouped
 from guided.models.llama import Llama, LlamaConfig
-from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
+from guided.models.llama_weights import llama_of_huggingface
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.weights import Weights
@@ -79,7 +79,7 @@ def build(
 ) -> Llama:
     """The model of a checkpoint, or one part of it."""
     weights = Weights(_Tensors(tensors, grouped or {}), "checkpoint", dtype, torch.device("cpu"))
-    return build_llama(config, weights, HUGGINGFACE_NAMES, tied="lm_head.weight" not in tensors, parallel=parallel)
+    return llama_of_huggingface(config, weights, "lm_head.weight" not in tensors, parallel)
 
 
 def write_directory(path: Path, config: LlamaConfig, *, tied: bool, seed: int = 0) -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.models.gpt import GPTConfig
-from guided.models.huggingface_config import read_config
 from guided.models.llama import LlamaConfig
 from guided.models.nanochat import NanoChatConfig
+from guided.models.registry import ARCHITECTURES, for_gguf, for_huggingface
 from guided.models.rotary import llama3_factors, rotary_frequencies
 
 COMMON = {
@@ -27,6 +27,29 @@ QWEN3 = COMMON | {
 NANOCHAT = COMMON | {"model_type": "nanochat", "hidden_act": "relu2", "final_logit_softcapping": 15.0}
 GPT2 = {"model_type": "gpt2", "vocab_size": 50, "n_embd": 24, "n_layer": 3, "n_head": 6, "n_positions": 96}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+def read_config(data: Any, where: str) -> tuple[Any, bool]:
+    """The numbers of a config, and whether its head is tied."""
+    _, config, tied = for_huggingface(data, where)
+    return config, tied
+
+
+def test_an_unknown_architecture_is_told_which_there_are():
+    with pytest.raises(UnsupportedError, match=r"(?s)'mamba' is not supported.*use llama or qwen3"):
+        for_gguf("mamba", "c")
+    with pytest.raises(UnsupportedError) as caught:
+        for_huggingface(LLAMA | {"architectures": ["MambaForCausalLM"]}, "c")
+    assert all(entry.class_name in str(caught.value) for entry in ARCHITECTURES)
+    with pytest.raises(UnsupportedError, match="a model of type 'mamba' is not supported"):
+        for_huggingface(COMMON | {"model_type": "mamba"}, "c")
+    with pytest.raises(UnsupportedError, match="a model of type 'qwen3' is not supported"):
+        for_huggingface(LLAMA | {"model_type": "qwen3"}, "c")
+
+
+def test_names_of_architectures_are_different():
+    for field in ("model_type", "class_name"):
+        assert len({getattr(entry, field) for entry in ARCHITECTURES}) == len(ARCHITECTURES)
 
 
 def test_what_is_read():

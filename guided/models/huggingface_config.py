@@ -1,36 +1,25 @@
-"""config.json of transformers' checkpoints: which model the weights beside it are.
+"""config.json of transformers' checkpoints: what all architectures have in common.
 
-In: the JSON of a config. Out: a `LlamaConfig` (Llama, Qwen3), `NanoChatConfig` or `GPTConfig`, and whether the head is
-tied. Every key is read, known to say nothing about the results, or refused by its name: a model that differs from
-what is computed here must not run. A key that is not known is let pass where it is null, false or empty, for that is
-how configs say that something is off. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+Every key is read, known to say nothing about the results, or refused by its name: a model that differs from what is
+computed here must not run. A key that is not known is accepted where it is null, false or empty, for that is how
+configs say that something is off. Source: transformers' configuration_*.py and modeling_rope_utils.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from guided.errors import ModelFileError, brief
 from guided.models.config_reader import ConfigReader, positive
-from guided.models.gpt import GPTConfig
-from guided.models.llama import LlamaConfig
-from guided.models.nanochat import NanoChatConfig
 from guided.models.rotary import linear_factors, llama3_factors
 from guided.models.weights import check_heads
 
-__all__ = ["Config", "read_config"]
-
-Config: TypeAlias = LlamaConfig | NanoChatConfig | GPTConfig
-
-_TYPES: Final[Mapping[str, str]] = MappingProxyType(
-    {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3", "NanoChatForCausalLM": "nanochat",
-     "GPT2LMHeadModel": "gpt2"}
-)  # fmt: skip
+__all__ = ["INERT", "REASONS", "check_windows", "rotary_sizes"]
 
 # Keys that say nothing about the results: where the model comes from, how it was trained, how text is sampled.
-_INERT: Final = {
+INERT: Final = {
     "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "bos_token_id",
     "do_sample", "dtype", "embd_pdrop", "eos_token_id", "id2label", "initializer_range", "label2id", "length_penalty",
     "max_length", "max_window_layers", "model_type", "n_ctx", "num_beams", "pad_token_id", "pretraining_tp",
@@ -38,7 +27,7 @@ _INERT: Final = {
     "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
     "temperature", "top_k", "top_p", "torch_dtype", "transformers_version", "typical_p", "use_cache",
 }  # fmt: skip
-_WHY: Final[Mapping[str, str]] = MappingProxyType(
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "quantization_config": "quantised checkpoints are not read: take the unquantised one, or a GGUF file",
         "sliding_window": "sliding windows of attention are not computed",
@@ -54,57 +43,8 @@ _ROPE_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-def read_config(data: Any, where: str) -> tuple[Config, bool]:
-    """The model's numbers, and whether its head is the embedding.
-
-    Raises:
-        UnsupportedError: the model is none that is computed here; names the key.
-        ModelFileError: a number is missing or makes no sense.
-    """
-    reader = ConfigReader(data, where, _INERT)
-    kind = _kind(reader)
-    config: Config
-    if kind == "gpt2":
-        config = _gpt(reader)
-    else:
-        config = _nanochat(reader) if kind == "nanochat" else _llama(reader, qwen3=kind == "qwen3")
-    tied = reader.flag("tie_word_embeddings", kind == "gpt2")
-    reader.finish(_WHY, "the key {} of this architecture is not known")
-    return config, tied
-
-
-def _kind(reader: ConfigReader) -> str:
-    """The architecture by its class's name, else by its type; where both are there they agree."""
-    kind, names = reader.get("model_type"), reader.get("architectures", [])
-    supported = f"supported: {', '.join(_TYPES)}"
-    named = [kind for name, kind in _TYPES.items() if names == [name]]
-    if names != [] and not named:
-        raise reader.refuse("architectures", f"the architecture {brief(names, 200)} is not supported", supported)
-    if kind not in (named or _TYPES.values()) and not (named and kind is None):
-        raise reader.refuse("model_type", f"a model of type {brief(kind, 100)} is not supported", supported)
-    return named[0] if named else str(kind)
-
-
-def _llama(reader: ConfigReader, *, qwen3: bool) -> LlamaConfig:
-    reader.one_of("hidden_act", "silu", "silu", "swish")
-    if qwen3:
-        _check_windows(reader)
-    return LlamaConfig(
-        **_rotary_sizes(reader, 128 if qwen3 else None),
-        qk_norm=qwen3,
-        attention_bias=reader.flag("attention_bias", False),
-    )
-
-
-def _nanochat(reader: ConfigReader) -> NanoChatConfig:
-    reader.one_of("hidden_act", "relu2", "relu2")
-    key = "final_logit_softcapping"
-    softcap = None if reader.get(key) is None else reader.number(key)
-    return NanoChatConfig(**_rotary_sizes(reader), softcap=softcap)
-
-
-def _rotary_sizes(reader: ConfigReader, default_head_dim: int | None = None) -> dict[str, Any]:
-    """What Llama and nanochat's GPT have in common."""
+def rotary_sizes(reader: ConfigReader, default_head_dim: int | None = None) -> dict[str, Any]:
+    """The numbers of an architecture with rotary positions and RMSNorm."""
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", default_head_dim or max(1, dim // heads))
     kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
@@ -125,35 +65,14 @@ def _rotary_sizes(reader: ConfigReader, default_head_dim: int | None = None) -> 
     }
 
 
-def _check_windows(reader: ConfigReader) -> None:
+def check_windows(reader: ConfigReader) -> None:
     """Windows of attention must be off; while they are, `sliding_window` is only a number."""
     layers = reader.get("layer_types", [])
     if not isinstance(layers, list) or any(name != "full_attention" for name in layers):
         raise reader.refuse("layer_types", f"layers of the types {brief(layers, 200)} are not all full_attention")
     if reader.flag("use_sliding_window", False):
-        raise reader.refuse("use_sliding_window", _WHY["sliding_window"])
+        raise reader.refuse("use_sliding_window", REASONS["sliding_window"])
     reader.get("sliding_window")
-
-
-def _gpt(reader: ConfigReader) -> GPTConfig:
-    dim, heads = reader.size("n_embd"), reader.size("n_head")
-    if dim % heads:
-        raise ModelFileError(f"{reader.where}: {heads} heads do not share {dim} dimensions")
-    if not reader.flag("scale_attn_weights", True):
-        raise reader.refuse("scale_attn_weights", "scores that are not scaled are not computed")
-    gelu: Literal["tanh", "none"] = "tanh"
-    if reader.one_of("activation_function", "gelu_new", "gelu_new", "gelu_pytorch_tanh", "gelu") == "gelu":
-        gelu = "none"
-    return GPTConfig(
-        layers=reader.size("n_layer"),
-        dim=dim,
-        heads=heads,
-        hidden=reader.size("n_inner", 4 * dim),
-        vocab_size=reader.size("vocab_size"),
-        context=reader.size("n_positions"),
-        norm_eps=reader.number("layer_norm_epsilon", 1e-5),
-        gelu=gelu,
-    )
 
 
 def _rope(reader: ConfigReader, head_dim: int, context: int) -> tuple[float, tuple[float, ...] | None]:

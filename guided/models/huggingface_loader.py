@@ -1,8 +1,8 @@
 """Models out of directories as transformers' `save_pretrained` writes them.
 
 In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
-Out: a `Llama`, `NanoChat` or `GPT`. Cost: one pass over the bytes, one tensor at a time. Weights are F32, F16 or BF16.
-Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
+Out: the model of an architecture in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights are F32,
+F16 or BF16. Only safetensors are read: other files may run code. Everything is used or refused, see `Weights` and
 huggingface_config.py.
 """
 
@@ -12,18 +12,13 @@ import os
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from guided.errors import ModelFileError, UnsupportedError
+from guided.errors import ModelFileError
 from guided.files.json_file import read_json
 from guided.files.safetensors import SafetensorFiles
-from guided.models.gpt import GPT, Affine, GPTConfig, GPTLayer
-from guided.models.huggingface_config import read_config
-from guided.models.llama import LlamaConfig
-from guided.models.llama_weights import HUGGINGFACE_NAMES, build_llama
 from guided.models.model import Model
-from guided.models.nanochat import NanoChat, NanoChatConfig, NanoChatLayer
 from guided.models.parallel import WHOLE, Parallel
+from guided.models.registry import for_huggingface
 from guided.models.weights import Weights
 
 __all__ = ["load_huggingface"]
@@ -44,18 +39,10 @@ def load_huggingface(
     path = Path(directory)
     if not (path / "config.json").is_file():
         raise ModelFileError(f"{path}: there is no config.json: not a model's directory")
-    config, tied = read_config(read_json(path / "config.json"), str(path / "config.json"))
+    where = str(path / "config.json")
+    architecture, config, tied = for_huggingface(read_json(where), where)
     with SafetensorFiles(_paths(path)) as tensors:
-        weights = Weights(tensors, str(path), dtype, device)
-        if isinstance(config, LlamaConfig):
-            weights.skip(r"\.rotary_emb\.inv_freq")
-            return build_llama(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
-        if parallel.is_cut:
-            hint = "load it without tensor_parallel and pipeline_parallel"
-            raise UnsupportedError("only Llama and Qwen3 are cut into parts", pointer=str(path), hint=hint)
-        if isinstance(config, NanoChatConfig):
-            return _nanochat(config, weights, tied)
-        return _gpt(config, weights, tied)
+        return architecture.load(config, Weights(tensors, str(path), dtype, device), tied, parallel)
 
 
 def _paths(directory: Path) -> list[Path]:
@@ -71,54 +58,3 @@ def _paths(directory: Path) -> list[Path]:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelFileError(f"{index}: {name!r} is not a safetensors file of this directory")
     return [directory / name for name in names]
-
-
-def _nanochat(c: NanoChatConfig, w: Weights, tied: bool) -> NanoChat:
-    q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
-
-    def layer(i: int) -> NanoChatLayer:
-        def matrix(name: str, rows: int, columns: int) -> Tensor:
-            return w.take(f"model.layers.{i}.{name}.weight", rows, columns)
-
-        sizes = (("q", q_rows), ("k", kv_rows), ("v", kv_rows))
-        return NanoChatLayer(
-            qkv=w.put(*(matrix(f"self_attn.{name}_proj", rows, c.dim) for name, rows in sizes)),
-            output=w.put(matrix("self_attn.o_proj", c.dim, q_rows)),
-            up=w.put(matrix("mlp.fc1", c.hidden, c.dim)),
-            down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),
-        )
-
-    embedding, head = w.ends("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
-    layers = [layer(i) for i in range(c.layers)]
-    w.finish()
-    return NanoChat(c, embedding, layers, head)
-
-
-def _gpt(c: GPTConfig, w: Weights, tied: bool) -> GPT:
-    """GPT-2's products are x @ weight, so its matrices are turned; its first files have no "transformer." in names."""
-    prefix = "transformer." if "transformer.wte.weight" in w else ""
-    w.skip(r"\.attn\.(masked_)?bias")  # the causal mask
-
-    def norm(name: str) -> Affine:
-        return w.put(w.take(f"{prefix}{name}.weight", c.dim)), w.put(w.take(f"{prefix}{name}.bias", c.dim))
-
-    def affine(name: str, rows: int, columns: int) -> Affine:
-        weight = w.take(f"{prefix}{name}.weight", columns, rows).t()
-        return w.put(weight), w.put(w.take(f"{prefix}{name}.bias", rows))
-
-    def layer(i: int) -> GPTLayer:
-        return GPTLayer(
-            attention_norm=norm(f"h.{i}.ln_1"),
-            qkv=affine(f"h.{i}.attn.c_attn", 3 * c.dim, c.dim),
-            output=affine(f"h.{i}.attn.c_proj", c.dim, c.dim),
-            ffn_norm=norm(f"h.{i}.ln_2"),
-            up=affine(f"h.{i}.mlp.c_fc", c.hidden, c.dim),
-            down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
-        )
-
-    embedding, head = w.ends(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
-    positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
-    layers = [layer(i) for i in range(c.layers)]
-    last = norm("ln_f")
-    w.finish()
-    return GPT(c, embedding, positions, layers, last, head)

@@ -13,7 +13,7 @@ from guided.models.llama import Layer, Llama, LlamaConfig
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.weights import Rows, Weights, in_order
 
-__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "LlamaNames", "build_llama"]
+__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "LlamaNames", "llama_of_gguf", "llama_of_huggingface"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,19 @@ HUGGINGFACE_NAMES: Final = LlamaNames(
 )
 
 
-def build_llama(
+def llama_of_gguf(config: LlamaConfig, weights: Weights, parallel: Parallel) -> Llama:
+    """The model in a GGUF file, or this process's part of it. Raises as `_build`."""
+    tied, neighbours = "output.weight" not in weights, not config.qk_norm  # Qwen3's files keep half-split order
+    return _build(config, weights, GGUF_NAMES, tied=tied, neighbours=neighbours, parallel=parallel)
+
+
+def llama_of_huggingface(config: LlamaConfig, weights: Weights, tied: bool, parallel: Parallel) -> Llama:
+    """The model in a checkpoint of transformers, or this process's part of it. Raises as `_build`."""
+    weights.skip(r"\.rotary_emb\.inv_freq")
+    return _build(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
+
+
+def _build(
     config: LlamaConfig,
     w: Weights,
     names: LlamaNames,

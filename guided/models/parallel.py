@@ -91,6 +91,12 @@ class Parallel:
         """There are other processes with parts of the model."""
         return self.tensor.size * self.pipeline.size > 1
 
+    def refuse_cuts(self, where: str) -> None:
+        """Raise UnsupportedError if there are other processes, for a model that cannot be cut."""
+        if self.is_cut:
+            hint = "load it without tensor_parallel and pipeline_parallel"
+            raise UnsupportedError("only Llama and Qwen3 are cut into parts", pointer=where, hint=hint)
+
     # ---- what belongs to this process
     def check(self, things: Mapping[str, int], where: str) -> None:
         """Whether each rank of the stage can have the same number of each of these things.

@@ -1,0 +1,105 @@
+"""The numbers of a Llama or Qwen3, from a config.json of transformers or from the metadata of a GGUF file.
+
+Every number of the architecture in a GGUF file is read, known to be without effect, or refused by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from guided.errors import ModelFileError, UnsupportedError
+from guided.models.config_reader import ConfigReader
+from guided.models.huggingface_config import check_windows, rotary_sizes
+from guided.models.llama import LlamaConfig
+from guided.models.rotary import linear_factors
+from guided.models.weights import Weights, check_heads
+
+__all__ = ["llama_from_gguf", "llama_from_huggingface", "qwen3_from_huggingface"]
+
+# Numbers of the architecture that are read, and those that say nothing about the results.
+_READ = {
+    "block_count", "embedding_length", "attention.head_count", "attention.head_count_kv", "attention.key_length",
+    "attention.value_length", "attention.layer_norm_rms_epsilon", "feed_forward_length", "context_length",
+    "rope.dimension_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.factor",
+}  # fmt: skip
+_INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
+
+
+def llama_from_huggingface(reader: ConfigReader) -> LlamaConfig:
+    """The numbers of a Llama."""
+    return _llama(reader, qwen3=False)
+
+
+def qwen3_from_huggingface(reader: ConfigReader) -> LlamaConfig:
+    """The numbers of a Qwen3."""
+    return _llama(reader, qwen3=True)
+
+
+def _llama(reader: ConfigReader, *, qwen3: bool) -> LlamaConfig:
+    reader.one_of("hidden_act", "silu", "silu", "swish")
+    if qwen3:
+        check_windows(reader)
+    return LlamaConfig(
+        **rotary_sizes(reader, 128 if qwen3 else None),
+        qk_norm=qwen3,
+        attention_bias=reader.flag("attention_bias", False),
+    )
+
+
+def llama_from_gguf(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfig:
+    """The architecture that metadata and tensors describe, or a refusal."""
+    where, architecture = weights.where, metadata["general.architecture"]
+    _check_keys(metadata, f"{architecture}.", where)
+
+    def field(key: str, default: Any = None) -> Any:
+        value = metadata.get(f"{architecture}.{key}", default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise ModelFileError(f"{where}: {architecture}.{key} is {value!r}, a positive number is needed")
+        return value
+
+    dim, heads = int(field("embedding_length")), int(field("attention.head_count"))
+    head_dim = int(field("attention.key_length", max(1, dim // heads)))
+    if field("attention.value_length", head_dim) != head_dim or field("rope.dimension_count", head_dim) != head_dim:
+        raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=where)
+    kv_heads, context = int(field("attention.head_count_kv", heads)), int(field("context_length"))
+    check_heads(where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    scaling = metadata.get(f"{architecture}.rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise UnsupportedError(f"RoPE scaling {scaling!r} is not supported", pointer=where, hint="none or linear is")
+    factors = linear_factors(float(field("rope.scaling.factor")), head_dim) if scaling == "linear" else None
+    if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
+        if factors is not None:
+            raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight", pointer=where)
+        factors = _factors(weights, head_dim)
+    return LlamaConfig(
+        layers=int(field("block_count")),
+        dim=dim,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        hidden=int(field("feed_forward_length")),
+        vocab_size=weights.rows("token_embd.weight"),
+        context=context,
+        rope_base=float(field("rope.freq_base", 10000.0)),
+        norm_eps=float(field("attention.layer_norm_rms_epsilon")),
+        rope_factors=factors,
+        qk_norm=architecture == "qwen3",
+    )
+
+
+def _check_keys(metadata: Mapping[str, Any], prefix: str, where: str) -> None:
+    """A number that is not known is refused, unless it turns something off."""
+    for key, value in metadata.items():
+        known = key.removeprefix(prefix) in _READ | _INERT
+        if key.startswith(prefix) and not known and not (isinstance(value, int | float) and value == 0):
+            raise UnsupportedError(f"{key} is not supported", pointer=where)
+
+
+def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
+    """What the file divides the rotary frequencies by."""
+    factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
+    if not all(isfinite(factor) and factor > 0 for factor in factors):
+        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' holds a number that no frequency is divided by")
+    return tuple(factors)
