@@ -431,7 +431,7 @@ class Matcher:
                 characters.
         """
 
-    def _places(self, data: bytes) -> list[str]:
+    def _open_rules(self, data: bytes) -> list[str]:
         """The names of the rules that are open after these bytes."""
 
     def _rests(self) -> tuple[int, int, int]:

@@ -172,7 +172,7 @@ def _open_parts(matcher: GrammarMatcher, after: bytes) -> tuple[str, ...]:
     if matcher.grammar.kind in ("regex", "choice", "pattern"):  # their one rule has a name of ours
         return ()
     origins = matcher.grammar.origins
-    return tuple(dict.fromkeys(origins.get(name, name) for name in matcher._places(after)))
+    return tuple(dict.fromkeys(origins.get(name, name) for name in matcher._open_rules(after)))
 
 
 def begun_by(matcher: GrammarMatcher, most: int = 3) -> bytes | None:

@@ -151,7 +151,6 @@ struct ByteSet {
   uint64_t w[4] = {0, 0, 0, 0};
   bool has(uint8_t b) const { return (w[b >> 6] >> (b & 63)) & 1; }
   void add(uint8_t b) { w[b >> 6] |= uint64_t{1} << (b & 63); }
-  void remove(uint8_t b) { w[b >> 6] &= ~(uint64_t{1} << (b & 63)); }
   ByteSet& operator|=(const ByteSet& o) {
     for (int i = 0; i < 4; ++i) w[i] |= o.w[i];
     return *this;

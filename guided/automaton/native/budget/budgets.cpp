@@ -51,10 +51,10 @@ TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int3
 
 const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
   Thread blind = thread;
-  blind.mem = arena_.memories().blind(thread.mem);
-  auto [it, fresh] = outlooks_.try_emplace(blind);
+  blind.mem = arena_.uniqueness().blind(thread.mem);
+  auto [it, inserted] = outlooks_.try_emplace(blind);
   Outlook& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   const int32_t from = arena_.lone(blind);
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
@@ -74,7 +74,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
     };
     masks_.each_remainder(blind, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
   }
-  if (blind.mem > kLastUntold) {
+  if (blind.mem > kLastUnknownSet) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());
     for (int32_t state : states) completions_.written_later(state, out.later);
@@ -91,23 +91,23 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
 
 // Whether a token that leads a thread to this state begins an entry, or ends one.
 bool BudgetMasks::begins(const Thread& blind, int32_t state) {
-  Memories& memories = arena_.memories();
+  Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(state);
   return std::any_of(c.begin(), c.end(), [&](const Thread& t) {
-    return memories.reading(t.mem) || memories.between(t.mem) != memories.between(blind.mem);
+    return uniqueness.reading(t.mem) || uniqueness.between(t.mem) != uniqueness.between(blind.mem);
   });
 }
 
 void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table,
                           std::vector<int32_t>& out) {
   out.insert(out.end(), outlook.unsure.begin(), outlook.unsure.end());
-  if (thread.mem <= kLastUntold) return;
+  if (thread.mem <= kLastUnknownSet) return;
   Thread watching = thread;
-  watching.mem = arena_.memories().with(thread.mem, outlook.later);
+  watching.mem = arena_.uniqueness().with(thread.mem, outlook.later);
   auto look = [&](int32_t token, int32_t next) {
     if (next == kDead || masks_.is_watched(next, watching.mem)) out.push_back(token);
   };
-  if (arena_.memories().reading(thread.mem) || table.touches_entries || table.overflow)
+  if (arena_.uniqueness().reading(thread.mem) || table.touches_entries || table.overflow)
     return masks_.each_watched(watching, look);
   const int32_t from = arena_.lone(watching);  // nothing is begun within the frame
   for (int32_t token : outlook.beginning) look(token, step(from, token));

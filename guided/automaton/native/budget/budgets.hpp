@@ -4,7 +4,7 @@
 // all. The groups belong to the token table: what stays in a frame leads to the same state wherever the frame was
 // called. Tokens that leave it, or could leave it as well, are few and are looked at one by one.
 //
-// A thread that remembers (memory.hpp) would come to a state of its own after each token of a name. Instead it is
+// A thread that remembers (uniqueness.hpp) would come to a state of its own after each token of a name. Instead it is
 // taken to be *blind*: nothing is known of the entry under way but that it ends well, with a value that nobody has met.
 // That is so for all tokens but those along the spellings of the values that were written, or that the texts to the end
 // write later in the same scope; and where a token ends and begins entries more is to be known. These are looked at one
@@ -44,7 +44,7 @@ class BudgetMasks {
     std::vector<std::pair<int64_t, int32_t>> leaving;
     std::vector<int32_t> beginning;             // tokens that leave and begin or end an entry
     std::vector<int32_t> unsure;                // tokens whose distance is not known
-    std::vector<Memories::Written> later;       // values that the texts write
+    std::vector<Uniqueness::Written> later;     // values that the texts write
     std::shared_ptr<const TokenGroups> groups;  // what `staying` points into
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);

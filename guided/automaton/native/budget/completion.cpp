@@ -31,7 +31,7 @@ void CompletionFinder::follow(Thread at, Completion& out) {
     const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
     const bool begun = !out.symbols.empty();
     if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
-    if (arena_.memories().alive(at.mem)) {
+    if (arena_.uniqueness().alive(at.mem)) {
       if (begun) return link();
       return end_entry(at, out);
     }
@@ -47,7 +47,7 @@ void CompletionFinder::follow(Thread at, Completion& out) {
       case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
         at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
-        at.mem = arena_.memories().read(at.mem, static_cast<uint8_t>(c.index));
+        at.mem = arena_.uniqueness().read(at.mem, static_cast<uint8_t>(c.index));
         break;
       case ShortestText::Choice::Token:
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
@@ -68,7 +68,8 @@ void CompletionFinder::follow(Thread at, Completion& out) {
           return;
         }
         at.pos = e.to;
-        if (e.effect.op == Effect::Keep && arena_.memories().blurred(at.mem)) return link();  // see written_later()
+        if (e.effect.op == Effect::Keep && arena_.uniqueness().has_unknown(at.mem))
+          return link();  // see written_later()
         break;
       }
     }
@@ -77,15 +78,15 @@ void CompletionFinder::follow(Thread at, Completion& out) {
 
 // The way to the end of an entry that may come to a value that was there, as one piece.
 void CompletionFinder::end_entry(const Thread& at, Completion& out) {
-  const FreshEntry::Way* way = fresh_.find(at);
+  const NewEntry::Way* way = new_entry_.find(at);
   if (!way) {
     out.impossible = true;
     return;
   }
   for (char ch : way->text) out.symbols.push_back(static_cast<uint8_t>(ch));
   out.next = arena_.intern(way->after, false);
-  std::vector<Memories::Written> written;
-  arena_.memories().write(at.mem, way->text, written);
+  std::vector<Uniqueness::Written> written;
+  arena_.uniqueness().write(at.mem, way->text, written);
   if (!written.empty()) written_[&out] = std::move(written);
 }
 
@@ -306,14 +307,14 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   }
 }
 
-void CompletionFinder::written_later(int32_t state, std::vector<Memories::Written>& out) {
+void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Written>& out) {
   completion(state);
   std::vector<int32_t> open{state};
   std::unordered_set<int32_t> met{state};
   while (!open.empty()) {
     const int32_t config = open.back();
     open.pop_back();
-    for (const Thread& t : arena_.config(config)) arena_.memories().written_since(t.mem, out);
+    for (const Thread& t : arena_.config(config)) arena_.uniqueness().written_since(t.mem, out);
     const Completion& c = known(config);
     if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());
     for (int32_t one : c.either)

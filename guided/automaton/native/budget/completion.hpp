@@ -1,7 +1,7 @@
 // Shortest completions, in tokens.
 //
 // For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or,
-// while an entry is read that may come to a value that was there, along the way to another (fresh_entry.hpp). It is cut
+// while an entry is read that may come to a value that was there, along the way to another (new_entry.hpp). It is cut
 // into pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes
 // next is entered. A configuration of several threads stands for the texts of each. So the texts of a state form a
 // tree, and its distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token
@@ -21,7 +21,7 @@
 #include <unordered_set>
 
 #include "budget/token_distance.hpp"
-#include "run/fresh_entry.hpp"
+#include "run/new_entry.hpp"
 
 namespace guided {
 
@@ -41,18 +41,18 @@ class CompletionFinder {
       : masks_(masks),
         arena_(masks.arena()),
         grammar_(masks.arena().grammar()),
-        fresh_(arena_),
-        tree_(fresh_.tree()),
+        new_entry_(arena_),
+        tree_(new_entry_.tree()),
         exact_(masks) {}
   ~CompletionFinder();
   CompletionFinder(const CompletionFinder&) = delete;
-  FreshEntry& fresh() { return fresh_; }
+  NewEntry& new_entry() { return new_entry_; }
   // Tokens to an accepting state, the end token not counted. With the arena's lock held.
   int64_t distance(int32_t state);
   // The tokens with which the texts of a state may begin; one of them leads to a state with a smaller distance.
   void first_tokens(int32_t state, std::vector<int32_t>& out);
   // The values that these texts write in scopes in which there is one that is not known.
-  void written_later(int32_t state, std::vector<Memories::Written>& out);
+  void written_later(int32_t state, std::vector<Uniqueness::Written>& out);
   // The completion's symbols, at most `limit` of them.
   std::vector<int32_t> spelled(int32_t state, size_t limit);
   const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
@@ -76,12 +76,12 @@ class CompletionFinder {
   MaskBuilder& masks_;
   Arena& arena_;
   const Grammar& grammar_;
-  FreshEntry fresh_;
+  NewEntry new_entry_;
   ShortestText& tree_;
   std::vector<std::pair<int32_t, int32_t>> crossing_;  // the walk in across(): (node, configuration)
   std::unordered_set<uint64_t> entered_;
   // For written_later(); nearly always none.
-  std::unordered_map<const Completion*, std::vector<Memories::Written>> written_;
+  std::unordered_map<const Completion*, std::vector<Uniqueness::Written>> written_;
   TokenDistances exact_;
 };
 

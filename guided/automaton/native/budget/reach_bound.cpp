@@ -1,13 +1,13 @@
-// A bound on what any one token can lead to, for states that remember (memory.hpp): while more of the budget is left,
+// A bound on what any one token can lead to, for states that remember (uniqueness.hpp): while more of the budget is left,
 // the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
 //
 // In: a state. Out: no token that it allows leads to a larger distance; kFar where this is not known.
 //
-// How: each thread is taken with a memory that has no values (Memories::noting), so that what its tokens lead to is
+// How: each thread is taken with a memory that has no values (Uniqueness::noting), so that what its tokens lead to is
 // found once for a position, a caller and a nesting of scopes, whatever was written: the bytes of the text to the end.
 // With values, an entry under way may have to end otherwise. Where it is in characters or digits that can be repeated,
 // two of them at least, one of 2^n ways to write n more is new if fewer than 2^n values were there, the rest of the
-// text stays as it is, and no way that is found (fresh_entry.hpp) has more bytes. The same holds a few bytes before,
+// text stays as it is, and no way that is found (new_entry.hpp) has more bytes. The same holds a few bytes before,
 // and before an entry that must come next. Other tokens are looked at one by one if they are few; so are those after
 // which the text writes more entries.
 //
@@ -24,9 +24,9 @@ constexpr int64_t kMostBytes = 1 << 14;  // of a text
 }  // namespace
 
 int64_t BudgetMasks::text_bytes(int32_t config) {
-  auto [it, fresh] = text_bytes_.try_emplace(config, kFar);
-  if (!fresh) return it->second;
-  const Memories& memories = arena_.memories();
+  auto [it, inserted] = text_bytes_.try_emplace(config, kFar);
+  if (!inserted) return it->second;
+  const Uniqueness& uniqueness = arena_.uniqueness();
   int64_t sum = 0;
   int32_t entries = -1;
   for (int32_t at = config; at >= 0;) {
@@ -34,7 +34,7 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
     if (c.total >= kFar) return kFar;
     for (const Thread& t : arena_.config(at)) {
       if (t.pos == kExit) continue;
-      const int32_t met = memories.entries(t.mem);
+      const int32_t met = uniqueness.entries(t.mem);
       if (entries >= 0 && met > entries) return kFar;
       entries = std::max(entries, met);
     }
@@ -71,7 +71,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
       const int32_t to = p.bytes.has(byte) ? g.step(t.pos, byte) : -1;
       if (to < 0 || std::find(led.begin(), led.end(), to) != led.end()) continue;
       led.push_back(to);
-      lead({to, t.reg, t.ret, arena_.memories().read(t.mem, byte)}, bytes + 1);
+      lead({to, t.reg, t.ret, arena_.uniqueness().read(t.mem, byte)}, bytes + 1);
     }
     for (int32_t k = p.effect_lo; k < p.effect_hi; ++k) {
       const EffectEdge& e = g.effects[k];
@@ -92,7 +92,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
   const Grammar& g = arena_.grammar();
   int64_t bytes = 0;
   for (size_t step = 0; step < kMostThreads; ++step) {
-    const ShortestText::Choice c = completions_.fresh().tree().choose(at);
+    const ShortestText::Choice c = completions_.new_entry().tree().choose(at);
     if (c.cost > kFar || c.kind == ShortestText::Choice::Token) return std::nullopt;
     if (c.kind == ShortestText::Choice::End) {
       const Config& ret = arena_.config(at.ret);
@@ -102,7 +102,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread at) {
       at.mem = mem;
     } else if (c.kind == ShortestText::Choice::Byte) {
       const auto byte = static_cast<uint8_t>(c.index);
-      at = {g.step(at.pos, byte), at.reg, at.ret, arena_.memories().read(at.mem, byte)};
+      at = {g.step(at.pos, byte), at.reg, at.ret, arena_.uniqueness().read(at.mem, byte)};
       ++bytes;
     } else if (c.kind == ShortestText::Choice::Call) {
       const CallEdge& call = g.calls[c.index];
@@ -125,8 +125,8 @@ int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
     const auto repeat = nearest_repeat(from);
     return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kFar;
   };
-  const int64_t here = arena_.memories().in_entry(thread.mem) ? through(thread) : kFar;
-  if (here < kFar || arena_.memories().between(thread.mem) < 0) return std::min(here, kFar);
+  const int64_t here = arena_.uniqueness().in_entry(thread.mem) ? through(thread) : kFar;
+  if (here < kFar || arena_.uniqueness().between(thread.mem) < 0) return std::min(here, kFar);
   const auto next = next_entry(thread);
   return next ? std::min(kFar, next->second + through(next->first)) : kFar;
 }
@@ -135,16 +135,16 @@ int64_t BudgetMasks::repeating_bytes(const Thread& thread) {
 // values that were there; 2: always.
 int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
   if (state == kDead) return 2;
-  Memories& memories = arena_.memories();
+  Uniqueness& uniqueness = arena_.uniqueness();
   const std::vector<Thread> threads(arena_.config(state).begin(), arena_.config(state).end());
   int out = 0;
   for (const Thread& t : threads) {
     if (t.pos == kExit) continue;
     int64_t needed = text_bytes(arena_.intern({t}, false));
-    const bool hangs = memories.in_entry(t.mem) && !arena_.repeats(t.pos);
+    const bool hangs = uniqueness.in_entry(t.mem) && !arena_.repeats(t.pos);
     if (hangs || needed >= kFar) {
       const int64_t repeating = repeating_bytes(t);
-      if (repeating >= kFar) out = std::max(out, needed < kFar && memories.none_begun(t.mem) ? 1 : 2);
+      if (repeating >= kFar) out = std::max(out, needed < kFar && uniqueness.none_begun(t.mem) ? 1 : 2);
       if (repeating < kFar) needed = needed < kFar ? std::max(needed, repeating) : repeating;
     }
     if (needed >= kFar) return 2;
@@ -155,10 +155,10 @@ int BudgetMasks::doubt(int32_t state, int64_t& bytes) {
 
 const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& table) {
   Thread noting = thread;
-  noting.mem = arena_.memories().noting(thread.mem);
-  auto [it, fresh] = bounds_.try_emplace(noting);
+  noting.mem = arena_.uniqueness().noting(thread.mem);
+  auto [it, inserted] = bounds_.try_emplace(noting);
   Bound& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   const int32_t from = arena_.lone(noting);
   auto add = [&](int32_t state, auto&& each) {
     const int doubtful = doubt(state, out.bytes);
@@ -199,22 +199,22 @@ int64_t BudgetMasks::distance(int32_t state) {
 int64_t BudgetMasks::reach_bound(int32_t state) {
   if (!is_bounded(state)) return kFar;
   const Config& c = arena_.config(state);
-  Memories& memories = arena_.memories();
+  Uniqueness& uniqueness = arena_.uniqueness();
   int64_t most = 0;
   std::vector<int32_t> looked_at;
   for (int32_t i = 0; i < c.count; ++i) {
     const Thread t = c.threads[i];
     if (t.pos == kExit) continue;
     const Position& p = arena_.grammar().positions[t.pos];
-    if (p.token_lo < p.token_hi || t.mem <= kLastUntold) return kFar;
+    if (p.token_lo < p.token_hi || t.mem <= kLastUnknownSet) return kFar;
     if (p.bytes.count() == 0) continue;
     const Bound& b = bound(t, masks_.table(t));
     if (!b.known) return kFar;
     int64_t extra = 1;
-    for (int64_t values = memories.written(t.mem) + masks_.vocabulary().longest; values > 0; values /= 2) ++extra;
+    for (int64_t values = uniqueness.written(t.mem) + masks_.vocabulary().longest; values > 0; values /= 2) ++extra;
     most = std::max(most, b.bytes + extra);
     looked_at.insert(looked_at.end(), b.always.begin(), b.always.end());
-    if (!memories.alive(t.mem)) continue;
+    if (!uniqueness.alive(t.mem)) continue;
     if (b.many_if_alive) return kFar;
     looked_at.insert(looked_at.end(), b.if_alive.begin(), b.if_alive.end());
   }

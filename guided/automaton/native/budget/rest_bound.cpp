@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kFar = ShortestText::kFar, kByteCost = ShortestText::kByteCost;
 constexpr int64_t kNotYet = -1, kUnderWay = -2;
 constexpr int kDeepest = 1000;          // positions that wait for each other
-constexpr int64_t kStatesOfWay = 6000;  // that fresh_entry.hpp looks at, at least
+constexpr int64_t kStatesOfWay = 6000;  // that new_entry.hpp looks at, at least
 constexpr int64_t kNewEnds = 10;        // bytes of which two can be chosen at each: more ends than values there may be
 constexpr int64_t kNewEndsOfStrings = 16;  // of strings without end, for which as many states are looked at as it takes
 int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
@@ -23,9 +23,9 @@ int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
 // ---- entries
 // What lies in a frame from where an entry begins to where it ends.
 const RestBound::Entry& RestBound::entry_at(int32_t begin) {
-  auto [it, fresh] = entries_.try_emplace(begin);
+  auto [it, inserted] = entries_.try_emplace(begin);
   Entry& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   std::unordered_set<int32_t> met{begin};
   out.inside.push_back(begin);
   auto add = [&](int32_t to) {
@@ -122,8 +122,8 @@ bool RestBound::find_entries() {
   if (!find_inside(false, inside) || !find_inside(true, few)) return false;
   std::unordered_map<int32_t, int64_t> near, longest;
   int64_t end = 0, farthest = 0;
-  const bool endless = arena_.endless().all_entries();
-  const int64_t new_ends = endless ? kNewEndsOfStrings : kNewEnds;
+  const bool unbounded = arena_.unbounded().all_entries();
+  const int64_t new_ends = unbounded ? kNewEndsOfStrings : kNewEnds;
   for (int32_t at : inside) {
     const Rule& rule = grammar_.rules[grammar_.positions[at].rule];
     end = std::max(end, times(bytes_of(tree_.cost(at)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
@@ -149,7 +149,7 @@ bool RestBound::find_entries() {
   // Of few strings a new one is looked up, others are searched for.
   if (!inside.empty() && known(farthest))
     most_written_ = static_cast<int32_t>(
-        std::min(endless ? INT32_MAX : kStatesOfWay / (farthest + 1), int64_t{1} << (new_ends - 1)));
+        std::min(unbounded ? INT32_MAX : kStatesOfWay / (farthest + 1), int64_t{1} << (new_ends - 1)));
   for (int32_t at : few) farthest = std::max(farthest, longest_from(at, longest, 0));
   if (!known(farthest)) return false;
   entry_ = times(farthest, frames_of_entry_);
@@ -170,8 +170,8 @@ bool RestBound::has_room() const {
 
 // The longest text of an entry from a position on, in its frame; kFar where there is none.
 int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
-  auto [it, fresh] = longest.try_emplace(position, kFar);
-  if (!fresh || depth > kDeepest) return it->second;  // under way: a loop
+  auto [it, inserted] = longest.try_emplace(position, kFar);
+  if (!inserted || depth > kDeepest) return it->second;  // under way: a loop
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
   for (int32_t k = p.effect_lo; k < p.effect_hi; ++k)
@@ -476,7 +476,7 @@ int64_t RestBound::after_token(int32_t state) {
   int64_t most = 0;
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
-    if (arena_.memories().most_written(t.mem) > most_written_) most = kFar;
+    if (arena_.uniqueness().most_written(t.mem) > most_written_) most = kFar;
     const int32_t r = grammar_.positions[t.pos].rule;
     if (std::ranges::find(bounded_, r) != bounded_.end() && t.reg + room_ > grammar_.rules[r].max) most = kFar;
     const Rest outside = of_caller(t.ret);

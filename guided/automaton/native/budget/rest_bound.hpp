@@ -9,7 +9,7 @@
 // for at most. A token may leave frames, which only makes the rest shorter, and then stands somewhere in the innermost
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
-// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (memory.hpp) ends another
+// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (uniqueness.hpp) ends another
 // way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
 // (few_strings.hpp) none is longer than the longest.
 //

@@ -29,8 +29,8 @@ std::optional<int64_t> TokenDistances::find(int32_t state) {
         sources.push_back({*known->second + 1, static_cast<int32_t>(i)});
         return;
       }
-      auto [at, fresh] = index.try_emplace(after, static_cast<int32_t>(order.size()));
-      if (fresh) {
+      auto [at, inserted] = index.try_emplace(after, static_cast<int32_t>(order.size()));
+      if (inserted) {
         order.push_back(after);
         before.emplace_back();
       }

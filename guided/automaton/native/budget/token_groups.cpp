@@ -1,7 +1,7 @@
 // The tokens that a state allows, by the state that they lead to.
 //
 // In: a state. Out: its groups. How: where characters lead back to the state itself, as inside of a string, the tokens
-// that consist of them are one set of the vocabulary (kind_sets.hpp), and only what follows such characters is walked. So
+// that consist of them are one set of the vocabulary (class_token_sets.hpp), and only what follows such characters is walked. So
 // it is one character later, as after the quote that opens a string.
 // Cost: a copy of that set and the tokens of other characters; elsewhere the nodes of the trie that the state reaches.
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace guided {
 
 namespace {
 
-constexpr int kManyKinds = 16;   // fewer kinds of characters: walking them costs less than their set
+constexpr int kManyKinds = 16;   // fewer character classes: walking them costs less than their set
 constexpr int kManyTokens = 64;  // below a node: fewer are walked
 
 // Whether each of some bytes, and all that complete a character after it, leads to `goal`.
@@ -30,12 +30,12 @@ bool completes(Arena& arena, int32_t from, int lo, int hi, int more, int32_t goa
   return true;
 }
 
-// The kinds of characters that lead a state back to itself.
-Kinds loops(Arena& arena, int32_t state) {
-  Kinds out = 0, others = 0;
+// The character classes that lead a state back to itself.
+CharClasses loops(Arena& arena, int32_t state) {
+  CharClasses out = 0, others = 0;
   for (int b = 0; b < 0x80; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    (arena.step(state, byte) == state ? out : others) |= kind_of_ascii(byte);
+    (arena.step(state, byte) == state ? out : others) |= char_class_of_ascii(byte);
   }
   out &= ~others;
   if (std::popcount(out) < kManyKinds) return 0;
@@ -62,7 +62,7 @@ class Grouping {
   Grouping(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()), trie_(masks.vocabulary().trie) {}
 
   TokenGroups run(int32_t state) {
-    if (!take_loop(0, state, ~Kinds{0})) take_by_first_character(state);
+    if (!take_loop(0, state, ~CharClasses{0})) take_by_first_character(state);
     TokenGroups out;
     if (whole_.set && at_boundary(arena_, whole_.state))
       if (TokenGroup group = with_others(); group.one >= 0) out.push_back(std::move(group));
@@ -75,14 +75,14 @@ class Grouping {
 
  private:
   struct Loop {
-    Kinds kinds = 0;
-    std::shared_ptr<const KindSet> set;  // null: there are few of them
+    CharClasses char_classes = 0;
+    std::shared_ptr<const ClassTokens> set;  // null: there are few of them
   };
 
   const Loop& loop_of(int32_t state) {
-    const auto [it, fresh] = loops_.try_emplace(state);
-    if (fresh && (it->second.kinds = loops(arena_, state)) != 0)
-      it->second.set = masks_.vocabulary().of_kinds(it->second.kinds, true);
+    const auto [it, inserted] = loops_.try_emplace(state);
+    if (inserted && (it->second.char_classes = loops(arena_, state)) != 0)
+      it->second.set = masks_.vocabulary().of_kinds(it->second.char_classes, true);
     return it->second;
   }
 
@@ -92,17 +92,17 @@ class Grouping {
     into_->push_back(token);
   }
   // The tokens of a node, but those that are taken.
-  void take_at(const TokenTrie::Node& node, int32_t state, const KindSet* taken) {
+  void take_at(const TokenTrie::Node& node, int32_t state, const ClassTokens* taken) {
     if (node.payload_hi == node.payload_lo || !at_boundary(arena_, state)) return;
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
-      if (!taken || !(taken->places[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], state);
+      if (!taken || !(taken->members[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], state);
   }
 
   // The tokens at and below a node that is reached in a state, where that is a loop for what was read before, which is
   // of `read` (any, at the root).
-  bool take_loop(int32_t at, int32_t state, Kinds read) {
+  bool take_loop(int32_t at, int32_t state, CharClasses read) {
     const Loop loop = loop_of(state);
-    if (!loop.set || (loop.kinds & read) == 0) return false;
+    if (!loop.set || (loop.char_classes & read) == 0) return false;
     const TokenTrie::Node& node = trie_.nodes()[at];
     if (at == 0)
       whole_ = {state, loop.set};
@@ -113,8 +113,8 @@ class Grouping {
       const int32_t next = loop.set->edges[byte].empty() ? kDead : arena_.step(state, byte);
       if (next == kDead) continue;
       // Of a character that loops only the tokens that end inside of it: what follows it is in the set, or at an edge.
-      const bool inside_only = b >= 0x80 && (loop.kinds & kWholeCharacters);
-      loop.set->each_edge(trie_, node, byte, [&](const KindSet::Edge& edge) {
+      const bool inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
+      loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
         if (edge.node > at) take_below(edge.node, next, inside_only, loop.set.get());  // else it lies above
       });
     }
@@ -122,7 +122,7 @@ class Grouping {
   }
 
   // The tokens at and below a node; `inside_only`: those that end inside of its character.
-  void take_below(int32_t from, int32_t state, bool inside_only, const KindSet* taken) {
+  void take_below(int32_t from, int32_t state, bool inside_only, const ClassTokens* taken) {
     walk_trie_from(arena_, trie_, from, state, [&](const TokenTrie::Node& node, int32_t after) {
       if (inside_only && !node.inside) return false;
       take_at(node, after, taken);
@@ -147,7 +147,7 @@ class Grouping {
     });
     for (const First& first : firsts) {
       const TokenTrie::Node& node = trie_.nodes()[first.node];
-      const Kinds kind = node.byte < 0x80 ? kind_of_ascii(node.byte) : kWholeCharacters;
+      const CharClasses kind = node.byte < 0x80 ? char_class_of_ascii(node.byte) : kWholeCharacters;
       if (node.subtree_hi - node.payload_lo > kManyTokens && take_loop(first.node, first.state, kind)) continue;
       take_below(first.node, first.state, false, nullptr);
     }
@@ -174,7 +174,7 @@ class Grouping {
   std::vector<int32_t>* into_ = nullptr;
   struct {
     int32_t state = kDead;
-    std::shared_ptr<const KindSet> set;
+    std::shared_ptr<const ClassTokens> set;
   } whole_;
 };
 

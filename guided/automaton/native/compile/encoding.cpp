@@ -67,9 +67,9 @@ class Encoder {
       key.push_back(static_cast<int32_t>(p.hi));
       key.push_back(p.to);
     }
-    const auto [number, fresh] = residual_ids_.intern(key);
+    const auto [number, inserted] = residual_ids_.intern(key);
     meter_.work(static_cast<int64_t>(key.size()) + kLookup);
-    if (fresh) {
+    if (inserted) {
       residuals_.push_back({form, digit, std::move(pieces)});
       steps_.emplace_back();
       stepped_.push_back(0);
@@ -155,9 +155,9 @@ class Encoder {
     key_.assign(borders.begin(), borders.end());
     key_.push_back(-1);
     key_.insert(key_.end(), residuals.begin(), residuals.end());
-    const auto [number, fresh] = sets_.intern(key_);
+    const auto [number, inserted] = sets_.intern(key_);
     meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
-    if (fresh) out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
+    if (inserted) out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
     return number;
   }
 
@@ -217,8 +217,8 @@ class Encoder {
       only = &e;
     }
     if (!only) return false;
-    const auto [number, fresh] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
-    if (fresh) {
+    const auto [number, inserted] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
+    if (inserted) {
       std::shared_ptr<const Spelling> spelling = spelling_of(only->lo);
       if (spelling)
         spellings_.push_back(std::move(spelling));

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compile/rules.hpp"
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 namespace guided {
 
@@ -27,7 +27,7 @@ struct Rule {
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // the same, of the members that can be written
   std::shared_ptr<const ConditionSearch> search;   // of a permutation with a condition
-  int32_t scopes = 0;                              // that open in it (memory.hpp)
+  int32_t scopes = 0;                              // that open in it (uniqueness.hpp)
   bool keeps = false;                              // entries end in it
   bool unbounded = false;                          // some member may be written any number of times
   std::array<uint8_t, 256> byte_class{};

@@ -8,7 +8,7 @@
 #include "compile/forms.hpp"
 #include "fsa/condition.hpp"
 #include "fsa/symbolic_automaton.hpp"
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 namespace guided {
 
@@ -42,15 +42,15 @@ enum class Kind : uint8_t {
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges;   // Chars
-  std::vector<uint32_t> text;  // Text: code points
-  std::vector<int32_t> items;  // children; of Permutation: the members
-  int64_t min = 0, max = -1;   // Repeat, Length, Permutation; -1: unbounded
-  int32_t ref = -1;            // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
-                               // Distinct: known names
-  std::vector<uint8_t> required, repeatable;             // Permutation
-  std::shared_ptr<const Dfa> automaton;                  // Automaton
-  Digest digest;                                         // of the whole subtree
+  std::vector<Range> ranges = {};   // Chars
+  std::vector<uint32_t> text = {};  // Text: code points
+  std::vector<int32_t> items = {};  // children; of Permutation: the members
+  int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
+  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
+                                    // Distinct: known names
+  std::vector<uint8_t> required = {}, repeatable = {};   // Permutation
+  std::shared_ptr<const Dfa> automaton = nullptr;        // Automaton
+  Digest digest = {};                                    // of the whole subtree
   bool closed = true;                                    // no rule, token or permutation anywhere in it
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };

@@ -86,8 +86,8 @@ Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   std::vector<std::pair<int32_t, int64_t>> list;
   Dfa out;
   auto intern = [&](int32_t s, int64_t c) {
-    auto [it, fresh] = ids.try_emplace({s, c}, out.size());
-    if (fresh) {
+    auto [it, inserted] = ids.try_emplace({s, c}, out.size());
+    if (inserted) {
       out.add(dfa.accept[s] && c >= min);
       list.push_back({s, c});
     }
@@ -126,8 +126,8 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
     std::map<int32_t, std::vector<Edge>> by_effect;
     for (const Edge& e : dfa.edges[s]) {
       std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kInfinite};
-      auto [it, fresh] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
-      if (fresh) out.effects.push_back({Effect::Inc, key.first, key.second});
+      auto [it, inserted] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
+      if (inserted) out.effects.push_back({Effect::Inc, key.first, key.second});
       by_effect[it->second].push_back(e);
     }
     std::vector<Edge> guarded;

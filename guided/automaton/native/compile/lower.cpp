@@ -55,14 +55,14 @@ std::vector<int32_t> number_calls(Dfa& dfa) {
   for (int32_t s = 0; s < dfa.size(); ++s)
     for (Edge& e : dfa.edges[s]) {
       if (!is_call(e.lo)) continue;
-      const auto [it, fresh] = numbers.try_emplace(e.lo, static_cast<int32_t>(callees.size()));
-      if (fresh) callees.push_back(static_cast<int32_t>(e.lo - kCall));
+      const auto [it, inserted] = numbers.try_emplace(e.lo, static_cast<int32_t>(callees.size()));
+      if (inserted) callees.push_back(static_cast<int32_t>(e.lo - kCall));
       e.lo = e.hi = kCall + static_cast<Symbol>(it->second);
     }
   return callees;
 }
 
-int32_t place_of(const std::vector<int32_t>& list, int64_t item) {
+int32_t index_of(const std::vector<int32_t>& list, int64_t item) {
   const auto it = std::ranges::find(list, item);
   return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
 }
@@ -89,7 +89,7 @@ class Keeper {
     known->min = rule.min;
     known->max = rule.max;
     for (int32_t callee : rule.callees) {
-      known->refs.push_back(place_of(key.refs, callee));
+      known->refs.push_back(index_of(key.refs, callee));
       known->closed &= known->refs.back() < 0;
       if (known->refs.back() >= 0) continue;
       if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kDeepest) return nullptr;
@@ -102,7 +102,7 @@ class Keeper {
     known->effects = rule.effects;
     for (Effect& e : known->effects)
       if (e.op == Effect::Open) {
-        e.a = place_of(key.scopes, e.a);
+        e.a = index_of(key.scopes, e.a);
         known->closed = false;
       }
     return known;

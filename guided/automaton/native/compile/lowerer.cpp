@@ -81,8 +81,8 @@ int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, co
 
 // ---- rules
 int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
-  auto [it, fresh] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
-  if (fresh) {
+  auto [it, inserted] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
+  if (inserted) {
     rules_.emplace_back();
     pending_.push_back({rule, encoding, false});
   }
@@ -104,11 +104,11 @@ Dfa Lowerer::finish(const Nfa& nfa) {
 const Dfa& Lowerer::regular(int32_t id, int depth) {
   auto it = regular_.find(id);
   if (it != regular_.end()) return it->second;
-  Dfa out = regular_fresh(id, depth);
+  Dfa out = build_regular(id, depth);
   return regular_[id] = std::move(out);
 }
 
-Dfa Lowerer::regular_fresh(int32_t id, int depth) {
+Dfa Lowerer::build_regular(int32_t id, int depth) {
   descend(depth);
   const IrNode& n = ir_.nodes[id];
   if (n.kind == Kind::And) {

@@ -65,7 +65,7 @@ class Lowerer {
 
   // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
   const Dfa& regular(int32_t id, int depth);
-  Dfa regular_fresh(int32_t id, int depth);
+  Dfa build_regular(int32_t id, int depth);
 
   void descend(int depth) const {
     if (depth > options_.max_depth) throw LimitFailure(kDepth, depth, options_.max_depth, true);

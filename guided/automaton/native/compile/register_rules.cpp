@@ -151,8 +151,8 @@ void Lowerer::build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int3
   } else {
     if (language.min == 0 && dfa.accept[0]) nfa.move(from, to);
     std::vector<int64_t> key{id, enc, 0, 0, 1};
-    auto [it, fresh] = counters_.try_emplace(key, -1);
-    if (fresh) {
+    auto [it, inserted] = counters_.try_emplace(key, -1);
+    if (inserted) {
       LoweredRule rule;
       rule.kind = RuleKind::Counter;
       rule.min = std::max<int64_t>(language.min, 1);

@@ -47,7 +47,7 @@ struct Position {
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
   bool accept = false;   // the rule may end here
   bool active = false;   // has byte or token edges: worth keeping in a configuration
-  int32_t scopes = 0;    // that the frame has open here (memory.hpp)
+  int32_t scopes = 0;    // that the frame has open here (uniqueness.hpp)
   int32_t rest = 0;      // of a relative rule: the least that the frame must still count
   bool boundary = true;  // a token may end here (false only where no whole token leads on)
   ByteSet bytes;         // bytes with an edge

@@ -2,7 +2,7 @@
 //
 // An effect is a guarded operation, taken without reading: `Inc` of a counter (before an iteration, so that a frame at
 // its bound never starts one), `Put` and `More` of a permutation's seen-set; around scopes in which values must differ
-// `Open` and `Close`, around each value `Begin` and `Keep` (memory.hpp).
+// `Open` and `Close`, around each value `Begin` and `Keep` (uniqueness.hpp).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 #include "compile/live_alphabet.hpp"
 #include "compile/rule_block.hpp"
 #include "fsa/condition.hpp"
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 namespace guided {
 

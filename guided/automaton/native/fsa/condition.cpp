@@ -127,8 +127,8 @@ void ConditionSearch::split() {
     for (size_t s = 1; s < slots_.size(); ++s) leader[find(static_cast<int32_t>(s))] = find(0);
   std::unordered_map<int32_t, int32_t> numbers;  // -1: that of the roots which speak of no slot
   auto part_of = [&](int32_t slot) {
-    auto [it, fresh] = numbers.try_emplace(slot < 0 ? -1 : find(slot), static_cast<int32_t>(parts_.size()));
-    if (fresh) parts_.emplace_back();
+    auto [it, inserted] = numbers.try_emplace(slot < 0 ? -1 : find(slot), static_cast<int32_t>(parts_.size()));
+    if (inserted) parts_.emplace_back();
     return it->second;
   };
   roots_of_.resize(slots_.size());

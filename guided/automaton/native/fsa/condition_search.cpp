@@ -125,16 +125,16 @@ struct ConditionSearch::Search {
   bool count_members() {
     if (!on.counted_) return true;
     int64_t least = count, most = count;
-    bool endless = false;
+    bool unbounded = false;
     for (int32_t slot : part.slots) {
       const bool must = !(state.domains[slot] & kNone), may = (state.domains[slot] & ~kNone) != 0;
-      if (on.slots_[slot].repeatable) endless |= may;
+      if (on.slots_[slot].repeatable) unbounded |= may;
       if (fixed[slot]) continue;
       least += must;
       most += may;
     }
-    if ((on.max_ >= 0 && least > on.max_) || (!endless && most < on.min_)) return false;
-    const bool full = on.max_ >= 0 && least == on.max_, scarce = !endless && most == on.min_;
+    if ((on.max_ >= 0 && least > on.max_) || (!unbounded && most < on.min_)) return false;
+    const bool full = on.max_ >= 0 && least == on.max_, scarce = !unbounded && most == on.min_;
     if (!full && !scarce) return true;
     for (int32_t slot : part.slots) {
       const uint64_t domain = state.domains[slot];

@@ -128,9 +128,9 @@ class Refinement {
     auto part_of = [&](int32_t s) {
       signature(dfa_, s, cls_, key_);
       meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
-      const auto [part, fresh] = keys_.intern(key_);
+      const auto [part, inserted] = keys_.intern(key_);
       if (static_cast<size_t>(part) >= parts_.size()) parts_.emplace_back();
-      if (fresh) parts_[part].clear();
+      if (inserted) parts_[part].clear();
       return part;
     };
     for (size_t i = 0; i < look.size(); ++i) {

@@ -89,9 +89,9 @@ class SubsetConstruction {
     const int32_t only = set_.size() == 1 ? set_[0] : -1;
     if (only >= 0 && single_[only] >= 0) return single_[only];  // asked for again and again
     close();
-    const auto [number, fresh] = sets_.intern(set_);
+    const auto [number, inserted] = sets_.intern(set_);
     meter_.work(kLookup);
-    if (fresh) dfa_.add(std::binary_search(set_.begin(), set_.end(), nfa_.final));
+    if (inserted) dfa_.add(std::binary_search(set_.begin(), set_.end(), nfa_.final));
     if (only >= 0) single_[only] = number;
     return number;
   }
@@ -227,8 +227,8 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter) {
   std::vector<std::pair<int32_t, int32_t>> pairs;
   Dfa out;
   auto intern = [&](int32_t x, int32_t y) {
-    auto [it, fresh] = ids.try_emplace(pair_key(x, y), out.size());
-    if (fresh) {
+    auto [it, inserted] = ids.try_emplace(pair_key(x, y), out.size());
+    if (inserted) {
       out.add(a.accept[x] && b.accept[y]);
       pairs.emplace_back(x, y);
     }

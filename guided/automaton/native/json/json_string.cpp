@@ -55,7 +55,7 @@ bool JsonString::read(uint8_t b) {
 
 bool JsonString::fits(std::string_view target) const {
   if (target.substr(0, text.size()) != text) return false;
-  if (escape < 0 && !high) return true;
+  if (between_characters()) return true;
   // Some of the next character is written in an escape.
   std::string_view rest = target.substr(text.size());
   if (rest.empty()) return false;

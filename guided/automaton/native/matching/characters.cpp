@@ -75,7 +75,7 @@ class CharacterWalk {
     }
   }
 
-  // What decides which characters follow: the state, or its threads without their memories.
+  // What decides which characters follow: the state, or its threads without their uniqueness.
   std::vector<int32_t> key(int32_t state, int missing) {
     const Config& config = arena_.config(state);
     const bool by_memory =

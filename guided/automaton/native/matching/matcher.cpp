@@ -14,7 +14,7 @@ Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compi
 
 bool Compiled::can_end() {
   Arena& arena = current_->arena;
-  if (grammar->known.empty() || arena.endless().all_entries()) return true;
+  if (grammar->known.empty() || arena.unbounded().all_entries()) return true;
   std::lock_guard<std::mutex> lock(arena.mutex());
   return current_->completions.ends(arena.initial());
 }
@@ -179,8 +179,8 @@ bool Matcher::accepting() const { return terminated_ || work_->arena.config(stat
 
 void Matcher::renew_if_full() {
   if (!work_->arena.full()) return;
-  std::shared_ptr<Workspace> fresh = compiled_->renewed(work_);
-  if (fresh == work_) return;
+  std::shared_ptr<Workspace> renewed = compiled_->renewed(work_);
+  if (renewed == work_) return;
   std::vector<int32_t> all;  // the whole past, oldest first
   std::vector<std::pair<const Segment*, size_t>> chain;
   size_t length = past_length_;
@@ -193,20 +193,20 @@ void Matcher::renew_if_full() {
   Arena::Carried known;
   int32_t state;
   {
-    std::scoped_lock lock(work_->arena.mutex(), fresh->arena.mutex());
-    state = fresh->arena.import(work_->arena, state_, known);
+    std::scoped_lock lock(work_->arena.mutex(), renewed->arena.mutex());
+    state = renewed->arena.import(work_->arena, state_, known);
     for (int32_t& code : all) {
-      int32_t moved = fresh->arena.import(work_->arena, code < 0 ? ~code : code, known);
+      int32_t moved = renewed->arena.import(work_->arena, code < 0 ? ~code : code, known);
       code = code < 0 ? ~moved : moved;
     }
     // What must be kept may itself be large: leave room, or every step would start over.
-    fresh->arena.raise_limit(fresh->arena.bytes() * 2);
+    renewed->arena.raise_limit(renewed->arena.bytes() * 2);
   }
   state_ = state;  // from here on nothing can fail
   recent_ = std::move(all);
   past_.reset();
   past_length_ = past_total_ = 0;
-  work_ = std::move(fresh);
+  work_ = std::move(renewed);
 }
 
 // ---- masks
@@ -346,7 +346,7 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
   return {read, possible};
 }
 
-std::vector<std::string> Matcher::places(std::string_view after) {
+std::vector<std::string> Matcher::open_rules(std::string_view after) {
   Arena& arena = work_->arena;
   std::lock_guard<std::mutex> lock(arena.mutex());
   int32_t state = state_;

@@ -23,10 +23,10 @@ struct Workspace {
         masks(arena, v),
         completions(masks),
         budgets(masks, completions),
-        rest_bytes(arena, completions.fresh().tree(), v, false),
-        rest_tokens(arena, completions.fresh().tree(), v, true) {
-    arena.viable = [this](const Thread& thread) { return completions.fresh().exists(thread); };
-    arena.viable_inside = [this](const Thread& thread) { return completions.fresh().ends_innermost(thread); };
+        rest_bytes(arena, completions.new_entry().tree(), v, false),
+        rest_tokens(arena, completions.new_entry().tree(), v, true) {
+    arena.viable = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
+    arena.viable_inside = [this](const Thread& thread) { return completions.new_entry().ends_innermost(thread); };
   }
   Workspace(const Workspace&) = delete;
   Arena arena;
@@ -103,8 +103,8 @@ class Matcher {
   // The code points that can follow `bytes`, all of which can be read, as ranges. `begun` are the bytes of a character
   // that were read before (its own first bytes, or none), so that the answer is about whole characters.
   std::vector<std::pair<uint32_t, uint32_t>> characters(std::string_view bytes, std::string_view begun);
-  std::vector<std::string> places(std::string_view after);  // rules that are open after these bytes
-  std::vector<int32_t> walk_mask();                         // the mask by its definition, nothing kept
+  std::vector<std::string> open_rules(std::string_view after);  // rules that are open after these bytes
+  std::vector<int32_t> walk_mask();                             // the mask by its definition, nothing kept
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
   int32_t configurations() const { return work_->arena.size(); }

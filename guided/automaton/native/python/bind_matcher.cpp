@@ -240,10 +240,10 @@ void bind_matcher(nb::module_& m) {
           },
           "data"_a, "begun"_a, kCharacters)
       .def(
-          "_places",
+          "_open_rules",
           [](Matcher& self, const nb::bytes& data) {
             std::string_view bytes = view(data);
-            return unlocked(self, [&] { return self.places(bytes); });
+            return unlocked(self, [&] { return self.open_rules(bytes); });
           },
           "data"_a, "The names of the rules that are open after these bytes.")
       .def("_rests", unlocked(&Matcher::rests),

@@ -92,12 +92,12 @@ class Builder {
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }
   int32_t chars(const RangeList& ranges) {
-    IrNode n{Kind::Chars, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    IrNode n{.kind = Kind::Chars};
     n.ranges = checked_ranges(ranges);
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
-    IrNode n{Kind::Text, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    IrNode n{.kind = Kind::Text};
     const Py_ssize_t length = PyUnicode_GET_LENGTH(text.ptr());
     const int width = PyUnicode_KIND(text.ptr());
     const void* data = PyUnicode_DATA(text.ptr());
@@ -112,32 +112,30 @@ class Builder {
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
     return many(kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And, items);
   }
-  int32_t many(Kind kind, const std::vector<int32_t>& items) {
-    return add({kind, {}, {}, children(items), 0, -1, -1, {}, {}, {}, {}, true});
-  }
-  int32_t negation(int32_t item) { return add({Kind::Not, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
+  int32_t many(Kind kind, const std::vector<int32_t>& items) { return add({.kind = kind, .items = children(items)}); }
+  int32_t negation(int32_t item) { return add({.kind = Kind::Not, .items = {there(item)}}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Repeat, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
+    return add({.kind = Kind::Repeat, .items = {there(item)}, .min = min, .max = max});
   }
   int32_t length(int32_t item, int64_t min, int64_t max) {
     bounds(min, max);
-    return add({Kind::Length, {}, {}, {there(item)}, min, max, -1, {}, {}, {}, {}, true});
+    return add({.kind = Kind::Length, .items = {there(item)}, .min = min, .max = max});
   }
   int32_t encoded(int32_t item, int32_t encoding) {
     if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
-    return add({Kind::Encoded, {}, {}, {there(item)}, 0, -1, encoding, {}, {}, {}, {}, true});
+    return add({.kind = Kind::Encoded, .items = {there(item)}, .ref = encoding});
   }
-  int32_t ref(int32_t rule) { return add({Kind::Ref, {}, {}, {}, 0, -1, rule, {}, {}, {}, {}, true}); }
+  int32_t ref(int32_t rule) { return add({.kind = Kind::Ref, .ref = rule}); }
   int32_t special(int32_t token) {
     if (token < 0 || token >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
-    return add({Kind::Special, {}, {}, {}, 0, -1, token, {}, {}, {}, {}, true});
+    return add({.kind = Kind::Special, .ref = token});
   }
   int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
     bounds(min, max);
     if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
-    IrNode n{Kind::Permutation, {}, {}, children(items), min, max, there(separator), {}, {}, {}, {}, true};
+    IrNode n{.kind = Kind::Permutation, .items = children(items), .min = min, .max = max, .ref = there(separator)};
     n.required.assign(required.begin(), required.end());
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
@@ -165,18 +163,18 @@ class Builder {
       for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
     }
     const auto names_of = static_cast<int32_t>(ir_.known.size());
-    IrNode n{Kind::Distinct, {}, {}, {there(item)}, 0, -1, names_of, {}, {}, {}, {}, true};
+    IrNode n{.kind = Kind::Distinct, .items = {there(item)}, .ref = names_of};
     ir_.known.push_back(std::move(known));
     return add(std::move(n));
   }
-  int32_t entry(int32_t item) { return add({Kind::Entry, {}, {}, {there(item)}, 0, -1, -1, {}, {}, {}, {}, true}); }
+  int32_t entry(int32_t item) { return add({.kind = Kind::Entry, .items = {there(item)}}); }
   // edges: (from, low, high, to), in the order of states and symbols.
   int32_t automaton(const std::vector<bool>& accept,
                     const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
     if (accept.empty()) throw nb::value_error("an automaton has at least one state");
     auto dfa = std::make_shared<Dfa>();
     for (bool accepting : accept) dfa->add(accepting);
-    IrNode n{Kind::Automaton, {}, {}, {}, 0, -1, -1, {}, {}, {}, {}, true};
+    IrNode n{.kind = Kind::Automaton};
     int32_t last = 0;
     int64_t seen = -1;
     std::vector<Edge> list;

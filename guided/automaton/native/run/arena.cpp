@@ -17,12 +17,12 @@ constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars t
 Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
     : grammar_(std::move(grammar)),
       byte_limit_(byte_limit),
-      memories_(grammar_->known),
-      endless_(*grammar_),
-      counts_(*grammar_, endless_),
+      uniqueness_(grammar_->known),
+      unbounded_(*grammar_),
+      counts_(*grammar_, unbounded_),
       few_strings_(*grammar_) {
   initial_registers_.assign(grammar_->rules.size(), -1);
-  memories_.run_out = !grammar_->known.empty() && !endless_.all_entries() && counts_.least() < ValueCounts::kMany;
+  uniqueness_.run_out = !grammar_->known.empty() && !unbounded_.all_entries() && counts_.least() < ValueCounts::kMany;
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
   const Rule& start = grammar_->rules[grammar_->start];
@@ -107,7 +107,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
       c.accepting |= t.ret == kBottom;
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
-    c.remembers |= t.mem > kLastUntold;
+    c.remembers |= t.mem > kLastUnknownSet;
   }
   known.add(hash, id);
   charge(16);
@@ -252,7 +252,7 @@ int32_t Arena::after(int32_t state, uint8_t byte) {
     if (t.pos == kExit) continue;
     t.pos = grammar_->step(t.pos, byte);
     if (t.pos < 0) continue;
-    if (t.mem != kOutside) t.mem = memories_.read(t.mem, byte);
+    if (t.mem != kOutside) t.mem = uniqueness_.read(t.mem, byte);
     kernel.push_back(t);
   }
   if (kernel.empty()) return kDead;
@@ -336,7 +336,7 @@ int32_t Arena::seeing(int32_t state) {
   std::vector<Thread> threads(config(state).begin(), config(state).end());
   bool changed = false;
   for (Thread& t : threads) {
-    const int32_t mem = memories_.seeing(t.mem);
+    const int32_t mem = uniqueness_.seeing(t.mem);
     changed |= mem != t.mem;
     t.mem = mem;
   }
@@ -367,7 +367,7 @@ int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
         if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
           t.reg = intern_seen(other.seen(t.reg));
         t.ret = known.at(t.ret);
-        t.mem = memories_.import(other.memories_, t.mem, carried.memories);
+        t.mem = uniqueness_.import(other.uniqueness_, t.mem, carried.uniqueness);
       }
       threads.push_back(t);
     }

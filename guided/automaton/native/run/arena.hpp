@@ -1,6 +1,6 @@
 // Interned configurations: the states of the lazily grown automaton.
 //
-// A *thread* is (position, register of its frame, return configuration, memory; see memory.hpp). A *configuration* is a
+// A *thread* is (position, register of its frame, return configuration, memory; see uniqueness.hpp). A *configuration* is a
 // sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed configuration,
 // and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as
 // nodes). Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity
@@ -27,17 +27,20 @@
 
 #include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
-#include "run/endless_strings.hpp"
 #include "run/few_strings.hpp"
 #include "run/thread_set.hpp"
+#include "run/unbounded_strings.hpp"
 #include "run/value_counts.hpp"
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 namespace guided {
 
-constexpr int32_t kExit = INT32_MAX;
-constexpr int32_t kBottom = 0, kTop = 1, kFree = 2;
-constexpr int32_t kDead = -1, kUnknown = -2;
+// Of Thread::pos, besides positions: the frame below was a bottom, and was left.
+enum PositionMark : int32_t { kExit = INT32_MAX };
+// Of Thread::ret, besides return configurations: see the head.
+enum Bottom : int32_t { kBottom, kTop, kFree };
+// Of a step, besides states: nothing can be read on; the step was never taken.
+enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 
 struct MaskRecipe;
 struct Completion;
@@ -88,7 +91,7 @@ class Arena {
   int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
   int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
-  int32_t seeing(int32_t state);                     // see Memories::seeing
+  int32_t seeing(int32_t state);                     // see Uniqueness::seeing
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
@@ -96,7 +99,7 @@ class Arena {
   // The state of `other` with number `state`, in this arena; what was carried over before is not looked at again.
   struct Carried {
     std::unordered_map<int32_t, int32_t> states;
-    Memories::Carried memories;
+    Uniqueness::Carried uniqueness;
   };
   int32_t import(const Arena& other, int32_t state, Carried& carried);
 
@@ -107,15 +110,15 @@ class Arena {
   bool allows(const Rule& rule, const Effect& effect, int32_t reg);
   bool may_end(const Rule& rule, int32_t reg) const;
   int32_t initial_register(int32_t rule);
-  Memories& memories() { return memories_; }
-  EndlessStrings& endless() { return endless_; }
+  Uniqueness& uniqueness() { return uniqueness_; }
+  UnboundedStrings& unbounded() { return unbounded_; }
   // Whether a position is inside of a string that can always end in a new way.
-  bool in_endless_string(int32_t position) { return counts_.in_string(position) && endless_.goes_on(position); }
+  bool in_unbounded_string(int32_t position) { return counts_.in_string(position) && unbounded_.goes_on(position); }
   FewStrings& few_strings() { return few_strings_; }
   // Whether an entry can be a string that is new, in which a position is, or which begins there (few_strings.hpp).
-  std::optional<bool> any_new_string(int32_t position, const Memories::StringAhead& ahead) {
-    return ahead.opened ? few_strings_.any_new_inside(position, memories_.trie(), ahead.node, ahead.escape)
-                        : few_strings_.any_new(position, memories_.trie(), ahead.node);
+  std::optional<bool> any_new_string(int32_t position, const Uniqueness::StringAhead& ahead) {
+    return ahead.opened ? few_strings_.any_new_inside(position, uniqueness_.trie(), ahead.node, ahead.escape)
+                        : few_strings_.any_new(position, uniqueness_.trie(), ahead.node);
   }
   // Whether the same characters of a string or number, two at least, may be read at a position again and again.
   bool repeats(int32_t position) { return counts_.repeats(position); }
@@ -146,8 +149,8 @@ class Arena {
   bool can_begin_entry(const Thread& thread, int calls = 0);
   int32_t values_ahead(const Thread& thread);
   bool has_more(int32_t count, int32_t memory);
-  bool has_more_than_taken(int32_t count, const Thread& thread);
-  int64_t taken_ahead(const Thread& thread);  // taken_ahead.cpp
+  bool has_more_than_seen(int32_t count, const Thread& thread);
+  int64_t seen_ahead(const Thread& thread);  // seen_ahead.cpp
   bool reads_bytes_alone(int32_t position) const;
   bool escapes_lead(int32_t from, uint8_t character, int32_t to) const;
   std::optional<bool> string_ends_new(const Thread& thread);
@@ -201,8 +204,8 @@ class Arena {
   size_t slab_left_ = 0;
   PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
   ThreadMap<int32_t> closures_;  // of single threads from which many effects lead
-  Memories memories_;
-  EndlessStrings endless_;
+  Uniqueness uniqueness_;
+  UnboundedStrings unbounded_;
   ValueCounts counts_;
   FewStrings few_strings_;
   std::vector<int32_t> ahead_of_, near_of_;            // by position, into aheads_; -1: not known

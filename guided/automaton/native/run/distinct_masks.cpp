@@ -2,7 +2,7 @@
 // tokens of these that end an entry with a value that was there, or lead where no other end is left.
 //
 // How: tokens are sorted once by what they do to the entries (entry_tokens.hpp). Then a mask asks
-//   - in a string: which tokens end it with a string that was there (taken_strings.hpp);
+//   - in a string: which tokens end it with a string that was there (seen_strings.hpp);
 //   - in another entry that may still become a value that was there: each text with which tokens may end it;
 //   - of the values that tokens write from begin to end: whether they were there;
 //   - and steps through the few tokens of which nothing is certain. Where these are many, as among the last values that
@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "run/masks.hpp"
-#include "vocabulary/taken_strings.hpp"
+#include "vocabulary/seen_strings.hpp"
 
 namespace guided {
 
@@ -42,15 +42,15 @@ size_t end_of_string(std::string_view text, StringProgress read) {
 
 bool MaskBuilder::is_sure(int32_t state) {
   for (const Thread& t : arena_.config(state))
-    if (arena_.memories().touched(t.mem) < 2) return true;
+    if (arena_.uniqueness().touched(t.mem) < 2) return true;
   return false;
 }
 
 bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
-  Memories& memories = arena_.memories();
-  const int32_t between = memories.between(memory);
+  Uniqueness& uniqueness = arena_.uniqueness();
+  const int32_t between = uniqueness.between(memory);
   for (const Thread& t : arena_.config(state))
-    if (t.mem != kOutside && (memories.alive(t.mem) || (between >= 0 && memories.between(t.mem) == between)))
+    if (t.mem != kOutside && (uniqueness.alive(t.mem) || (between >= 0 && uniqueness.between(t.mem) == between)))
       return true;
   return false;
 }
@@ -70,7 +70,7 @@ void MaskBuilder::remainders_untold(Thread t, const TokenTable& table, std::vect
   const TokenTable* needed = needed_remainders(t, table);
   if (!needed) return;
   const TokenTable& tokens = *needed;
-  t.mem = kUntold;
+  t.mem = kUnknownSet;
   const size_t sure = unsure.size();
   if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
   leaving.clear();
@@ -79,13 +79,13 @@ void MaskBuilder::remainders_untold(Thread t, const TokenTable& table, std::vect
 }
 
 bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
-  Memories& memories = arena_.memories();
-  std::optional<Memories::StringAhead> ahead;
-  if (memories.reading(t.mem)) {
-    ahead = memories.string_ahead(t.mem);
+  Uniqueness& uniqueness = arena_.uniqueness();
+  std::optional<Uniqueness::StringAhead> ahead;
+  if (uniqueness.reading(t.mem)) {
+    ahead = uniqueness.string_ahead(t.mem);
     if (!ahead || ahead->inside) return false;
-    if (!(ahead->opened ? arena_.endless().goes_on(t.pos) : arena_.endless().begins_string(t.pos))) return false;
-  } else if (memories.between(t.mem) < 0) {
+    if (!(ahead->opened ? arena_.unbounded().goes_on(t.pos) : arena_.unbounded().begins_string(t.pos))) return false;
+  } else if (uniqueness.between(t.mem) < 0) {
     return false;
   }
   const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
@@ -99,7 +99,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
   if (ahead) {
-    TakenStrings taken(memories.trie(), refuse);
+    SeenStrings taken(uniqueness.trie(), refuse);
     if (ahead->opened)
       taken.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
     else
@@ -110,7 +110,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   } else {
     std::erase_if(unsure, [&](int32_t token) {
       const std::optional<std::string_view> whole = whole_string(vocabulary_.tokens[token]);
-      const std::optional<bool> taken = whole ? memories.string_was_there(t.mem, *whole) : std::nullopt;
+      const std::optional<bool> taken = whole ? uniqueness.string_was_there(t.mem, *whole) : std::nullopt;
       if (taken.value_or(false)) refused.push_back(token);
       return taken.has_value();
     });
@@ -123,7 +123,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
 
 const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& tokens) {
   Thread noting = thread;
-  noting.mem = arena_.memories().noting(thread.mem);
+  noting.mem = arena_.uniqueness().noting(thread.mem);
   if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
   const TokenSet& staying = tokens.relative ? within_bounds(tokens, thread) : tokens.all;
   EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
@@ -141,11 +141,11 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
 }
 
 // In a string that is an entry: the tokens that end it with one that was there.
-void MaskBuilder::find_taken(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
-  Memories& memories = arena_.memories();
-  const std::optional<Memories::StringAhead> ahead = memories.string_ahead(t.mem);
+void MaskBuilder::find_repeated(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
+  Uniqueness& uniqueness = arena_.uniqueness();
+  const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);
   std::vector<int32_t> taken;
-  TakenStrings walk(memories.trie(), [&](int32_t token) { taken.push_back(token); });
+  SeenStrings walk(uniqueness.trie(), [&](int32_t token) { taken.push_back(token); });
   walk.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
   std::sort(taken.begin(), taken.end());
   known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
@@ -156,35 +156,35 @@ void MaskBuilder::find_taken(const Thread& t, const EntryTokens& known, std::vec
 }
 
 void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
-  Memories& memories = arena_.memories();
+  Uniqueness& uniqueness = arena_.uniqueness();
   if (known.many) {
     each_watched(t, [&](int32_t token, int32_t after) {
       if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
     });
     std::vector<int32_t> unsure = known.unsure;
     unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
-    if (!memories.reading(t.mem)) verify(t, unsure, refused);
+    if (!uniqueness.reading(t.mem)) verify(t, unsure, refused);
     return;
   }
-  const std::optional<Memories::StringAhead> ahead = memories.string_ahead(t.mem);
+  const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);
   const bool in_string = ahead && ahead->opened;
-  if (in_string) find_taken(t, known, refused);
+  if (in_string) find_repeated(t, known, refused);
   known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
     if (in_string && around == ahead->around && end_of_string(text, ahead->escape) == text.size()) return;
-    if (!memories.may_end(t.mem, around)) return;
+    if (!uniqueness.may_end(t.mem, around)) return;
     if (arena_.step_text(arena_.lone(t), text) == kDead) refused.insert(refused.end(), tokens.begin(), tokens.end());
   });
   for (const EntryTokens::Whole& w : known.whole)
-    if (memories.was_written(t.mem, w.value)) refused.push_back(w.token);
+    if (uniqueness.was_written(t.mem, w.value)) refused.push_back(w.token);
   std::vector<int32_t> unsure = known.unsure;
-  if (memories.alive(t.mem)) unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
+  if (uniqueness.alive(t.mem)) unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
   verify(t, unsure, refused);
 }
 
 const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens) {
   if (const Share* known = shares_.find(t)) return *known;
   Share& share = shares_.add(t, {});
-  if (!arena_.endless().all_entries() || !find_strings(t, tokens, share)) {
+  if (!arena_.unbounded().all_entries() || !find_strings(t, tokens, share)) {
     const EntryTokens& known = entry_tokens(t, tokens);
     share.own.clear();
     share.staying = known.staying;

@@ -1,4 +1,4 @@
-// Whether a thread in a scope whose values must differ (memory.hpp) can go on: what Arena::close() asks of each.
+// Whether a thread in a scope whose values must differ (uniqueness.hpp) can go on: what Arena::close() asks of each.
 //
 // In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
 // were there, or where nothing but another entry comes next and none that may begin could end with a new value.
@@ -6,11 +6,11 @@
 // How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
 // first on the ways through the frame is asked, which is found once for all positions that reach each other; where the
 // frame ends its callers are asked, and where a rule is called in which entries begin, that rule. An entry
-// that is a string without end (endless_strings.hpp) always has a new value, and so has one with more values ahead of
-// it (value_counts.hpp) than it may still come to of those that were there (taken_ahead.cpp). Where few strings are left
+// that is a string without end (unbounded_strings.hpp) always has a new value, and so has one with more values ahead of
+// it (value_counts.hpp) than it may still come to of those that were there (seen_ahead.cpp). Where few strings are left
 // each is looked up (few_strings.hpp). Of others, those that may still become a value that was there ask for a way to
-// another end (`viable`, fresh_entry.hpp).
-// Cost: a look-up, but for the ways of fresh_entry.hpp; once for each position that is asked about, the edges of those
+// another end (`viable`, new_entry.hpp).
+// Cost: a look-up, but for the ways of new_entry.hpp; once for each position that is asked about, the edges of those
 // on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
 #include <algorithm>
 
@@ -25,23 +25,23 @@ constexpr int kMostCalls = 8;          // rules that call each other, in which a
 }  // namespace
 
 bool Arena::leads_to_an_end(const Thread& t) {
-  if (t.mem <= kLastUntold || !viable) return true;
-  if (memories_.in_string(t.mem) && endless_.goes_on(t.pos)) return true;
-  if (memories_.between(t.mem) >= 0 && memories_.run_out && !can_begin_entry(t)) return false;
-  if (!memories_.alive(t.mem)) return true;
-  if (!memories_.in_string(t.mem) && endless_.begins_string(t.pos)) return true;  // whatever was read before it
+  if (t.mem <= kLastUnknownSet || !viable) return true;
+  if (uniqueness_.in_string(t.mem) && unbounded_.goes_on(t.pos)) return true;
+  if (uniqueness_.between(t.mem) >= 0 && uniqueness_.run_out && !can_begin_entry(t)) return false;
+  if (!uniqueness_.alive(t.mem)) return true;
+  if (!uniqueness_.in_string(t.mem) && unbounded_.begins_string(t.pos)) return true;  // whatever was read before it
   const int32_t count = values_ahead(t);
   if (has_more(count, t.mem)) return true;
   const std::optional<bool> known = string_ends_new(t);
   if (known) return *known;
-  return has_more_than_taken(count, t) || viable(t);
+  return has_more_than_seen(count, t) || viable(t);
 }
 
 // Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where some is
 // new but another entry is under way around it.
 std::optional<bool> Arena::string_ends_new(const Thread& t) {
-  if (!memories_.in_string(t.mem)) return std::nullopt;
-  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(t.mem);
+  if (!uniqueness_.in_string(t.mem)) return std::nullopt;
+  const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(t.mem);
   if (!ahead || !ahead->opened) return std::nullopt;
   const std::optional<bool> any = any_new_string(t.pos, *ahead);
   return ahead->inside && any == true ? std::nullopt : any;
@@ -50,12 +50,12 @@ std::optional<bool> Arena::string_ends_new(const Thread& t) {
 // Whether some of at least `count` values that entries under way may end with is new: a look-up.
 bool Arena::has_more(int32_t count, int32_t memory) {
   if (count == ValueCounts::kMany) return true;
-  return count > 0 && memories_.in_scalar(memory) && count > memories_.ahead(memory);
+  return count > 0 && uniqueness_.in_scalar(memory) && count > uniqueness_.ahead(memory);
 }
 
 // The same, where those that were there are read along the automaton first: they may lie aside.
-bool Arena::has_more_than_taken(int32_t count, const Thread& t) {
-  return count > 0 && memories_.in_scalar(t.mem) && count > taken_ahead(t);
+bool Arena::has_more_than_seen(int32_t count, const Thread& t) {
+  return count > 0 && uniqueness_.in_scalar(t.mem) && count > seen_ahead(t);
 }
 
 // At least so many values may still become of each of the entries under way (value_counts.hpp).
@@ -74,9 +74,9 @@ int32_t Arena::values_ahead(const Thread& t) {
 }
 
 bool Arena::goes_on_surely(const Thread& t, bool all_new) {
-  if (t.pos == kExit || !memories_.in_scope(t.mem)) return true;
-  if (!all_new && memories_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
-  if (memories_.between(t.mem) < 0 || !memories_.run_out) return true;
+  if (t.pos == kExit || !uniqueness_.in_scope(t.mem)) return true;
+  if (!all_new && uniqueness_.in_entry(t.mem) && values_ahead(t) < ValueCounts::kMany) return false;
+  if (uniqueness_.between(t.mem) < 0 || !uniqueness_.run_out) return true;
   if (goes_on_nearly(t, kMostNear)) return true;
   const Ahead& ahead = ahead_of(t.pos);
   const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
@@ -86,7 +86,7 @@ bool Arena::goes_on_surely(const Thread& t, bool all_new) {
 
 // Whether an entry that begins at a position has any number of values.
 bool Arena::has_plenty(int32_t position) {
-  return endless_.begins_string(position) || counts_.at(position) == ValueCounts::kMany;
+  return unbounded_.begins_string(position) || counts_.at(position) == ValueCounts::kMany;
 }
 
 // Whether a thread between two entries goes on whatever was written, as far as one way is looked at. `most`: members on
@@ -162,16 +162,16 @@ bool Arena::can_begin_entry(const Thread& t, int calls) {
   auto goes_on = [&](const Thread& caller) { return calls == kMostCalls || can_begin_entry(caller, calls + 1); };
   if (ahead.returns && returns_to(t, goes_on)) return true;
   for (int32_t to : ahead.begins) {
-    const Thread entry{to, t.reg, t.ret, memories_.begin(t.mem)};
+    const Thread entry{to, t.reg, t.ret, uniqueness_.begin(t.mem)};
     // What is read before the entry begins is left out: nothing can be said of the entries around it.
-    const int around = std::max(memories_.under_way(entry.mem).first - 1, 0);
-    if (endless_.begins_string(to) || !memories_.alive_inside(entry.mem, around)) return true;
+    const int around = std::max(uniqueness_.under_way(entry.mem).first - 1, 0);
+    if (unbounded_.begins_string(to) || !uniqueness_.alive_inside(entry.mem, around)) return true;
     const int32_t count = counts_.at(to);
     if (has_more(count, entry.mem)) return true;
-    const std::optional<Memories::StringAhead> string = memories_.string_ahead(entry.mem);
+    const std::optional<Uniqueness::StringAhead> string = uniqueness_.string_ahead(entry.mem);
     std::optional<bool> known;
     if (string && !string->opened) known = any_new_string(to, *string);
-    if (known ? *known : has_more_than_taken(count, entry) || viable_inside(entry)) return true;
+    if (known ? *known : has_more_than_seen(count, entry) || viable_inside(entry)) return true;
   }
   for (int32_t i : ahead.members) {  // a member that is no entry; or, after one, the way to the next
     const EffectEdge& e = grammar_->effects[i];
@@ -339,8 +339,8 @@ int32_t Arena::intern_ahead(Ahead met) {
     std::ranges::sort(*list);
     list->erase(std::ranges::unique(*list).begin(), list->end());
   }
-  auto [it, fresh] = ahead_numbers_.try_emplace(std::move(met), static_cast<int32_t>(aheads_.size()));
-  if (fresh) aheads_.push_back(&it->first);
+  auto [it, inserted] = ahead_numbers_.try_emplace(std::move(met), static_cast<int32_t>(aheads_.size()));
+  if (inserted) aheads_.push_back(&it->first);
   return it->second;
 }
 

@@ -14,11 +14,11 @@ size_t EntryTokens::bytes() const {
 }
 
 // Whether no token ends anything but those that end the string that the thread is in.
-bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_endless_string(thread.pos); }
+bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_unbounded_string(thread.pos); }
 
 // Whether tokens that stay in the frame touch no entry, and can always go on.
 bool EntryTokensBuilder::is_quiet(const Thread& thread) {
-  if (arena_.memories().in_entry(thread.mem) || arena_.memories().between(thread.mem) < 0) return false;
+  if (arena_.uniqueness().in_entry(thread.mem) || arena_.uniqueness().between(thread.mem) < 0) return false;
   const Grammar& g = arena_.grammar();
   std::vector<uint8_t> met(g.rules.size(), 0);
   std::vector<int32_t> open{g.positions[thread.pos].rule};
@@ -44,19 +44,19 @@ bool EntryTokensBuilder::goes_on_within(Thread thread, const std::string& text) 
 }
 
 const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSet& staying, size_t count) {
-  auto [it, fresh] = alike_.try_emplace({&staying, thread.pos, thread.reg});
+  auto [it, inserted] = alike_.try_emplace({&staying, thread.pos, thread.reg});
   AlikeTokens& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   std::map<int32_t, std::vector<int32_t>> by_state;
   size_t met = 0;
   auto add = [&](int32_t token, int32_t state) {
     if (!staying.has(token)) return;
     ++met;
-    const bool untouched =
-        state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) { return t.mem == kUntold; });
+    const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state),
+                                                                 [&](const Thread& t) { return t.mem == kUnknownSet; });
     (untouched ? by_state[state] : out.others).push_back(token);
   };
-  const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUntold});
+  const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUnknownSet});
   const TokenTrie& trie = vocabulary_.trie;
   if (count == 0) {
     for (int32_t token : vocabulary_.quoting().all) add(token, arena_.step_text(from, vocabulary_.tokens[token]));
@@ -103,30 +103,30 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
     out.refused.push_back(token);
     return;
   }
-  const Memories& memories = arena_.memories();
+  const Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(after);
-  const int32_t notes = memories.notes(c.threads[0].mem);
+  const int32_t notes = uniqueness.notes(c.threads[0].mem);
   bool sure = false, alike = true, once_new = false;
   for (const Thread& t : c) {
     const bool goes_on = arena_.goes_on_surely(t);
-    const bool clean = t.pos != kExit && memories.noted(memories.notes(t.mem)).empty();
+    const bool clean = t.pos != kExit && uniqueness.noted(uniqueness.notes(t.mem)).empty();
     if (goes_on && clean) return;  // whatever was there, this thread goes on
-    once_new |= clean && memories.none_begun(t.mem) && arena_.goes_on_surely(t, true);
+    once_new |= clean && uniqueness.none_begun(t.mem) && arena_.goes_on_surely(t, true);
     sure |= goes_on;
-    alike &= memories.notes(t.mem) == notes;
+    alike &= uniqueness.notes(t.mem) == notes;
   }
-  const std::vector<Memories::Written> ended = memories.noted(notes);
-  auto several = [&](const Memories::Written& one) {  // an unknown value may be like another one
+  const std::vector<Uniqueness::Written> ended = uniqueness.noted(notes);
+  auto several = [&](const Uniqueness::Written& one) {  // an unknown value may be like another one
     return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
   };
   const bool unknown =
-      std::ranges::any_of(ended, [&](const auto& one) { return one.second == Memories::kUnknown && several(one); });
+      std::ranges::any_of(ended, [&](const auto& one) { return one.second == Uniqueness::kUnknown && several(one); });
   if (!sure || !alike || unknown) {
     (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
     return;
   }
-  for (const Memories::Written& one : ended) {
-    if (one.second == Memories::kUnknown)
+  for (const Uniqueness::Written& one : ended) {
+    if (one.second == Uniqueness::kUnknown)
       end(token, one.first, out);
     else
       out.whole.push_back({one, token});
@@ -145,11 +145,11 @@ void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {
 
 // What a token reads until all that goes on with it has ended the entry.
 std::string EntryTokensBuilder::text_to_end(int32_t token, int32_t around) {
-  const Memories& memories = arena_.memories();
+  const Uniqueness& uniqueness = arena_.uniqueness();
   const std::string& text = vocabulary_.tokens[token];
   auto ended = [&](const Thread& t) {
-    for (const Memories::Written& one : memories.noted(memories.notes(t.mem)))
-      if (one.first == around && one.second == Memories::kUnknown) return true;
+    for (const Uniqueness::Written& one : uniqueness.noted(uniqueness.notes(t.mem)))
+      if (one.first == around && one.second == Uniqueness::kUnknown) return true;
     return false;
   };
   int32_t state = from_;

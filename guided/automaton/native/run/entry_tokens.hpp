@@ -1,4 +1,4 @@
-// What the tokens that a thread can read do to the entries around it (memory.hpp), whatever was written before.
+// What the tokens that a thread can read do to the entries around it (uniqueness.hpp), whatever was written before.
 //
 // In: a thread in a scope, and the table of its position. Out: all tokens that it can read if no value was there; and
 // of these, the few that what was written may forbid:
@@ -10,7 +10,7 @@
 // All the others lead into the midst of entries that can still have any number of values.
 //
 // How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of
-// an endless string (endless_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
+// an unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
 // whoever called the frame, and touch no entry in it, one is looked at.
 // Cost: a walk of the tokens, once for each position; for each caller and nesting of scopes, some of them.
 #pragma once
@@ -39,7 +39,7 @@ struct EntryTokens {
     std::shared_ptr<const std::vector<int32_t>> tokens;
   };
   struct Whole {
-    Memories::Written value;
+    Uniqueness::Written value;
     int32_t token;
   };
   const TokenSet* staying = nullptr;  // in the frame; of the table

@@ -22,8 +22,8 @@ int32_t FewStrings::callee(int32_t position) const {
 }
 
 int64_t FewStrings::count(int32_t position, int depth) {
-  auto [it, fresh] = known_.try_emplace(position, kNotKnown);  // while it is looked at, too: a loop
-  if (!fresh) return it->second;
+  auto [it, inserted] = known_.try_emplace(position, kNotKnown);  // while it is looked at, too: a loop
+  if (!inserted) return it->second;
   const int64_t found = depth > kDeepest ? kNotKnown : count_here(position, depth);
   return known_[position] = found;
 }
@@ -119,7 +119,7 @@ std::optional<bool> FewStrings::any_new_inside(int32_t position, const Persisten
 
 std::optional<bool> FewStrings::any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node,
                                                const StringProgress& read) {
-  if (read.escape < 0 && !read.high) return any_new_inside(position, trie, node);
+  if (read.between_characters()) return any_new_inside(position, trie, node);
   position = callee(position);
   if (position < 0) return std::nullopt;
   const ByteSet& bytes = grammar_.positions[position].bytes;

@@ -1,4 +1,4 @@
-// How many strings an entry (memory.hpp) can be where these are few, and how many of them were there.
+// How many strings an entry (uniqueness.hpp) can be where these are few, and how many of them were there.
 //
 // In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins. Out: the
 // number of strings, exactly, and how many of those in a set (persistent_trie.hpp) are among them; nothing where the entry

@@ -12,34 +12,35 @@ constexpr int32_t kLongRun = 8;           // characters
 constexpr size_t kUsualDepth = 64;        // bytes of a token; few are longer
 }  // namespace
 
-int64_t LineWalk::with_kinds(Kinds kinds) const {
+int64_t LineWalk::with_kinds(CharClasses char_classes) const {
   int64_t tokens = 0;
-  for (Kinds k = kinds; k; k &= k - 1) tokens += trie_.with_kind()[static_cast<size_t>(__builtin_ctzll(k))];
+  for (CharClasses k = char_classes; k; k &= k - 1)
+    tokens += trie_.with_char_class()[static_cast<size_t>(__builtin_ctzll(k))];
   return tokens;
 }
 
-bool LineWalk::leads_everywhere(int32_t node, int32_t place, Kinds loops) {
+bool LineWalk::leads_everywhere(int32_t node, int32_t point, CharClasses loops) {
   const TokenTrie::Node& n = trie_.nodes()[node];
-  const ByteSet& bytes = places_.bytes(place);
+  const ByteSet& bytes = points_.bytes(point);
   if (n.subtree_hi - n.payload_lo < kManyTokens || bytes.count() < kMostBytes) return false;
   const auto all = static_cast<int64_t>(trie_.payloads().size());
   if (with_kinds(~loops) * 2 > all) return true;
-  Kinds read = 0;
+  CharClasses read = 0;
   for (int b = 0; b < 256; ++b)
-    if (bytes.has(static_cast<uint8_t>(b))) read |= kind_of(static_cast<uint8_t>(b));
-  return with_kinds(read & ~loops) * kManyOthers > all && free_run(place) >= kLongRun;
+    if (bytes.has(static_cast<uint8_t>(b))) read |= char_class_of(static_cast<uint8_t>(b));
+  return with_kinds(read & ~loops) * kManyOthers > all && free_run(point) >= kLongRun;
 }
 
 FreeRuns::Runs* LineWalk::runs() {
   if (!looked_for_runs_ && task_.runs && !task_.relative())
-    runs_ = task_.runs->find(task_.thread.pos, places_.follow_kinds());
+    runs_ = task_.runs->find(task_.thread.pos, points_.follow_classes());
   looked_for_runs_ = true;
   return runs_;
 }
 
 void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
-  struct Frame {  // what a walk needs of a place, by depth
-    int32_t place = Places::kNowhere;
+  struct Frame {  // what a walk needs of a point, by depth
+    int32_t point = WalkPoints::kNowhere;
     Ending ending;
     const int32_t* row = nullptr;
     bool exits = false;
@@ -47,9 +48,9 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
   };
   const auto& lines = trie_.lines();
   const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
-  auto enter = [&](Frame& frame, int32_t place) {
-    const MetPlaces::Met& met = places_.meet(place);
-    frame = {place, met, places_.row(place), met.exits, free_run(place)};
+  auto enter = [&](Frame& frame, int32_t point) {
+    const VisitedPoints::Met& met = points_.meet(point);
+    frame = {point, met, points_.row(point), met.exits, free_run(point)};
   };
   std::vector<Frame> frames(kUsualDepth);
   enter(frames[0], start);
@@ -60,16 +61,16 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
     const Frame& from = frames[depth - 1];
     const int32_t before = start_depth + static_cast<int32_t>(depth) - 1;
     if (from.exits && before > 0 && follow_.has(line.byte))
-      table_.leave(*places_.config(from.place), before, line.payload_lo, lines[line.skip].payload_lo);
-    int32_t place = from.row ? from.row[line.byte] : Places::kNotYet;
-    if (place == Places::kNotYet) place = step(from.place, line.byte);
-    if (place == Places::kNowhere) {
+      table_.leave(*points_.config(from.point), before, line.payload_lo, lines[line.skip].payload_lo);
+    int32_t point = from.row ? from.row[line.byte] : WalkPoints::kNotYet;
+    if (point == WalkPoints::kNotYet) point = step(from.point, line.byte);
+    if (point == WalkPoints::kNowhere) {
       i = line.skip;
       continue;
     }
     if (depth >= frames.size()) frames.resize(depth * 2);
-    if (frames[depth].place != place) enter(frames[depth], place);
-    if (line.longest <= frames[depth].free_run && (trie_.below(i) & ~runs_->kinds()) == 0)
+    if (frames[depth].point != point) enter(frames[depth], point);
+    if (line.longest <= frames[depth].free_run && (trie_.below(i) & ~runs_->char_classes()) == 0)
       i = line.skip;
     else
       ++i;
@@ -77,13 +78,13 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
   }
 }
 
-int32_t LineWalk::free_run(int32_t place) {
+int32_t LineWalk::free_run(int32_t point) {
   if (!runs()) return -1;
-  if (static_cast<size_t>(place) >= free_runs_.size())
-    free_runs_.resize(static_cast<size_t>(place) * 2 + 64, kUnknownYet);
-  int32_t& known = free_runs_[static_cast<size_t>(place)];
+  if (static_cast<size_t>(point) >= free_runs_.size())
+    free_runs_.resize(static_cast<size_t>(point) * 2 + 64, kUnknownYet);
+  int32_t& known = free_runs_[static_cast<size_t>(point)];
   if (known == kUnknownYet) {
-    const int32_t position = places_.position_of(place);
+    const int32_t position = points_.position_of(point);
     known = position < 0 ? -1 : runs()->length(position);
   }
   return known;
@@ -95,16 +96,16 @@ bool LineWalk::differ(const OtherTable& other) {
   int32_t left = kMostDifferent;
   std::vector<Same> same;
   table_.take_all(table_.set_of({}), other.table->all.dense, {});
-  std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // the places of the two walks, by depth
-  pairs[0] = {0, places_.position(other.pos)};
+  std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // the points of the two walks, by depth
+  pairs[0] = {0, points_.position(other.pos)};
   for (int32_t i = 1; i < end;) {
     const TokenTrie::Line line = lines[i];
     const auto [from, from_other] = pairs[line.depth - 1];
     const int32_t below = lines[line.skip].payload_lo;
-    if (line.depth > 1 && from != Places::kNowhere && places_.meet(from).exits && follow_.has(line.byte))
-      table_.leave(*places_.config(from), line.depth - 1, line.payload_lo, below);
+    if (line.depth > 1 && from != WalkPoints::kNowhere && points_.meet(from).exits && follow_.has(line.byte))
+      table_.leave(*points_.config(from), line.depth - 1, line.payload_lo, below);
     const int32_t to = step(from, line.byte), to_other = step(from_other, line.byte);
-    if (to == to_other || to == Places::kNowhere) {
+    if (to == to_other || to == WalkPoints::kNowhere) {
       if (to == to_other)
         same.push_back({line.payload_lo, below, line.depth});
       else
@@ -125,7 +126,7 @@ bool LineWalk::differ(const OtherTable& other) {
     pairs[line.depth] = {to, to_other};
     ++i;
     table_.drop(line.payload_lo, lines[i].payload_lo);
-    table_.take(places_.meet(to), line.payload_lo, lines[i].payload_lo);
+    table_.take(points_.meet(to), line.payload_lo, lines[i].payload_lo);
   }
   leave_as_other(*other.table, same);
   return true;
@@ -134,18 +135,18 @@ bool LineWalk::differ(const OtherTable& other) {
 // The tokens that leave where both walks are the same.
 void LineWalk::leave_as_other(const TokenTable& other, const std::vector<Same>& same) {
   for (const Remainder& r : other.entries) {
-    const int32_t payload = trie_.place_of(r.token);
+    const int32_t payload = trie_.payload_index(r.token);
     auto it = std::upper_bound(same.begin(), same.end(), payload, [](int32_t p, const Same& s) { return p < s.from; });
     if (it != same.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
   }
 }
 
-// Whether characters of these kinds loop in both places, which do not differ otherwise.
-bool LineWalk::agree(int32_t place, int32_t other, Kinds kinds) {
-  if (other == Places::kNowhere || (kinds & ~places_.with_loops(place).loops) ||
-      (kinds & ~places_.with_loops(other).loops))
+// Whether characters of these character classes loop in both points, which do not differ otherwise.
+bool LineWalk::agree(int32_t point, int32_t other, CharClasses char_classes) {
+  if (other == WalkPoints::kNowhere || (char_classes & ~points_.with_loops(point).loops) ||
+      (char_classes & ~points_.with_loops(other).loops))
     return false;
-  const MetPlaces::Met &met = places_.meet(place), &met_other = places_.meet(other);
+  const VisitedPoints::Met &met = points_.meet(point), &met_other = points_.meet(other);
   return !met.chain && !met_other.chain && met.set == met_other.set && met.exits == met_other.exits;
 }
 

@@ -1,59 +1,61 @@
 // Walks of all the vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
 //
-// `sweep` is for a place from which most of the vocabulary leads on and few characters loop, where looking for loops
+// `sweep` is for a point from which most of the vocabulary leads on and few characters loop, where looking for loops
 // gains nothing; what can be read whatever it is (free_runs.hpp) is taken at once. `differ` makes a table of that of another position of the same rule: two walks go along, one from
 // each, and what lies below a line at which they meet is as in the other table.
-// In: the places met so far and the table that is being built; out: the table's tokens, and those that leave.
+// In: the points met so far and the table that is being built; out: the table's tokens, and those that leave.
 // Cost: O(lines reached), some ns each; `differ` gives up where the two differ on too many.
 #pragma once
 
 #include <vector>
 
-#include "run/met_places.hpp"
 #include "run/table_builder.hpp"
+#include "run/visited_points.hpp"
 
 namespace guided {
 
-constexpr int kMostBytes = 24;  // a place that reads as many may lead through most of the vocabulary
+constexpr int kMostBytes = 24;  // a point that reads as many may lead through most of the vocabulary
 
 class LineWalk {
  public:
-  LineWalk(const TableTask& task, MetPlaces& places, TableBuilder& table)
-      : task_(task), trie_(task.trie()), follow_(task.follow), places_(places), table_(table) {}
+  LineWalk(const TableTask& task, VisitedPoints& points, TableBuilder& table)
+      : task_(task), trie_(task.trie()), follow_(task.follow), points_(points), table_(table) {}
 
-  // Whether many tokens below a node may lead on from the place, most of which hold characters that do not loop; or
+  // Whether many tokens below a node may lead on from the point, most of which hold characters that do not loop; or
   // some, and little of what can be read there is ever refused.
-  bool leads_everywhere(int32_t node, int32_t place, Kinds loops);
-  // All tokens below a node that is met in this place, after so many bytes.
-  void sweep(int32_t node, int32_t place, int32_t depth);
+  bool leads_everywhere(int32_t node, int32_t point, CharClasses loops);
+  // All tokens below a node that is met in this point, after so many bytes.
+  void sweep(int32_t node, int32_t point, int32_t depth);
   // The other table, but for where it differs. False, with nothing taken, where that is nearly everywhere.
   bool differ(const OtherTable& other);
 
  private:
-  // Payloads below a line from which two walks are in the same place, after so many bytes.
+  // Payloads below a line from which two walks are in the same point, after so many bytes.
   struct Same {
     int32_t from, to, depth;
   };
-  bool agree(int32_t place, int32_t other, Kinds kinds);
+  bool agree(int32_t point, int32_t other, CharClasses char_classes);
   void leave_as_other(const TokenTable& other, const std::vector<Same>& same);
-  int32_t step(int32_t place, uint8_t byte) {
-    return place != Places::kNowhere && places_.bytes(place).has(byte) ? places_.next(place, byte) : Places::kNowhere;
+  int32_t step(int32_t point, uint8_t byte) {
+    return point != WalkPoints::kNowhere && points_.bytes(point).has(byte) ? points_.next(point, byte)
+                                                                           : WalkPoints::kNowhere;
   }
 
-  int64_t with_kinds(Kinds kinds) const;  // how many tokens hold one, each counted for each of the kinds
-  FreeRuns::Runs* runs();                 // null where there are none
-  // So many characters of the kinds of `runs()` can be read from a place, whatever they are; -1 where it is none.
-  int32_t free_run(int32_t place);
+  int64_t with_kinds(
+      CharClasses char_classes) const;  // how many tokens hold one, each counted for each of the character classes
+  FreeRuns::Runs* runs();               // null where there are none
+  // So many characters of the character classes of `runs()` can be read from a point, whatever they are; -1 where it is none.
+  int32_t free_run(int32_t point);
 
   const TableTask& task_;
   const TokenTrie& trie_;
   const ByteSet follow_;
-  MetPlaces& places_;
+  VisitedPoints& points_;
   TableBuilder& table_;
   FreeRuns::Runs* runs_ = nullptr;
   bool looked_for_runs_ = false;
   static constexpr int32_t kUnknownYet = -2;
-  std::vector<int32_t> free_runs_;  // by place
+  std::vector<int32_t> free_runs_;  // by point
 };
 
 }  // namespace guided

@@ -41,7 +41,7 @@ MaskBuilder::~MaskBuilder() {
 
 Thread MaskBuilder::table_thread(const Thread& t) const {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
-  const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUntold;
+  const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUnknownSet;
   if (rule.relative) return {t.pos, 0, kFree, mem};
   Thread out{t.pos, t.reg, kTop, mem};
   if (rule.kind == RuleKind::Counter) {
@@ -61,15 +61,15 @@ Counts MaskBuilder::counts_at_exit(const Thread& t) const {
 }
 
 int32_t MaskBuilder::state_outside(const Thread& t) {
-  Memories& memories = arena_.memories();
-  int32_t memory = memories.unread(t.mem);
-  for (int32_t open = arena_.grammar().positions[t.pos].scopes; open > 0; --open) memory = memories.close(memory);
+  Uniqueness& uniqueness = arena_.uniqueness();
+  int32_t memory = uniqueness.unread(t.mem);
+  for (int32_t open = arena_.grammar().positions[t.pos].scopes; open > 0; --open) memory = uniqueness.close(memory);
   return arena_.return_to(t.ret, memory);
 }
 
 std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
   const ByteSet follow = arena_.config(state_outside(t)).bytes;
-  auto [it, fresh] =
+  auto [it, inserted] =
       follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]}, static_cast<int32_t>(follows_.size()));
   return {follow, it->second};
 }
@@ -159,7 +159,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     for (int32_t k = p.token_lo; k < p.token_hi; ++k) out->sparse.push_back(g.tokens[k].token);
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
-    if (t.mem > kLastUntold && !tokens.overflow) {
+    if (t.mem > kLastUnknownSet && !tokens.overflow) {
       shares.push_back(&share(t, tokens));
       continue;
     }
@@ -176,7 +176,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     if (!needed) continue;
     std::vector<int32_t> left;
     auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
-    if (t.mem > kLastUntold || !each_kept_remainder(t, *needed, leaves, nullptr)) {
+    if (t.mem > kLastUnknownSet || !each_kept_remainder(t, *needed, leaves, nullptr)) {
       left.clear();
       each_remainder(t, *needed, leaves);
     }

@@ -7,7 +7,7 @@
 // state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
 // and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
 //
-// A thread that remembers (memory.hpp) has the tokens that it would have if nothing had been written, but for those that
+// A thread that remembers (uniqueness.hpp) has the tokens that it would have if nothing had been written, but for those that
 // end an entry with a value that was there, or lead where no other end is left (distinct_masks.cpp, entry_tokens.hpp).
 //
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
@@ -47,7 +47,9 @@ struct Counts {
 class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary)
-      : arena_(arena), vocabulary_(vocabulary), runs_(arena.grammar(), vocabulary.live, vocabulary.trie.with_kind()) {}
+      : arena_(arena),
+        vocabulary_(vocabulary),
+        runs_(arena.grammar(), vocabulary.live, vocabulary.trie.with_char_class()) {}
   ~MaskBuilder();
   MaskBuilder(const MaskBuilder&) = delete;
   // With the arena's lock held.
@@ -114,7 +116,7 @@ class MaskBuilder {
   const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
   // The tokens that what was written forbids.
   void find_refused(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
-  void find_taken(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
+  void find_repeated(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
   // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
   void remainders_untold(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
@@ -134,7 +136,7 @@ class MaskBuilder {
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> kept_;
   ThreadMap<Share> shares_;
-  ThreadMap<EntryTokens> entry_tokens_;  // by threads whose memories take notes
+  ThreadMap<EntryTokens> entry_tokens_;  // by threads whose uniqueness take notes
   KnownAlike alike_;
 };
 
@@ -198,8 +200,8 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
 
 template <class Visit>
 void MaskBuilder::each_watched(const Thread& thread, Visit&& visit) {
-  Memories& memories = arena_.memories();
-  if (!memories.alive(thread.mem) && memories.between(thread.mem) < 0) return;
+  Uniqueness& uniqueness = arena_.uniqueness();
+  if (!uniqueness.alive(thread.mem) && uniqueness.between(thread.mem) < 0) return;
   struct Item {
     int32_t node, plain, real;
   };

@@ -55,8 +55,8 @@ bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left le
 }
 
 bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
-  auto [it, fresh] = outlooks_[&rule].try_emplace(rule.search->key(part, set));
-  if (fresh) {
+  auto [it, inserted] = outlooks_[&rule].try_emplace(rule.search->key(part, set));
+  if (inserted) {
     it->second = rule.search->plan(part, set, {}, 0).has_value();
     charge(64 + it->first.size());
   }
@@ -66,16 +66,16 @@ bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
 bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
   switch (effect.op) {
     case Effect::Open:
-      t.mem = memories_.open(t.mem, static_cast<int32_t>(effect.a));
+      t.mem = uniqueness_.open(t.mem, static_cast<int32_t>(effect.a));
       return true;
     case Effect::Close:
-      t.mem = memories_.close(t.mem);
+      t.mem = uniqueness_.close(t.mem);
       return true;
     case Effect::Begin:
-      t.mem = memories_.begin(t.mem);
+      t.mem = uniqueness_.begin(t.mem);
       return true;
     case Effect::Keep:
-      t.mem = memories_.keep(t.mem);
+      t.mem = uniqueness_.keep(t.mem);
       return t.mem >= 0;
     default:
       t.reg = apply_to_register(rule, effect, t.reg, t.ret == kFree);

@@ -69,17 +69,17 @@ int64_t ShortestNewString::tree_bytes(Thread at, int32_t node) {
     const auto byte = static_cast<uint8_t>(c.index);
     at.pos = g.step(at.pos, byte);
     if (byte == StringProgress::kQuote) {
-      if (node >= 0 && memories_.trie().ends(node)) return kNone;
+      if (node >= 0 && uniqueness_.trie().ends(node)) return kNone;
       return std::min(kNone, bytes + bytes_behind(at));
     }
     if (!StringProgress::is_plain(byte)) return kNone;
-    if (node >= 0) node = memories_.trie().child(node, byte);
+    if (node >= 0) node = uniqueness_.trie().child(node, byte);
   }
   return kNone;
 }
 
 ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t node, uint8_t byte, int depth) {
-  const PersistentTrie& trie = memories_.trie();
+  const PersistentTrie& trie = uniqueness_.trie();
   Thread to = at;
   to.pos = arena_.grammar().step(at.pos, byte);
   int64_t bytes = kNone;
@@ -113,7 +113,7 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
 // The same where an escape may be under way.
 ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, int32_t node,
                                                           const StringProgress& read) {
-  if (read.escape < 0 && !read.high) return best(from, node, 0);
+  if (read.between_characters()) return best(from, node, 0);
   const Thread at = enter(from);
   const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
   Best found;
@@ -121,7 +121,7 @@ ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, in
     const auto byte = static_cast<uint8_t>(b);
     StringProgress next = read;
     if (!bytes.has(byte) || !next.read(byte)) continue;
-    const int32_t after = node < 0 ? node : memories_.trie().at(node, next.text);
+    const int32_t after = node < 0 ? node : uniqueness_.trie().at(node, next.text);
     next.text.clear();
     Thread to = at;
     to.pos = arena_.grammar().step(at.pos, byte);
@@ -132,7 +132,7 @@ ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, in
 }
 
 std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thread,
-                                                               const Memories::StringAhead& ahead) {
+                                                               const Uniqueness::StringAhead& ahead) {
   Rest out;
   Thread at = thread;
   int32_t node = ahead.node;
@@ -141,7 +141,7 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
   auto step = [&](uint8_t byte) {
     out.text += static_cast<char>(byte);
     at.pos = arena_.grammar().step(at.pos, byte);
-    at.mem = memories_.read(at.mem, byte);
+    at.mem = uniqueness_.read(at.mem, byte);
   };
   if (!ahead.opened) {
     at = enter(at);
@@ -154,7 +154,7 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
     step(next.byte);
     if (next.byte == StringProgress::kQuote && read.escape < 0) break;
     read.read(next.byte);
-    if (node >= 0) node = memories_.trie().at(node, read.text);
+    if (node >= 0) node = uniqueness_.trie().at(node, read.text);
     read.text.clear();
   }
   if (!end_entry(at, out.after)) return std::nullopt;

@@ -1,4 +1,4 @@
-// The shortest string that an entry (memory.hpp) can become and that was not there, where strings are few
+// The shortest string that an entry (uniqueness.hpp) can become and that was not there, where strings are few
 // (few_strings.hpp).
 //
 // In: a thread inside of such a string, or where one begins, and what was written as a trie (persistent_trie.hpp). Out: the
@@ -22,13 +22,13 @@ namespace guided {
 
 class ShortestNewString {
  public:
-  ShortestNewString(Arena& arena, ShortestText& tree) : arena_(arena), memories_(arena.memories()), tree_(tree) {}
+  ShortestNewString(Arena& arena, ShortestText& tree) : arena_(arena), uniqueness_(arena.uniqueness()), tree_(tree) {}
   struct Rest {
     std::string text;
     std::vector<Thread> after;  // not closed
   };
   // `ahead`: of the thread's memory. Nothing where another method has to look.
-  std::optional<Rest> find(const Thread& thread, const Memories::StringAhead& ahead);
+  std::optional<Rest> find(const Thread& thread, const Uniqueness::StringAhead& ahead);
 
  private:
   static constexpr int64_t kNone = ShortestText::kFar;
@@ -45,7 +45,7 @@ class ShortestNewString {
   int64_t bytes_behind(const Thread& at);
 
   Arena& arena_;
-  Memories& memories_;
+  Uniqueness& uniqueness_;
   ShortestText& tree_;
   ThreadMap<Best> known_;  // by a thread whose memory stands for the node
 };

@@ -179,8 +179,8 @@ int64_t ShortestText::conditional_cost(const Rule& rule) const {
 // nothing else is possible: so texts are finite.
 int32_t ShortestText::needed_member(int32_t number, int32_t reg) {
   const Rule& rule = grammar_.rules[number];
-  auto [it, fresh] = needed_.try_emplace(pair_key(number, reg), -1);
-  if (!fresh) return it->second;
+  auto [it, inserted] = needed_.try_emplace(pair_key(number, reg), -1);
+  if (!inserted) return it->second;
   const std::vector<int64_t> costs = member_costs(rule);
   auto next = next_member(rule, arena_.seen(reg), costs, std::min(rule_cost_[number], kFar - 1));
   if (!next) next = next_member(rule, arena_.seen(reg), costs, kFar - 1);
@@ -205,8 +205,8 @@ void ShortestText::prepare(int32_t wanted) {
     std::vector<int32_t>& list = callees.emplace_back();
     for (const CallEdge& call : calls_of(rules[i])) {
       if (settled_[call.rule]) continue;
-      const auto [it, fresh] = numbers.try_emplace(call.rule, static_cast<int32_t>(rules.size()));
-      if (fresh) rules.push_back(call.rule);
+      const auto [it, inserted] = numbers.try_emplace(call.rule, static_cast<int32_t>(rules.size()));
+      if (inserted) rules.push_back(call.rule);
       list.push_back(it->second);
     }
     std::ranges::sort(list);

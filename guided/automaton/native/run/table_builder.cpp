@@ -6,8 +6,8 @@ namespace guided {
 
 int32_t TableBuilder::set_of(Label label) {
   if (!relative_ && !sets_.empty()) return 0;
-  auto [it, fresh] = set_numbers_.try_emplace(label, static_cast<int32_t>(sets_.size()));
-  if (fresh) sets_.push_back({std::move(label), {}, {}, {}});
+  auto [it, inserted] = set_numbers_.try_emplace(label, static_cast<int32_t>(sets_.size()));
+  if (inserted) sets_.push_back({std::move(label), {}, {}, {}});
   return it->second;
 }
 

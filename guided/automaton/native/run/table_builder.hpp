@@ -1,6 +1,6 @@
 // What a walk of the vocabulary finds, and the token table that it makes.
 //
-// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some place,
+// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some point,
 // single tokens, whole sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label and a
 // trie of what remains of those that left.
 // Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for what remains.
@@ -31,10 +31,10 @@ struct TableTask {
   bool relative() const { return thread.ret == kFree; }
 };
 
-// What a place says of the tokens that end there.
+// What a point says of the tokens that end there.
 struct Ending {
   int32_t set = -1;     // of the table's; -1 where none may end
-  int32_t touched = 0;  // entries of an untold scope (memory.hpp)
+  int32_t touched = 0;  // entries of an scope whose seen set is unknown (uniqueness.hpp)
 };
 
 class TableBuilder {
@@ -69,7 +69,7 @@ class TableBuilder {
   void drop(int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) clear_bit(sets_[0].bits.data(), trie_.payloads()[i]);
   }
-  // Tokens among these begin or end entries of an untold scope.
+  // Tokens among these begin or end entries of an scope whose seen set is unknown.
   void note_entries(int32_t touched, int32_t from, int32_t to);
   void note_some_entries() { table_->touches_entries = true; }
 
@@ -79,7 +79,7 @@ class TableBuilder {
     for (int32_t i = from; i < to; ++i)
       for (int32_t k = config.count - 1; k >= 0 && config.threads[k].pos == kExit; --k)
         left_.push_back({trie_.payloads()[i], depth, relative_ ? config.threads[k].reg : 0,
-                         task_.arena.memories().touched(config.threads[k].mem)});
+                         task_.arena.uniqueness().touched(config.threads[k].mem)});
     if (left_.size() > kMaxRemainders) table_->overflow = true;
   }
   // As in another table of the same frame; there it is nothing but the exit that was counted from.

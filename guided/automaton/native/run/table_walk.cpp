@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "run/line_walk.hpp"
-#include "run/met_places.hpp"
 #include "run/table_builder.hpp"
+#include "run/visited_points.hpp"
 
 namespace guided {
 
@@ -14,11 +14,11 @@ namespace {
 class TableWalk {
  public:
   explicit TableWalk(const TableTask& task)
-      : task_(task), trie_(task_.trie()), table_(task_), places_(task_, table_), lines_(task_, places_, table_) {}
+      : task_(task), trie_(task_.trie()), table_(task_), points_(task_, table_), lines_(task_, points_, table_) {}
 
   std::shared_ptr<TokenTable> run(const OtherTable* other) {
-    const int reads = places_.bytes(0).count();
-    if (other && reads >= kMostBytes && lines_.differ(*other)) return table_.finish(places_.only_positions());
+    const int reads = points_.bytes(0).count();
+    if (other && reads >= kMostBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
     if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;
@@ -27,14 +27,14 @@ class TableWalk {
       queue_.assign(1, first);
       for (size_t head = 0; head < queue_.size() && !table_.overflow(); ++head) visit(queue_[head]);
     }
-    return table_.finish(places_.only_positions());
+    return table_.finish(points_.only_positions());
   }
 
  private:
   struct Item {
-    int32_t node, place, depth;
+    int32_t node, point, depth;
     int32_t length;  // of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of
-    Kinds kinds;     // that the string consists of
+    CharClasses char_classes;  // that the string consists of
   };
   static constexpr int32_t kInsideOnly = -1;
 
@@ -44,110 +44,110 @@ class TableWalk {
     if (!task_.left && item.depth > 0 && !inside_only && !node.inside &&
         node.subtree_hi - node.payload_lo > kFewTokens && take_subtree(item, node))
       return;
-    table_.take(places_.meet(item.place), node.payload_lo, node.payload_hi);
+    table_.take(points_.meet(item.point), node.payload_lo, node.payload_hi);
     if (node.children == 0) return;
-    if (places_.meet(item.place).exits && item.depth > 0)
-      trie_.children(item.node, task_.follow, [&](int32_t child) { leave(child, item.place, item.depth); });
-    const ByteSet readable = places_.bytes(item.place);  // a copy: places are added meanwhile
+    if (points_.meet(item.point).exits && item.depth > 0)
+      trie_.children(item.node, task_.follow, [&](int32_t child) { leave(child, item.point, item.depth); });
+    const ByteSet readable = points_.bytes(item.point);  // a copy: points are added meanwhile
     trie_.children(item.node, readable, [&](int32_t c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
       if (inside_only && !child.inside) return;
-      const int32_t after = places_.next(item.place, child.byte);
-      if (after == Places::kNowhere) return;
+      const int32_t after = points_.next(item.point, child.byte);
+      if (after == WalkPoints::kNowhere) return;
       if (child.children == 0) {  // most are leaves
-        table_.take(places_.meet(after), child.payload_lo, child.payload_hi);
+        table_.take(points_.meet(after), child.payload_lo, child.payload_hi);
         return;
       }
       const int32_t length = inside_only ? kInsideOnly : item.length + begins_character(child.byte);
-      queue_.push_back({c, after, item.depth + 1, length, item.kinds | kind_of(child.byte)});
+      queue_.push_back({c, after, item.depth + 1, length, item.char_classes | char_class_of(child.byte)});
     });
   }
 
   // Tokens that leave the frame before this node's byte, which may follow, and go on.
-  void leave(int32_t node, int32_t place, int32_t depth) {
-    table_.leave(*places_.config(place), depth, trie_.nodes()[node].payload_lo, trie_.nodes()[node].subtree_hi);
+  void leave(int32_t node, int32_t point, int32_t depth) {
+    table_.leave(*points_.config(point), depth, trie_.nodes()[node].payload_lo, trie_.nodes()[node].subtree_hi);
   }
 
   // ---- short cuts
-  // All below a node at once, where the place loops or leads on for most.
+  // All below a node at once, where the point loops or leads on for most.
   bool take_subtree(const Item& item, const TokenTrie::Node& node) {
-    const MetPlaces::Met& met = places_.with_loops(item.place);
+    const VisitedPoints::Met& met = points_.with_loops(item.point);
     if (node.below & ~met.loops) {
-      if (!lines_.leads_everywhere(item.node, item.place, met.loops))
-        return (item.kinds & ~met.loops) == 0 && take_loop(item, item.place);
-      lines_.sweep(item.node, item.place, item.depth);
+      if (!lines_.leads_everywhere(item.node, item.point, met.loops))
+        return (item.char_classes & ~met.loops) == 0 && take_loop(item, item.point);
+      lines_.sweep(item.node, item.point, item.depth);
       return true;
     }
     if (!met.chain)
       table_.take(met, node.payload_lo, node.subtree_hi);
-    else if (const MetPlaces::Met chained = met; places_.holds(chained, node, item.length))
+    else if (const VisitedPoints::Met chained = met; points_.holds(chained, node, item.length))
       take_counting(chained, node.payload_lo, node.subtree_hi, item.length);
     else
       return false;
     return true;
   }
 
-  void take_counting(const MetPlaces::Met& met, int32_t from, int32_t to, int32_t length) {
+  void take_counting(const VisitedPoints::Met& met, int32_t from, int32_t to, int32_t length) {
     table_.note_entries(met.touched, from, to);
     for (int32_t i = from; i < to; ++i) take_linked(met, i, length);
   }
 
   // A token whose first characters, so many, lead to the loop, and whose others loop.
-  void take_linked(const MetPlaces::Met& met, int32_t payload, int32_t length) {
-    table_.take_one(places_.link(met, trie_.lengths()[payload] - length).set, payload);
+  void take_linked(const VisitedPoints::Met& met, int32_t payload, int32_t length) {
+    table_.take_one(points_.link(met, trie_.lengths()[payload] - length).set, payload);
   }
 
-  // Where most characters lead from the start to a place that they loop in (often the start itself).
+  // Where most characters lead from the start to a point that they loop in (often the start itself).
   bool begin_in_loop() {
     int32_t loop = 0;
-    Kinds kinds = places_.with_loops(0).loops, led = kinds;
+    CharClasses char_classes = points_.with_loops(0).loops, led = char_classes;
     for (uint8_t byte : {'e', '0'}) {
-      const int32_t after = kinds == 0 ? places_.next(0, byte) : Places::kNowhere;
-      if (after == Places::kNowhere) continue;
+      const int32_t after = char_classes == 0 ? points_.next(0, byte) : WalkPoints::kNowhere;
+      if (after == WalkPoints::kNowhere) continue;
       loop = after;
-      kinds = places_.with_loops(loop).loops;
-      led = places_.leading(0, loop);
+      char_classes = points_.with_loops(loop).loops;
+      led = points_.leading(0, loop);
     }
-    if (lines_.leads_everywhere(0, 0, kinds)) {
+    if (lines_.leads_everywhere(0, 0, char_classes)) {
       lines_.sweep(0, 0, 0);
       return true;
     }
-    if (kinds == 0) return false;
+    if (char_classes == 0) return false;
     const int32_t length = loop == 0 ? 0 : 1;
-    if ((kinds & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
-    // Some characters of these kinds lead elsewhere: one child of the root after the other.
+    if ((char_classes & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
+    // Some characters of these character classes lead elsewhere: one child of the root after the other.
     const bool taken = take_all_of(loop);
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
       const uint8_t byte = child.byte;
-      const int32_t after = places_.next(0, byte);
+      const int32_t after = points_.next(0, byte);
       const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
-      const bool loops = (kinds & kind_of(byte)) != 0;
-      if (after != Places::kNowhere && leads && loops && take_loop({c, 0, 0, length, 0}, loop, taken)) continue;
+      const bool loops = (char_classes & char_class_of(byte)) != 0;
+      if (after != WalkPoints::kNowhere && leads && loops && take_loop({c, 0, 0, length, 0}, loop, taken)) continue;
       if (taken && loops) table_.drop(child.payload_lo, child.subtree_hi);
-      if (after != Places::kNowhere) queue_.push_back({c, after, 1, begins_character(byte), kind_of(byte)});
+      if (after != WalkPoints::kNowhere) queue_.push_back({c, after, 1, begins_character(byte), char_class_of(byte)});
     }
     return true;
   }
 
-  // Takes all tokens that consist of the kinds of characters which loop in a place, if they may be dropped again.
+  // Takes all tokens that consist of the character classes which loop in a point, if they may be dropped again.
   bool take_all_of(int32_t place_of_loop) {
-    const MetPlaces::Met met = places_.meet(place_of_loop);
+    const VisitedPoints::Met met = points_.meet(place_of_loop);
     if (task_.relative() || met.chain || met.touched > 0 || met.set < 0) return false;
-    const auto* loop = places_.loop(0, met, true);
+    const auto* loop = points_.loop(0, met, true);
     if (!loop || loop->set->tokens.empty()) return false;
     table_.take_all(met.set, loop->set->tokens, {});
     return true;
   }
 
-  // Takes the tokens below a node that consist of the kinds of characters which loop in a place, unless they are taken,
-  // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.place`.
+  // Takes the tokens below a node that consist of the character classes which loop in a point, unless they are taken,
+  // and goes on where others begin. `at.length` characters lead to the loop; before them, the walk is in `at.point`.
   bool take_loop(const Item at, int32_t place_of_loop, bool taken = false) {
     const TokenTrie::Node& node = trie_.nodes()[at.node];
-    const MetPlaces::Met met = places_.meet(place_of_loop);
-    if (met.touched > 1 || !places_.holds(met, node, at.length)) return false;
-    const auto* loop = places_.loop(at.place, met, node.subtree_hi - node.payload_lo > kManyTokens);
+    const VisitedPoints::Met met = points_.meet(place_of_loop);
+    if (met.touched > 1 || !points_.holds(met, node, at.length)) return false;
+    const auto* loop = points_.loop(at.point, met, node.subtree_hi - node.payload_lo > kManyTokens);
     if (!loop) return false;
     if (met.touched > 0) table_.note_some_entries();
     if (!taken && at.node == 0 && !met.chain)
@@ -158,27 +158,27 @@ class TableWalk {
     return true;
   }
 
-  // Goes on where strings of the kinds that loop are followed by this byte.
-  void go_on_at(uint8_t byte, const Item& at, const MetPlaces::Met& met, const KindSet& set) {
+  // Goes on where strings of the character classes that loop are followed by this byte.
+  void go_on_at(uint8_t byte, const Item& at, const VisitedPoints::Met& met, const ClassTokens& set) {
     const bool leaves = met.exits && task_.follow.has(byte);
     const bool inside_only = byte >= 128 && (met.loops & kWholeCharacters);
-    set.each_edge(trie_, trie_.nodes()[at.node], byte, [&](const KindSet::Edge& edge) {
+    set.each_edge(trie_, trie_.nodes()[at.node], byte, [&](const ClassTokens::Edge& edge) {
       if (edge.depth < at.depth) return;
       const bool before = edge.length < at.length;
-      const int32_t place = before ? at.place : places_.link(met, edge.length - at.length).place;
-      if (place == Places::kNowhere) return;
-      if (leaves && !before && edge.depth > 0) leave(edge.node, place, edge.depth);
-      const int32_t after = places_.next(place, byte);
-      if (after == Places::kNowhere) return;
+      const int32_t point = before ? at.point : points_.link(met, edge.length - at.length).point;
+      if (point == WalkPoints::kNowhere) return;
+      if (leaves && !before && edge.depth > 0) leave(edge.node, point, edge.depth);
+      const int32_t after = points_.next(point, byte);
+      if (after == WalkPoints::kNowhere) return;
       const int32_t length = inside_only ? kInsideOnly : edge.length + begins_character(byte);
-      queue_.push_back({edge.node, after, edge.depth + 1, length, met.loops | kind_of(byte)});
+      queue_.push_back({edge.node, after, edge.depth + 1, length, met.loops | char_class_of(byte)});
     });
   }
 
   const TableTask task_;
   const TokenTrie& trie_;
   TableBuilder table_;
-  MetPlaces places_;
+  VisitedPoints points_;
   LineWalk lines_;
   std::vector<Item> queue_;
 };

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/slot_table.hpp"
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 namespace guided {
 

@@ -36,7 +36,7 @@ using TokenGroups = std::vector<TokenGroup>;
 struct Remainder {  // payload of the remainder trie
   int32_t token;
   int32_t count;    // how far the frame had counted at the exit (relative tables; else 0)
-  int32_t touched;  // of entries of an untold scope (memory.hpp) before the exit
+  int32_t touched;  // of entries of an scope whose seen set is unknown (uniqueness.hpp) before the exit
   int32_t depth;    // bytes of the token before the exit
 };
 
@@ -47,8 +47,9 @@ struct TokenTable {
   std::vector<std::pair<Label, TokenSet>> labels;  // relative tables
   int32_t furthest = 0;                            // largest count in any label or remainder
   bool within_bytes = false;                       // the walk met no call, effect or end: no register was looked at
-  bool touches_entries = false;  // some token begins or ends an entry of an untold scope (memory.hpp) in the frame
-  std::vector<int32_t> unsure;   // tokens that touch two
+  bool touches_entries =
+      false;  // some token begins or ends an entry of an scope whose seen set is unknown (uniqueness.hpp) in the frame
+  std::vector<int32_t> unsure;  // tokens that touch two
   TokenTrie remainders;
   std::vector<Remainder> entries;
   std::vector<int32_t> both;               // plain tables: tokens that stay, but could also leave

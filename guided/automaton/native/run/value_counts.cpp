@@ -276,8 +276,8 @@ int32_t ValueCounts::at(int32_t position, int32_t reg) {
 }
 
 // Bytes that lead to an iteration like the one that the position is in.
-int32_t ValueCounts::kinds_of(int32_t position) {
-  int32_t kinds = 0;
+int32_t ValueCounts::bytes_that_repeat(int32_t position) {
+  int32_t bytes = 0;
   for (int b = 0; b < 128; ++b) {
     if (b == StringProgress::kQuote || b == StringProgress::kEscape ||
         !grammar_.positions[position].bytes.has(static_cast<uint8_t>(b)))
@@ -286,21 +286,21 @@ int32_t ValueCounts::kinds_of(int32_t position) {
     for (int32_t i = after.effect_lo; i < after.effect_hi; ++i) {
       const EffectEdge& e = grammar_.effects[i];
       if (e.effect.op == Effect::Inc && e.effect.b < 0 && e.to == position) {
-        ++kinds;
+        ++bytes;
         break;
       }
     }
   }
-  return kinds;
+  return bytes;
 }
 
 int32_t ValueCounts::counted(int32_t position, int64_t room) {
   std::vector<std::pair<int32_t, int>> open{{position, 0}};
   for (size_t i = 0; i < open.size() && i < kMostMet; ++i) {
     const auto [at, steps] = open[i];
-    if (const int32_t kinds = kinds_of(at); kinds > 1) {
+    if (const int32_t bytes = bytes_that_repeat(at); bytes > 1) {
       int64_t count = 1;
-      for (int64_t left = std::min(room, kMuch) - steps; left > 0 && count < kMany; --left) count *= kinds;
+      for (int64_t left = std::min(room, kMuch) - steps; left > 0 && count < kMany; --left) count *= bytes;
       return sum(count, 0);
     }
     if (steps == kMostSteps) continue;

@@ -1,15 +1,15 @@
-// How many values an entry (memory.hpp) can still have, at least.
+// How many values an entry (uniqueness.hpp) can still have, at least.
 //
 // In: a grammar. Out, for a position within an entry: a number of values, up to kMany, that an entry which is being
 // written there can end with, whatever was written of it. Where that is more than the values that were there, some end
-// is new, and nobody has to look for it (fresh_entry.hpp).
+// is new, and nobody has to look for it (new_entry.hpp).
 //
 // How: what a position is in the midst of - between the tokens of JSON, in a string, in a number - follows from the
 // automaton, for wherever a rule is called it begins and ends alike, between tokens or in a string (else nothing is
 // said). In a string the plainly spelled ends are counted as paths, each another value; in a number those that are
 // digits before the point, or that a cycle of digits after it makes, which tells longer ones apart; in both a cycle is
 // without end. Between tokens it is the largest count of what may come before the entry ends. A counter whose frame has
-// room for n more characters of k kinds has k^n. What is not known counts as nothing: the numbers are lower bounds.
+// room for n more characters of k sorts has k^n. What is not known counts as nothing: the numbers are lower bounds.
 // Those below kMany hold for an entry that is a scalar: of parts of an array other entries may forbid some, and two
 // names may be written in either order.
 // Cost: linear in the rules that entries reach, once.
@@ -17,7 +17,7 @@
 
 #include <vector>
 
-#include "run/endless_strings.hpp"
+#include "run/unbounded_strings.hpp"
 #include "values/syntax.hpp"
 
 namespace guided {
@@ -26,7 +26,7 @@ class ValueCounts {
  public:
   static constexpr int32_t kMany = 1 << 30;
 
-  ValueCounts(const Grammar& grammar, EndlessStrings& strings) : grammar_(grammar), strings_(strings) {}
+  ValueCounts(const Grammar& grammar, UnboundedStrings& strings) : grammar_(grammar), strings_(strings) {}
   // Of what is left of the frame; `reg`: its count, in a counter.
   int32_t at(int32_t position, int32_t reg);
   // Whether the frame can end and the entry go on.
@@ -88,10 +88,10 @@ class ValueCounts {
   void find_passing();
   static bool is_repeated(const Node& node, int32_t number);
   int32_t counted(int32_t position, int64_t room);
-  int32_t kinds_of(int32_t position);
+  int32_t bytes_that_repeat(int32_t position);
 
   const Grammar& grammar_;
-  EndlessStrings& strings_;
+  UnboundedStrings& strings_;
   bool prepared_ = false, regular_ = true;
   bool nested_ = false;                                            // a scope opens within an entry
   bool beyond_ = false;                                            // what comes after the end of an entry is looked at

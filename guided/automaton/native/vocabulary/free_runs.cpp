@@ -8,10 +8,12 @@ namespace guided {
 
 namespace {
 constexpr int32_t kLong = 2;      // characters: runs that are shorter are not worth looking for
-constexpr int kMostNarrowed = 4;  // times that kinds are left out to make the runs longer
+constexpr int kMostNarrowed = 4;  // times that character classes are left out to make the runs longer
 
-// Of all kinds, but for the bytes that are no characters.
-Kinds kind_of(int byte) { return byte < 0x80 ? kind_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters; }
+// Of all character classes, but for the bytes that are no characters.
+CharClasses char_class_of(int byte) {
+  return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters;
+}
 }  // namespace
 
 // ---- one character
@@ -28,34 +30,34 @@ bool FreeRuns::only_reads(int32_t position) const {
 }
 
 void FreeRuns::read_ascii(int32_t position, Reading& out) const {
-  Kinds refused = 0;
-  std::vector<std::pair<int32_t, Kinds>> next;
+  CharClasses refused = 0;
+  std::vector<std::pair<int32_t, CharClasses>> next;
   for (int b = 0; b < 0x80; ++b) {
     if (!live_.has(static_cast<uint8_t>(b))) continue;
     const int32_t to = grammar_.step(position, static_cast<uint8_t>(b));
     if (to < 0 || !quiet(to))
-      refused |= kind_of(b);
+      refused |= char_class_of(b);
     else if (!next.empty() && next.back().first == to)
-      next.back().second |= kind_of(b);
+      next.back().second |= char_class_of(b);
     else
-      next.push_back({to, kind_of(b)});
-    out.readable |= kind_of(b);
+      next.push_back({to, char_class_of(b)});
+    out.readable |= char_class_of(b);
   }
   out.readable &= ~refused;
   std::sort(next.begin(), next.end());
-  for (const auto& [to, kinds] : next) {
+  for (const auto& [to, char_classes] : next) {
     if (!out.next.empty() && out.next.back().second == to)
-      out.next.back().first |= kinds;
+      out.next.back().first |= char_classes;
     else
-      out.next.push_back({kinds, to});
+      out.next.push_back({char_classes, to});
   }
 }
 
 // Where the last `more` bytes of a character lead, the first of them in lo..hi.
 const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more) {
-  auto [it, fresh] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
+  auto [it, inserted] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
   Tail& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   out.readable = only_reads(position);
   each_byte(position, lo, hi, [&](int32_t to) {
     out.readable &= to >= 0 && (more > 1 || quiet(to));
@@ -115,9 +117,9 @@ FreeRuns::Tail FreeRuns::others(int32_t position) {
 }
 
 const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
-  auto [it, fresh] = readings_.try_emplace(position);
+  auto [it, inserted] = readings_.try_emplace(position);
   Reading& out = it->second;
-  if (!fresh) return out;
+  if (!inserted) return out;
   read_ascii(position, out);
   if (const Tail past_ascii = others(position); past_ascii.readable) {
     out.readable |= kWholeCharacters;
@@ -127,8 +129,12 @@ const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
 }
 
 // ---- several
-FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, Kinds kinds, bool ends)
-    : all_(all), base_(rule.base), kinds_(kinds), ends_(ends), numbers_(static_cast<size_t>(rule.size), -1) {}
+FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends)
+    : all_(all),
+      base_(rule.base),
+      classes_of_(char_classes),
+      ends_(ends),
+      numbers_(static_cast<size_t>(rule.size), -1) {}
 
 FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
   int32_t& number = numbers_[static_cast<size_t>(position - base_)];
@@ -139,11 +145,11 @@ FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
   const Position& p = all_.grammar_.positions[position];
   if (!all_.quiet(position) || (p.accept && !ends_)) {
     known.most = -1;
-  } else if (const Reading& reading = all_.reading(position); kinds_ & ~reading.readable) {
+  } else if (const Reading& reading = all_.reading(position); classes_of_ & ~reading.readable) {
     known.most = 0;
   } else {
-    for (const auto& [kinds, to] : reading.next)
-      if (kinds & kinds_) next_.push_back(to);
+    for (const auto& [char_classes, to] : reading.next)
+      if (char_classes & classes_of_) next_.push_back(to);
   }
   known.next_hi = static_cast<int32_t>(next_.size());
   known_.push_back(known);
@@ -170,50 +176,51 @@ int32_t FreeRuns::Runs::length(int32_t position) {
   return most;
 }
 
-// ---- which kinds
-int64_t FreeRuns::weight(Kinds kinds) const {
+// ---- which character classes
+int64_t FreeRuns::weight(CharClasses char_classes) const {
   int64_t sum = 0;
-  for (Kinds k = kinds; k; k &= k - 1) sum += weights_[static_cast<size_t>(__builtin_ctzll(k))];
+  for (CharClasses k = char_classes; k; k &= k - 1) sum += weights_[static_cast<size_t>(__builtin_ctzll(k))];
   return sum;
 }
 
-FreeRuns::Runs& FreeRuns::runs(int32_t position, Kinds kinds, Kinds follow) {
+FreeRuns::Runs& FreeRuns::runs(int32_t position, CharClasses char_classes, CharClasses follow) {
   const int32_t rule = grammar_.positions[position].rule;
-  auto& runs = runs_[{rule, kinds, (kinds & follow) == 0}];
+  auto& runs = runs_[{rule, char_classes, (char_classes & follow) == 0}];
   if (!runs)
-    runs = std::make_unique<Runs>(*this, grammar_.rules[static_cast<size_t>(rule)], kinds, (kinds & follow) == 0);
+    runs = std::make_unique<Runs>(*this, grammar_.rules[static_cast<size_t>(rule)], char_classes,
+                                  (char_classes & follow) == 0);
   return *runs;
 }
 
-// The kinds that can be read at a position, without those after which most of the others cannot.
-Kinds FreeRuns::lasting(int32_t position) {
+// The character classes that can be read at a position, without those after which most of the others cannot.
+CharClasses FreeRuns::lasting(int32_t position) {
   const Reading here = reading(position);
   const int64_t all = weight(here.readable);
-  Kinds left = here.readable;
-  for (const auto& [kinds, to] : here.next)
-    if (weight(reading(to).readable & here.readable) * 2 < all) left &= ~kinds;
+  CharClasses left = here.readable;
+  for (const auto& [char_classes, to] : here.next)
+    if (weight(reading(to).readable & here.readable) * 2 < all) left &= ~char_classes;
   return left;
 }
 
-FreeRuns::Runs* FreeRuns::find(int32_t position, Kinds follow) {
-  auto [it, fresh] = found_.try_emplace({position, follow}, nullptr);
-  if (!fresh) return it->second;
-  int64_t best = weight(~Kinds{0}) / 4;  // less than that is walked soon enough
+FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
+  auto [it, inserted] = found_.try_emplace({position, follow}, nullptr);
+  if (!inserted) return it->second;
+  int64_t best = weight(~CharClasses{0}) / 4;  // less than that is walked soon enough
   std::vector<int32_t> seeds{position};
   for (uint8_t byte : {'e', ' '})
     if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);
   for (const int32_t seed : seeds) {
     if (!quiet(seed)) continue;
-    Kinds kinds = lasting(seed);
-    for (int i = 0; i < kMostNarrowed && weight(kinds) > best; ++i) {
-      if (Runs& found = runs(seed, kinds, follow); found.reads(seed, kLong)) {
-        best = weight(kinds);
+    CharClasses char_classes = lasting(seed);
+    for (int i = 0; i < kMostNarrowed && weight(char_classes) > best; ++i) {
+      if (Runs& found = runs(seed, char_classes, follow); found.reads(seed, kLong)) {
+        best = weight(char_classes);
         it->second = &found;
         break;
       }
       const Reading here = reading(seed);
       for (const auto& [led, to] : here.next)
-        if (led & kinds) kinds &= reading(to).readable;
+        if (led & char_classes) char_classes &= reading(to).readable;
     }
   }
   return it->second;

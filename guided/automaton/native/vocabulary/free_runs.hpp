@@ -1,7 +1,7 @@
-// How far characters of some kinds can be read, whatever they are.
+// How far characters of some character classes can be read, whatever they are.
 //
-// In: a position of a rule, kinds of characters (token_trie.hpp), a number. Out: whether so many characters of these
-// kinds, any of them in any order, can be read from there without being refused and without a call, an effect or the
+// In: a position of a rule, character classes (token_trie.hpp), a number. Out: whether so many characters of these
+// character classes, any of them in any order, can be read from there without being refused and without a call, an effect or the
 // frame's end on the way, and a token may end after each. In a search for "customer" that is true of all characters for
 // ever; where "admin" may not come twice, of any nine: so a walk takes all tokens below a node that are shorter than that,
 // though they lead to many different places (table_walk.cpp).
@@ -30,11 +30,11 @@ class FreeRuns {
  public:
   static constexpr int32_t kMost = 32;  // characters that are looked ahead; few tokens are longer
 
-  // Of one rule and some kinds. `ends`: positions where the rule may end are as good as others.
+  // Of one rule and some character classes. `ends`: positions where the rule may end are as good as others.
   class Runs {
    public:
-    Runs(FreeRuns& all, const Rule& rule, Kinds kinds, bool ends);
-    Kinds kinds() const { return kinds_; }
+    Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends);
+    CharClasses char_classes() const { return classes_of_; }
     bool reads(int32_t position, int32_t characters);
     // The most characters, up to kMost; -1 where a token cannot end or something else happens.
     int32_t length(int32_t position);
@@ -47,25 +47,25 @@ class FreeRuns {
     Known& look(int32_t position);
     FreeRuns& all_;
     const int32_t base_;
-    const Kinds kinds_;
+    const CharClasses classes_of_;
     const bool ends_;
     std::vector<int32_t> numbers_;  // by position of the rule, into known_; -1: not looked at
     std::vector<Known> known_;
     std::vector<int32_t> next_;
   };
 
-  // `weights`: how many tokens hold a character of each kind.
+  // `weights`: how many tokens hold a character of each class.
   FreeRuns(const Grammar& grammar, const ByteSet& live, const std::array<int32_t, 64>& weights)
       : grammar_(grammar), live_(live), weights_(weights) {}
-  // Of kinds for which the runs from a position are long and take in much of the vocabulary. Null where there are none.
-  // `follow`: kinds of the bytes that may follow the frame.
-  Runs* find(int32_t position, Kinds follow);
+  // Of character classes for which the runs from a position are long and take in much of the vocabulary. Null where there are none.
+  // `follow`: character classes of the bytes that may follow the frame.
+  Runs* find(int32_t position, CharClasses follow);
 
  private:
-  // Where the characters of each kind lead; a kind is readable if all of its characters lead to quiet positions.
+  // Where the characters of each class lead; a class is readable if all of its characters lead to quiet positions.
   struct Reading {
-    Kinds readable = 0;
-    std::vector<std::pair<Kinds, int32_t>> next;  // by position, each once
+    CharClasses readable = 0;
+    std::vector<std::pair<CharClasses, int32_t>> next;  // by position, each once
   };
   struct Tail {  // where the last bytes of characters past ASCII lead, from inside of them
     bool readable = true;
@@ -82,17 +82,17 @@ class FreeRuns {
   Tail others(int32_t position);
   template <class Visit>
   void each_byte(int32_t position, int lo, int hi, Visit&& visit) const;
-  int64_t weight(Kinds kinds) const;
-  Kinds lasting(int32_t position);
-  Runs& runs(int32_t position, Kinds kinds, Kinds follow);
+  int64_t weight(CharClasses char_classes) const;
+  CharClasses lasting(int32_t position);
+  Runs& runs(int32_t position, CharClasses char_classes, CharClasses follow);
 
   const Grammar& grammar_;
   const ByteSet live_;
   const std::array<int32_t, 64> weights_;
   std::unordered_map<int32_t, Reading> readings_;
   std::unordered_map<uint64_t, Tail> tails_;
-  std::map<std::tuple<int32_t, Kinds, bool>, std::unique_ptr<Runs>> runs_;
-  std::map<std::pair<int32_t, Kinds>, Runs*> found_;
+  std::map<std::tuple<int32_t, CharClasses, bool>, std::unique_ptr<Runs>> runs_;
+  std::map<std::pair<int32_t, CharClasses>, Runs*> found_;
 };
 
 }  // namespace guided

@@ -144,7 +144,7 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c) {
       const Node& child = nodes_[c];
       const bool broken = ends[c] == Broken || (child.inside && child.payload_hi > child.payload_lo);
-      const Kinds own = child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters;
+      const CharClasses own = child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters;
       nodes_[node].below |= child.below | (broken ? kBrokenBytes : own);
       const int length = child.longest + ((child.byte & 0xC0) != 0x80);
       nodes_[node].longest = static_cast<uint8_t>(std::clamp<int>(length, nodes_[node].longest, 0xFF));
@@ -155,17 +155,17 @@ void TokenTrie::add_lines() {
   struct Open {
     int32_t node;
     uint16_t depth;
-    Kinds kinds;  // of the string
+    CharClasses char_classes;  // of the string
   };
   lines_.clear();
   below_.clear();
   lines_.reserve(nodes_.size() + 1);
   line_of_.resize(nodes_.size());
-  with_kind_.fill(0);
+  with_char_class_.fill(0);
   for (size_t i = 0; i < payloads_.size(); ++i) {
     const auto payload = static_cast<size_t>(payloads_[i]);
-    if (payload >= place_of_.size()) place_of_.resize(payload + 1, -1);
-    place_of_[payload] = static_cast<int32_t>(i);
+    if (payload >= payload_index_.size()) payload_index_.resize(payload + 1, -1);
+    payload_index_[payload] = static_cast<int32_t>(i);
   }
   std::vector<Open> open{{0, 0, 0}};
   while (!open.empty()) {
@@ -175,11 +175,11 @@ void TokenTrie::add_lines() {
     line_of_[at.node] = static_cast<int32_t>(lines_.size());
     lines_.push_back({0, n.payload_lo, at.depth, n.byte, n.longest});
     below_.push_back(n.below);
-    for (Kinds k = at.kinds; n.payload_hi > n.payload_lo && k; k &= k - 1)
-      with_kind_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
+    for (CharClasses k = at.char_classes; n.payload_hi > n.payload_lo && k; k &= k - 1)
+      with_char_class_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
     for (int32_t c = n.first_child + n.children; c-- > n.first_child;) {
-      const Kinds own = nodes_[c].byte < 0x80 ? kind_of_ascii(nodes_[c].byte) : kWholeCharacters;
-      open.push_back({c, static_cast<uint16_t>(at.depth + 1), at.kinds | own});
+      const CharClasses own = nodes_[c].byte < 0x80 ? char_class_of_ascii(nodes_[c].byte) : kWholeCharacters;
+      open.push_back({c, static_cast<uint16_t>(at.depth + 1), at.char_classes | own});
     }
   }
   // What lies below a line ends where the next one of at most its depth begins.

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compile/rules.hpp"
-#include "vocabulary/kind_sets.hpp"
-#include "vocabulary/taken_strings.hpp"
+#include "vocabulary/class_token_sets.hpp"
+#include "vocabulary/seen_strings.hpp"
 #include "vocabulary/token_trie.hpp"
 
 namespace guided {
@@ -61,8 +61,8 @@ struct TokenVocabulary {
   TokenTrie trie;
   mutable TableCache cache;
   mutable ByteCaches bytes;
-  std::shared_ptr<const KindSet> of_kinds(Kinds kinds, bool build) const {
-    return kind_sets_.find(trie, words, kinds, build);
+  std::shared_ptr<const ClassTokens> of_kinds(CharClasses char_classes, bool build) const {
+    return class_token_sets.find(trie, words, char_classes, build);
   }
 
   const QuotingTokens& quoting() const {
@@ -74,7 +74,7 @@ struct TokenVocabulary {
   bool is_end(int32_t id) const;
 
  private:
-  KindSets kind_sets_;
+  ClassTokenSets class_token_sets;
   mutable std::once_flag quoting_made_;
   mutable std::unique_ptr<const QuotingTokens> quoting_;
 };

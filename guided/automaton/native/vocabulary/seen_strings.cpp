@@ -1,4 +1,4 @@
-#include "vocabulary/taken_strings.hpp"
+#include "vocabulary/seen_strings.hpp"
 
 namespace guided {
 

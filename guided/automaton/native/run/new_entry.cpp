@@ -1,4 +1,4 @@
-#include "run/fresh_entry.hpp"
+#include "run/new_entry.hpp"
 
 #include <algorithm>
 
@@ -15,13 +15,13 @@ constexpr int kMostNested = 2;  // entries in entries for which ways are looked 
 constexpr size_t kNever = SIZE_MAX / 4;
 }  // namespace
 
-const FreshEntry::Way* FreshEntry::find(const Thread& thread) {
+const NewEntry::Way* NewEntry::find(const Thread& thread) {
   const Answer* answer = ask(thread, 0, false);
   return answer && answer->way ? &*answer->way : nullptr;
 }
 
 // Null: there is no way, but it may be the bound on nesting that stood in the way. `any`: any way does.
-const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, bool any) {
+const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool any) {
   auto& known = left_open ? inner_ : known_;  // of the inner ones only the innermost is asked for
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
   const size_t around = std::exchange(refused_, 0);
@@ -36,8 +36,8 @@ const FreshEntry::Answer* FreshEntry::ask(const Thread& thread, int left_open, b
 }
 
 // Of an entry that is one of few strings; false where it is not.
-bool FreshEntry::of_few(const Thread& thread, int left_open, Answer& found) {
-  const std::optional<Memories::StringAhead> ahead = memories_.string_ahead(thread.mem);
+bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
+  const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
   const std::optional<bool> any = arena_.any_new_string(thread.pos, *ahead);
   if (!any) return false;
@@ -52,13 +52,13 @@ bool FreshEntry::of_few(const Thread& thread, int left_open, Answer& found) {
 }
 
 // Along the tree, if that ends the entry with a new value. Where an entry inside of it would not, its own way is taken.
-std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int depth) {
+std::optional<NewEntry::Way> NewEntry::of_tree(Thread at, int left_open, int depth) {
   const Grammar& g = arena_.grammar();
   Way out;
   std::vector<std::pair<Thread, size_t>> begun;  // the entries inside that are under way, and where
-  if (memories_.under_way(at.mem).second) begun.push_back({at, 0});
+  if (uniqueness_.under_way(at.mem).second) begun.push_back({at, 0});
   while (out.text.size() < kMostBytes) {
-    const int open = memories_.under_way(at.mem).first;
+    const int open = uniqueness_.under_way(at.mem).first;
     if (open <= left_open) {
       out.after = {at};
       out.bytes = out.text.size() + least(at);
@@ -70,7 +70,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
       if (open == left_open + 1) refused_ = out.text.size() + least(at);
       if (open == left_open + 1 || begun.empty() || depth >= kMostForks || nesting_ == kMostNested) return std::nullopt;
       auto [thread, size] = begun.back();
-      if (memories_.under_way(thread.mem).first != open) return std::nullopt;
+      if (uniqueness_.under_way(thread.mem).first != open) return std::nullopt;
       ++nesting_;
       const Answer* inner = ask(thread, open - 1, false);
       --nesting_;
@@ -99,7 +99,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
       case ShortestText::Choice::Byte:
         out.text += static_cast<char>(c.index);
         at.pos = g.step(at.pos, static_cast<uint8_t>(c.index));
-        at.mem = memories_.read(at.mem, static_cast<uint8_t>(c.index));
+        at.mem = uniqueness_.read(at.mem, static_cast<uint8_t>(c.index));
         break;
       case ShortestText::Choice::Token:
         return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_tree(Thread at, int left_open, int
 }
 
 // Whether the entry could end here but for its value. A longer one need not be the shortest that is new.
-bool FreshEntry::refuses(const Thread& at) {
+bool NewEntry::refuses(const Thread& at) {
   const Grammar& g = arena_.grammar();
   const Position& p = g.positions[at.pos];
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
@@ -135,8 +135,7 @@ bool FreshEntry::refuses(const Thread& at) {
 }
 
 // On from `out` by the shortest of several threads' ways, and by all that have the same text.
-std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth,
-                                                  Way out) {
+std::optional<NewEntry::Way> NewEntry::of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out) {
   std::optional<Way> best;
   for (size_t i = 0; i < threads.size() && depth < kMostForks; ++i) {
     std::optional<Way> way = threads[i].pos == kExit ? std::nullopt : of_tree(threads[i], left_open, depth + 1);
@@ -156,7 +155,7 @@ std::optional<FreshEntry::Way> FreshEntry::of_any(const std::vector<Thread>& thr
 }
 
 template <class Threads>
-size_t FreshEntry::least_of(const Threads& threads) {
+size_t NewEntry::least_of(const Threads& threads) {
   size_t best = kNever;
   for (const Thread& t : threads) best = std::min(best, least(t));
   return best;
@@ -166,7 +165,7 @@ size_t FreshEntry::least_of(const Threads& threads) {
 // can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another name
 // may ask for another value. A way no longer than the tree's own text, whose value was there, ends the search; with
 // `any` the first that is met does.
-std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left_open, bool any) {
+std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;
     uint8_t byte;
@@ -179,9 +178,9 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
     std::reverse(text.begin(), text.end());
     return text;
   };
-  const bool endless = memories_.in_string(thread.mem) && arena_.endless().goes_on(thread.pos);
-  const bool there = endless || arena_.goes_on_surely(thread);
-  const size_t most = kMostStates + (there ? kStatesOfValue * memories_.ahead(thread.mem) : 0);
+  const bool unbounded = uniqueness_.in_string(thread.mem) && arena_.unbounded().goes_on(thread.pos);
+  const bool there = unbounded || arena_.goes_on_surely(thread);
+  const size_t most = kMostStates + (there ? kStatesOfValue * uniqueness_.ahead(thread.mem) : 0);
   std::unordered_set<std::vector<int32_t>, IntsHash> met{essence(nodes[0].state)};
   std::optional<Way> best;
   std::string best_prefix;
@@ -220,10 +219,10 @@ std::optional<FreshEntry::Way> FreshEntry::search(const Thread& thread, int left
 }
 
 // The shortest of the tree's texts from a state, of those that end the entry with a new value.
-std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
+std::optional<NewEntry::Way> NewEntry::ends(int32_t state, int left_open) {
   Way ended;
   for (const Thread& t : arena_.config(state))
-    if (memories_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
+    if (uniqueness_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
   if (!ended.after.empty()) {
     ended.bytes = least_of(ended.after);
     return ended;
@@ -236,15 +235,15 @@ std::optional<FreshEntry::Way> FreshEntry::ends(int32_t state, int left_open) {
   return best;
 }
 
-bool FreshEntry::may_be_there(int32_t state, int left_open) {
+bool NewEntry::may_be_there(int32_t state, int left_open) {
   const Config& c = arena_.config(state);
-  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return memories_.alive_inside(t.mem, left_open); });
+  return std::any_of(c.begin(), c.end(), [&](const Thread& t) { return uniqueness_.alive_inside(t.mem, left_open); });
 }
 
 // Equal for states from which the same texts lead to the same values, however these were spelled so far.
-std::vector<int32_t> FreshEntry::essence(int32_t state) {
+std::vector<int32_t> NewEntry::essence(int32_t state) {
   std::vector<int32_t> out;
-  for (const Thread& t : arena_.config(state)) out.insert(out.end(), {t.pos, t.reg, t.ret, memories_.essence(t.mem)});
+  for (const Thread& t : arena_.config(state)) out.insert(out.end(), {t.pos, t.reg, t.ret, uniqueness_.essence(t.mem)});
   return out;
 }
 

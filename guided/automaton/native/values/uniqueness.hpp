@@ -6,7 +6,7 @@
 // memory is a number that a thread carries from byte to byte, across frames:
 //
 //   kOutside       no scope: entries are not looked at
-//   kUntold + k    a scope that opened before the thread was followed (token tables). What was written in it is not
+//   kUnknownSet + k  a scope that opened before the thread was followed (token tables). What was written in it is not
 //                  known and nothing is refused. k: 2 for each entry that ended, up to 4, and 1 if one began.
 //
 // The values of a scope are kept as a trie of their keys (persistent_trie.hpp), which are the same however a value is
@@ -35,30 +35,31 @@ struct KnownNames {
   Digest digest;
 };
 
-constexpr int32_t kOutside = 0, kUntold = 1, kLastUntold = kUntold + 5;
+// Numbers with a meaning of their own: see the head.
+enum UniquenessMark : int32_t { kOutside, kUnknownSet, kLastUnknownSet = kUnknownSet + 5 };
 
-class Memories {
+class Uniqueness {
  public:
-  explicit Memories(const std::vector<KnownNames>& known);
+  explicit Uniqueness(const std::vector<KnownNames>& known);
 
   int32_t open(int32_t memory, int32_t known);
   int32_t close(int32_t memory);
   int32_t begin(int32_t memory);
   int32_t keep(int32_t memory);  // the memory after the entry; -1: its value was there
-  int32_t read(int32_t memory, uint8_t byte) { return memories_[memory].text ? read_on(memory, byte) : memory; }
+  int32_t read(int32_t memory, uint8_t byte) { return uniqueness_[memory].text ? read_on(memory, byte) : memory; }
 
-  bool in_scope(int32_t memory) const { return memories_[memory].scope >= 0; }
-  bool reading(int32_t memory) const { return memories_[memory].text != 0; }
+  bool in_scope(int32_t memory) const { return uniqueness_[memory].scope >= 0; }
+  bool reading(int32_t memory) const { return uniqueness_[memory].text != 0; }
   // Of the innermost scope: what it is and what was written in it; -1 while an entry of it is under way.
   int32_t between(int32_t memory) const {
-    const int32_t scope = memories_[memory].scope;
+    const int32_t scope = uniqueness_[memory].scope;
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
-  // How many entries began or ended, 2 for more: of an untold scope, or of one with a value that is not known. Whether
+  // How many entries began or ended, 2 for more: of an scope whose seen set is unknown, or of one with a value that is not known. Whether
   // the values differ may hang on several of them then.
-  int32_t touched(int32_t memory) const { return memories_[memory].touched; }
-  // How many entries of an untold scope have ended, 2 for more.
-  int32_t kept(int32_t memory) const { return memory > kLastUntold ? 0 : std::max(0, memory - kUntold) / 2; }
+  int32_t touched(int32_t memory) const { return uniqueness_[memory].touched; }
+  // How many entries of an scope whose seen set is unknown have ended, 2 for more.
+  int32_t kept(int32_t memory) const { return memory > kLastUnknownSet ? 0 : std::max(0, memory - kUnknownSet) / 2; }
   // How many values were there, in all scopes.
   int64_t written(int32_t memory) const;
   // Whether a single entry is under way, of which nothing but a scalar or nothing was read.
@@ -78,16 +79,16 @@ class Memories {
   std::optional<bool> string_was_there(int32_t memory, std::string_view text);
   // How many values were written in the innermost scope or in one around it, whichever has more.
   int32_t most_written(int32_t memory) const {
-    const int32_t scope = memories_[memory].scope;
+    const int32_t scope = uniqueness_[memory].scope;
     return scope >= 0 ? scopes_[scope].most : 0;
   }
   // Whether an entry is under way.
   bool in_entry(int32_t memory) const {
-    const int32_t scope = memories_[memory].scope;
+    const int32_t scope = uniqueness_[memory].scope;
     return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
   }
   // Whether it is inside of a string.
-  bool in_string(int32_t memory) const { return syntax_.in_string(memories_[memory].text); }
+  bool in_string(int32_t memory) const { return syntax_.in_string(uniqueness_[memory].text); }
   // How many entries are under way of which it is known what has been read, and whether one of the innermost scope is.
   std::pair<int, bool> under_way(int32_t memory) const;
   // Whether an entry that is being read may still become a value that was there; true, too, where that is hard to tell.
@@ -98,13 +99,13 @@ class Memories {
   int64_t ahead(int32_t memory);
   // The same without the outermost ones, so many, of those of which it is known what has been read.
   bool alive_inside(int32_t memory, int outermost);
-  // Equal for memories that no text to come tells apart: of what is being read the values count, not the spelling.
+  // Equal for uniqueness that no text to come tells apart: of what is being read the values count, not the spelling.
   int32_t essence(int32_t memory);
 
   // A value, behind the number of scopes around the one that it was written in.
   using Written = std::pair<int32_t, int32_t>;
 
-  // ---- memories in part (memory_blind.cpp)
+  // ---- uniqueness in part (partial_uniqueness.cpp)
   // As `memory`, but nothing is known of the entries that are being read: they end well, and once another one begins in
   // such a scope, touched() is 2.
   int32_t unread(int32_t memory);
@@ -117,7 +118,7 @@ class Memories {
   int32_t entries(int32_t memory) const;
   // What was noted. The value of an entry that was under way: kUnknown
   static constexpr int32_t kUnknown = -2;
-  int32_t notes(int32_t memory) const { return memories_[memory].notes; }
+  int32_t notes(int32_t memory) const { return uniqueness_[memory].notes; }
   std::vector<Written> noted(int32_t notes) const;
   // Whether a value was written in the scope with so many around it.
   bool was_written(int32_t memory, Written value) const;
@@ -126,9 +127,9 @@ class Memories {
   // Undoes it for scopes in which no entry has begun since.
   int32_t seeing(int32_t memory);
   // Whether a value that is not known was written in the innermost scope, and no entry is under way in it.
-  bool blurred(int32_t memory) const {
+  bool has_unknown(int32_t memory) const {
     const int32_t scope = between(memory);
-    return scope >= 0 && seen_[scopes_[scope].seen].blurred;
+    return scope >= 0 && seen_[scopes_[scope].seen].has_unknown;
   }
   // The values that were written after one that is not known.
   void written_since(int32_t memory, std::vector<Written>& out) const;
@@ -141,29 +142,29 @@ class Memories {
   bool run_out = true;
   // What was carried over from another store, by its numbers there.
   struct Carried {
-    std::unordered_map<int32_t, int32_t> memories, texts, seen, scopes, values;
+    std::unordered_map<int32_t, int32_t> uniqueness, texts, seen, scopes, values;
   };
-  int32_t import(const Memories& other, int32_t memory, Carried& carried);
+  int32_t import(const Uniqueness& other, int32_t memory, Carried& carried);
   size_t bytes() const { return bytes_ + trie_.bytes() + syntax_.bytes(); }
 
  private:
   static constexpr int32_t kStart = ValueSyntax::kStart, kBlank = ValueSyntax::kBlank, kFrom = ValueSyntax::kFrom;
   struct Seen {  // the values of a scope, the latest first; value kAnyValue: not known; -1: the known names
     int32_t before, value;
-    bool blurred;   // kAnyValue is among them
-    int32_t set;    // in the trie
-    int32_t count;  // known names included
-    int32_t known;  // names
-    Digest sum;     // the same for the same values in any order
+    bool has_unknown;  // kAnyValue is among them
+    int32_t set;       // in the trie
+    int32_t count;     // known names included
+    int32_t known;     // names
+    Digest sum;        // the same for the same values in any order
   };
-  static constexpr int32_t kAnyValue = kUnknown, kBlind = -2;
+  static constexpr int32_t kAnyValue = kUnknown, kUnread = -2;
   struct Scope {
-    // start: the text at the begin of the entry; -1: none is under way; kBlind: nor read then
+    // start: the text at the begin of the entry; -1: none is under way; kUnread: nor read then
     int32_t outer, seen, start;
     bool inside;       // an entry of an outer scope is under way
     int32_t most = 0;  // values of it, or of one around it
   };
-  struct Memory {
+  struct State {
     int32_t scope, text, touched;
     int32_t notes;           // 0: entries are not noted; kNoNotes: none has ended
     int32_t before;          // the memory a byte ago, or -1
@@ -196,7 +197,7 @@ class Memories {
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t before, int32_t value);
   int32_t enclosing(const Scope& scope) const;
-  static int32_t untold(int32_t kept, bool began) { return kUntold + 2 * std::min(kept, 2) + began; }
+  static int32_t unknown_set(int32_t kept, bool began) { return kUnknownSet + 2 * std::min(kept, 2) + began; }
   void index(Seen& seen, int32_t value);
   bool was_there(int32_t seen, int32_t value) const;
   bool may_be_there(int32_t scope, int32_t memory);
@@ -211,7 +212,7 @@ class Memories {
   PersistentTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
-  std::deque<Memory> memories_;                                       // grows without a copy
+  std::deque<State> uniqueness_;                                      // grows without a copy
   std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // behind those before
   PairMap seen_ids_;                                                  // (before, value)
   NumberTable memory_ids_;

@@ -39,11 +39,11 @@ bool Arena::escapes_lead(int32_t from, uint8_t character, int32_t to) const {
   return agree;
 }
 
-int64_t Arena::taken_ahead(const Thread& t) {
-  const int64_t all = memories_.ahead(t.mem);
-  const auto string = memories_.string_ahead(t.mem);
-  if (all == 0 || !string || string->node < 0 || string->escape.escape >= 0 || string->escape.high != 0) return all;
-  const PersistentTrie& trie = memories_.trie();
+int64_t Arena::seen_ahead(const Thread& t) {
+  const int64_t all = uniqueness_.ahead(t.mem);
+  const auto string = uniqueness_.string_ahead(t.mem);
+  if (all == 0 || !string || string->node < 0 || !string->escape.between_characters()) return all;
+  const PersistentTrie& trie = uniqueness_.trie();
   int32_t from = t.pos;
   if (!string->opened) {
     if (!reads_bytes_alone(from) || grammar_->positions[from].bytes.count() != 1) return all;

@@ -2,7 +2,7 @@
 //
 // In: a grammar. Out, for positions inside of a string of JSON: whether, wherever the string goes from here, there is
 // no end to the values that it may still take. Then whatever finite set of values was there before, some end is new,
-// and nobody has to look for it (fresh_entry.hpp).
+// and nobody has to look for it (new_entry.hpp).
 //
 // How: along bytes other than the closing quotation mark, every position that is reached lies on a cycle or leads to
 // one, and none ends the frame. Each round of a cycle makes the text longer, and no character takes more than twelve
@@ -16,9 +16,9 @@
 
 namespace guided {
 
-class EndlessStrings {
+class UnboundedStrings {
  public:
-  explicit EndlessStrings(const Grammar& grammar) : grammar_(grammar) {}
+  explicit UnboundedStrings(const Grammar& grammar) : grammar_(grammar) {}
   // `position`: inside of a string.
   bool goes_on(int32_t position) {
     if (known_.empty()) known_.assign(grammar_.positions.size(), kUnknownYet);
@@ -27,7 +27,7 @@ class EndlessStrings {
   }
   // Whether an entry that begins at the position is such a string.
   bool begins_string(int32_t position);
-  // Whether all entries of the grammar (memory.hpp) are such strings.
+  // Whether all entries of the grammar (uniqueness.hpp) are such strings.
   bool all_entries();
 
  private:

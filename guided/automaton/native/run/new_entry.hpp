@@ -1,4 +1,4 @@
-// How an entry that is being read (memory.hpp) can end with a value that was not there.
+// How an entry that is being read (uniqueness.hpp) can end with a value that was not there.
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
 // is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the fewest
@@ -25,10 +25,10 @@
 
 namespace guided {
 
-class FreshEntry {
+class NewEntry {
  public:
-  explicit FreshEntry(Arena& arena)
-      : arena_(arena), memories_(arena.memories()), tree_(arena), new_string_(arena, tree_) {}
+  explicit NewEntry(Arena& arena)
+      : arena_(arena), uniqueness_(arena.uniqueness()), tree_(arena), new_string_(arena, tree_) {}
   struct Way {
     std::string text;
     std::vector<Thread> after;  // the threads that it leads to, not closed
@@ -40,7 +40,7 @@ class FreshEntry {
   bool exists(const Thread& thread) { return has_way(thread, 0); }
   // Whether the innermost entry under way can end with a new value, whatever becomes of those around it.
   bool ends_innermost(const Thread& thread) {
-    return has_way(thread, std::max(memories_.under_way(thread.mem).first - 1, 0));
+    return has_way(thread, std::max(uniqueness_.under_way(thread.mem).first - 1, 0));
   }
   ShortestText& tree() { return tree_; }
 
@@ -68,7 +68,7 @@ class FreshEntry {
   size_t least_of(const Threads& threads);
 
   Arena& arena_;
-  Memories& memories_;
+  Uniqueness& uniqueness_;
   ShortestText tree_;
   ShortestNewString new_string_;
   ThreadMap<Answer> known_, inner_;

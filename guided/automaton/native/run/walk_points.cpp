@@ -1,4 +1,4 @@
-#include "run/places.hpp"
+#include "run/walk_points.hpp"
 
 #include <algorithm>
 
@@ -7,51 +7,51 @@
 
 namespace guided {
 
-int32_t Places::number(int32_t place) {
+int32_t WalkPoints::number(int32_t point) {
   if (met_.size() * 2 >= numbers_.size()) {
     numbers_.assign(std::max<size_t>(64, numbers_.size() * 4), -1);
-    for (int32_t i = 0; i < count(); ++i) numbers_[slot(met_[i].place)] = i;
+    for (int32_t i = 0; i < count(); ++i) numbers_[slot(met_[i].point)] = i;
   }
-  int32_t& number = numbers_[slot(place)];
+  int32_t& number = numbers_[slot(point)];
   if (number < 0) {
     number = count();
-    const ByteSet& bytes = place < kPosition ? arena_.config(place).bytes : grammar_.positions[place - kPosition].bytes;
+    const ByteSet& bytes = point < kPosition ? arena_.config(point).bytes : grammar_.positions[point - kPosition].bytes;
     int32_t* row = nullptr;
     if (bytes.count() >= kFewBytes) {
       rows_.emplace_back().fill(kNotYet);
       row = rows_.back().data();
     }
-    met_.push_back({place, row, bytes});
+    met_.push_back({point, row, bytes});
   }
   return number;
 }
 
-// Where the number of a place is, or belongs.
-size_t Places::slot(int32_t place) const {
-  size_t at = static_cast<uint32_t>(place) * 0x9E3779B1u & (numbers_.size() - 1);
-  while (numbers_[at] >= 0 && met_[numbers_[at]].place != place) at = (at + 1) & (numbers_.size() - 1);
+// Where the number of a point is, or belongs.
+size_t WalkPoints::slot(int32_t point) const {
+  size_t at = static_cast<uint32_t>(point) * 0x9E3779B1u & (numbers_.size() - 1);
+  while (numbers_[at] >= 0 && met_[numbers_[at]].point != point) at = (at + 1) & (numbers_.size() - 1);
   return at;
 }
 
-int32_t Places::step(int32_t from, uint8_t byte) {
+int32_t WalkPoints::step(int32_t from, uint8_t byte) {
   int32_t to = kDead;
-  const int32_t place = met_[from].place;
-  if (place >= kPosition) {
-    const int32_t pos = grammar_.step(place - kPosition, byte);
-    if (pos >= 0) to = place_of(pos);
+  const int32_t point = met_[from].point;
+  if (point >= kPosition) {
+    const int32_t pos = grammar_.step(point - kPosition, byte);
+    if (pos >= 0) to = point_of(pos);
   } else if (met_[from].bytes.has(byte)) {
-    to = arena_.step(place, byte);
+    to = arena_.step(point, byte);
   }
   const int32_t found = to == kDead ? kNowhere : number(to);
   if (int32_t* row = met_[from].row) row[byte] = found;
   return found;
 }
 
-int32_t Places::place_of(int32_t pos) {
+int32_t WalkPoints::point_of(int32_t pos) {
   const Position& p = grammar_.positions[pos];
   if (!p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi) return kPosition + pos;
-  auto [it, fresh] = closed_.try_emplace(pos, kDead);
-  if (fresh) {
+  auto [it, inserted] = closed_.try_emplace(pos, kDead);
+  if (inserted) {
     std::vector<Thread> kernel{{pos, thread_.reg, thread_.ret, thread_.mem}};
     const int32_t state = arena_.close(kernel);
     it->second = arena_.config(state).count == 0 ? kDead : state;
@@ -59,14 +59,14 @@ int32_t Places::place_of(int32_t pos) {
   return it->second;
 }
 
-bool Places::at_boundary(int32_t place) const {
-  if (met_[place].place < kPosition) return guided::at_boundary(arena_, met_[place].place);
-  return !grammar_.single || grammar_.positions[met_[place].place - kPosition].boundary;
+bool WalkPoints::at_boundary(int32_t point) const {
+  if (met_[point].point < kPosition) return guided::at_boundary(arena_, met_[point].point);
+  return !grammar_.single || grammar_.positions[met_[point].point - kPosition].boundary;
 }
 
-int32_t Places::position_of(int32_t place) const {
-  const Config* threads = config(place);
-  if (!threads) return met_[place].place - kPosition;
+int32_t WalkPoints::position_of(int32_t point) const {
+  const Config* threads = config(point);
+  if (!threads) return met_[point].point - kPosition;
   int32_t found = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
@@ -76,19 +76,19 @@ int32_t Places::position_of(int32_t place) const {
   return found;
 }
 
-std::pair<int32_t, uint8_t> Places::counted_on(int32_t place) {
+std::pair<int32_t, uint8_t> WalkPoints::counted_on(int32_t point) {
   for (int b = 0; b < 128; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    const int32_t after = next(place, byte);
-    if (after != kNowhere && counts_on(place, after)) return {after, byte};
+    const int32_t after = next(point, byte);
+    if (after != kNowhere && counts_on(point, after)) return {after, byte};
   }
   return {kNowhere, 0};
 }
 
-bool Places::counts_on(int32_t a, int32_t b) const {
+bool WalkPoints::counts_on(int32_t a, int32_t b) const {
   const Config* after = config(b);
   if (!after) return false;  // the count has not changed
-  const Thread alone{met_[a].place - kPosition, thread_.reg, thread_.ret, thread_.mem};
+  const Thread alone{met_[a].point - kPosition, thread_.reg, thread_.ret, thread_.mem};
   const Config* before = config(a);
   if (after->count != (before ? before->count : 1)) return false;
   for (int32_t i = 0; i < after->count; ++i) {
@@ -98,27 +98,27 @@ bool Places::counts_on(int32_t a, int32_t b) const {
   return true;
 }
 
-// Classes of bytes that the place does not tell apart; null where its threads are of several rules.
-const std::array<uint8_t, 256>* Places::classes(int32_t place) const {
-  const Config* threads = config(place);
-  if (!threads) return &grammar_.rules[grammar_.positions[met_[place].place - kPosition].rule].byte_class;
+// Classes of bytes that the point does not tell apart; null where its threads are of several rules.
+const std::array<uint8_t, 256>* WalkPoints::classes(int32_t point) const {
+  const Config* threads = config(point);
+  if (!threads) return &grammar_.rules[grammar_.positions[met_[point].point - kPosition].rule].byte_class;
   int32_t rule = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;
-    if (t.mem > kLastUntold || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
+    if (t.mem > kLastUnknownSet || (rule >= 0 && grammar_.positions[t.pos].rule != rule)) return nullptr;
     rule = grammar_.positions[t.pos].rule;
   }
   return rule < 0 ? nullptr : &grammar_.rules[rule].byte_class;
 }
 
-Kinds Places::leading(int32_t from, int32_t to) {
-  Kinds broken = kBrokenBytes;
+CharClasses WalkPoints::leading(int32_t from, int32_t to) {
+  CharClasses broken = kBrokenBytes;
   const std::array<uint8_t, 256>* alike = classes(from);
   std::array<int32_t, 256> after;
   after.fill(kNotYet);
   for (int b = 0; b < 128; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    const Kinds kind = kind_of_ascii(byte);
+    const CharClasses kind = char_class_of_ascii(byte);
     if (broken & kind || !vocabulary_.live.has(byte)) continue;
     if (to != kNowhere && !met_[from].bytes.has(byte)) {
       broken |= kind;
@@ -133,7 +133,7 @@ Kinds Places::leading(int32_t from, int32_t to) {
 }
 
 // ---- characters past ASCII, as far as tokens hold their bytes
-bool Places::characters_lead(int32_t from, int32_t to) {
+bool WalkPoints::characters_lead(int32_t from, int32_t to) {
   if (to != kNowhere)
     for (int b = 0xC2; b <= 0xF4; ++b)
       if (vocabulary_.live.has(static_cast<uint8_t>(b)) && !met_[from].bytes.has(static_cast<uint8_t>(b))) return false;
@@ -152,7 +152,7 @@ bool Places::characters_lead(int32_t from, int32_t to) {
 }
 
 // The last `more` bytes of a character, the first of them in lo..hi.
-bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
+bool WalkPoints::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
   return bytes_lead(from, lo, hi, [&](int32_t after) {
     if (more == 1 || after == kNowhere) return after == to;
     return tail_leads(after, 0x80, 0xBF, more - 1, to);
@@ -160,9 +160,9 @@ bool Places::tail_leads(int32_t from, int lo, int hi, int more, int32_t to) {
 }
 
 template <class Check>
-bool Places::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
+bool WalkPoints::bytes_lead(int32_t from, int lo, int hi, Check&& check) {
   const std::array<uint8_t, 256>* alike = classes(from);
-  int32_t checked = kNotYet, met = -1;  // neighbours mostly lead to the same place
+  int32_t checked = kNotYet, met = -1;  // neighbours mostly lead to the same point
   for (int b = lo; b <= hi; ++b) {
     const auto byte = static_cast<uint8_t>(b);
     if (!vocabulary_.live.has(byte) || (alike && (*alike)[byte] == met)) continue;

@@ -1,4 +1,4 @@
-#include "run/endless_strings.hpp"
+#include "run/unbounded_strings.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace guided {
 
-void EndlessStrings::find(const Rule& rule) {
+void UnboundedStrings::find(const Rule& rule) {
   const auto quote = rule.byte_class[StringProgress::kQuote];
   const auto size = static_cast<size_t>(rule.size);
   if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // not told apart: it ends no string
@@ -34,24 +34,24 @@ void EndlessStrings::find(const Rule& rule) {
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
   for (size_t s = 0; s < size; ++s) members[component[s]].push_back(static_cast<int32_t>(s));
-  std::vector<uint8_t> endless(size, 0), good(size, 0);  // by component; what they lead to comes first
+  std::vector<uint8_t> unbounded(size, 0), good(size, 0);  // by component; what they lead to comes first
   for (size_t c = 0; c < size; ++c) {
-    endless[c] = members[c].size() > 1;
+    unbounded[c] = members[c].size() > 1;
     good[c] = 1;
     for (int32_t s : members[c]) {
-      endless[c] |= cycles[s];
+      unbounded[c] |= cycles[s];
       good[c] &= !ends[s];
       for (int32_t to : next[s]) {
-        endless[c] |= endless[component[to]];
+        unbounded[c] |= unbounded[component[to]];
         if (component[to] != static_cast<int32_t>(c)) good[c] &= good[component[to]];
       }
     }
-    good[c] &= endless[c];
+    good[c] &= unbounded[c];
   }
   for (size_t s = 0; s < size; ++s) known_[static_cast<size_t>(rule.base) + s] = good[component[s]] ? kYes : kNo;
 }
 
-bool EndlessStrings::begins_string(int32_t position) {
+bool UnboundedStrings::begins_string(int32_t position) {
   std::vector<int32_t> open{position};
   std::vector<uint8_t> met(grammar_.rules.size(), 0);
   while (!open.empty()) {
@@ -71,7 +71,7 @@ bool EndlessStrings::begins_string(int32_t position) {
   return true;
 }
 
-bool EndlessStrings::all_entries() {
+bool UnboundedStrings::all_entries() {
   if (entries_ == kUnknownYet) {
     entries_ = kYes;
     for (const EffectEdge& e : grammar_.effects)

@@ -1,4 +1,4 @@
-#include "vocabulary/kind_sets.hpp"
+#include "vocabulary/class_token_sets.hpp"
 
 #include <algorithm>
 
@@ -11,15 +11,15 @@ namespace {
 constexpr size_t kMostSets = 64;  // each takes some 100 KB
 constexpr size_t kFew = 600;
 
-std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds) {
-  auto out = std::make_unique<KindSet>();
+std::unique_ptr<ClassTokens> make(const TokenTrie& trie, int32_t words, CharClasses char_classes) {
+  auto out = std::make_unique<ClassTokens>();
   out->tokens.assign(static_cast<size_t>(words), 0);
-  out->places.assign(trie.payloads().size() / 64 + 1, 0);
+  out->members.assign(trie.payloads().size() / 64 + 1, 0);
   const auto& nodes = trie.nodes();
   auto take = [&](int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) {
       set_bit(out->tokens.data(), trie.payloads()[i]);
-      out->places[static_cast<size_t>(i) >> 6] |= uint64_t{1} << (i & 63);
+      out->members[static_cast<size_t>(i) >> 6] |= uint64_t{1} << (i & 63);
     }
   };
   struct Open {
@@ -30,14 +30,14 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
     const Open at = open.back();
     open.pop_back();
     const TokenTrie::Node& node = nodes[at.node];
-    if (!node.inside && (node.below & ~kinds) == 0) {
+    if (!node.inside && (node.below & ~char_classes) == 0) {
       take(node.payload_lo, node.subtree_hi);
       continue;
     }
     if (!node.inside) take(node.payload_lo, node.payload_hi);
     for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
       const TokenTrie::Node& child = nodes[c];
-      const bool ours = (kinds & (child.byte < 0x80 ? kind_of_ascii(child.byte) : kWholeCharacters)) != 0;
+      const bool ours = (char_classes & (child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters)) != 0;
       if (node.inside) {  // in a character: on to where it is complete
         open.push_back({c, at.depth + 1, at.length});
         continue;
@@ -48,7 +48,7 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
     }
   }
   size_t count = 0;
-  for (uint64_t w : out->places) count += static_cast<size_t>(__builtin_popcountll(w));
+  for (uint64_t w : out->members) count += static_cast<size_t>(__builtin_popcountll(w));
   if (count < kFew) {
     const auto all = static_cast<int32_t>(trie.payloads().size());
     out->each_token(0, all, [&](int32_t i) { out->ids.push_back(trie.payloads()[i]); });
@@ -56,7 +56,7 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
     out->tokens.clear();
   }
   for (auto& list : out->edges)
-    std::sort(list.begin(), list.end(), [&](const KindSet::Edge& x, const KindSet::Edge& y) {
+    std::sort(list.begin(), list.end(), [&](const ClassTokens::Edge& x, const ClassTokens::Edge& y) {
       return nodes[x.node].payload_lo < nodes[y.node].payload_lo;
     });
   return out;
@@ -64,13 +64,14 @@ std::unique_ptr<KindSet> make(const TokenTrie& trie, int32_t words, Kinds kinds)
 
 }  // namespace
 
-std::shared_ptr<const KindSet> KindSets::find(const TokenTrie& trie, int32_t words, Kinds kinds, bool build) const {
+std::shared_ptr<const ClassTokens> ClassTokenSets::find(const TokenTrie& trie, int32_t words, CharClasses char_classes,
+                                                        bool build) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto it = sets_.find(kinds);
+  auto it = sets_.find(char_classes);
   if (it == sets_.end()) {
     if (!build) return nullptr;
     if (sets_.size() >= kMostSets) sets_.clear();
-    it = sets_.emplace(kinds, make(trie, words, kinds)).first;
+    it = sets_.emplace(char_classes, make(trie, words, char_classes)).first;
   }
   return it->second;
 }

@@ -28,14 +28,14 @@ struct QuotingTokens {
 };
 
 template <class Visit>
-class TakenStrings {
+class SeenStrings {
  public:
-  TakenStrings(const PersistentTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
+  SeenStrings(const PersistentTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
 
   // From inside of a string that has come to a node of the strings.
   void inside(const QuotingTokens& tokens, const StringProgress& escape, int32_t node) {
     if (node < 0) return;
-    const bool plainly = escape.escape < 0 && !escape.high;
+    const bool plainly = escape.between_characters();
     if (plainly && !tokens.inside.nodes().empty()) plain(tokens.inside, 0, node);
     if (!plainly && !tokens.escape.nodes().empty()) spelled(tokens.escape, 0, escape, node);
   }

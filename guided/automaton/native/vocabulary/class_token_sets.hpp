@@ -1,10 +1,10 @@
-// The tokens of a vocabulary that consist of some kinds of characters, and the places in its trie where others begin.
+// The tokens of a vocabulary that consist of some character classes, and the nodes of its trie where others begin.
 //
-// A state that every character of some kinds leads back to (the inside of a JSON string) allows all tokens made of
+// A state that every character of some character classes leads back to (the inside of a JSON string) allows all tokens made of
 // them: one bitmask for all such states of all grammars. What is left to walk begins at the trie's *edges*: where a
-// string of these kinds is followed by a byte of another one, or by a part of a character.
+// string of these character classes is followed by a byte of another one, or by a part of a character.
 //
-// Cost: some 0.4 ms for 128,000 tokens, once for each set of kinds that some grammar asks for; then a copy.
+// Cost: some 0.4 ms for 128,000 tokens, once for each set of character classes that some grammar asks for; then a copy.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +18,21 @@
 
 namespace guided {
 
-struct KindSet {
+struct ClassTokens {
   struct Edge {
-    int32_t node;           // below a string of these kinds
+    int32_t node;           // below a string of these character classes
     int32_t depth, length;  // of that string, in bytes and in characters
   };
   std::vector<uint32_t> tokens;              // words of a mask row
   std::vector<int32_t> ids;                  // the same tokens, sorted, where they are few
-  std::vector<uint64_t> places;              // the same tokens, by their place among the trie's payloads
+  std::vector<uint64_t> members;             // the same tokens, by index among the trie's payloads
   std::array<std::vector<Edge>, 256> edges;  // by the node's byte, in the order of the trie's payloads
 
   // Calls visit(i) for the tokens among the payloads from..to.
   template <class Visit>
   void each_token(int32_t from, int32_t to, Visit&& visit) const {
     for (int32_t w = from >> 6; w << 6 < to; ++w) {
-      uint64_t bits = places[static_cast<size_t>(w)];
+      uint64_t bits = members[static_cast<size_t>(w)];
       if (w == from >> 6) bits &= ~uint64_t{0} << (from & 63);
       for (; bits; bits &= bits - 1) {
         const int32_t i = (w << 6) + __builtin_ctzll(bits);
@@ -51,14 +51,15 @@ struct KindSet {
   }
 };
 
-class KindSets {
+class ClassTokenSets {
  public:
   // Null where the set is not known and is not to be built.
-  std::shared_ptr<const KindSet> find(const TokenTrie& trie, int32_t words, Kinds kinds, bool build) const;
+  std::shared_ptr<const ClassTokens> find(const TokenTrie& trie, int32_t words, CharClasses char_classes,
+                                          bool build) const;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<Kinds, std::shared_ptr<const KindSet>> sets_;
+  mutable std::map<CharClasses, std::shared_ptr<const ClassTokens>> sets_;
 };
 
 }  // namespace guided

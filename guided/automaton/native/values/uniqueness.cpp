@@ -1,4 +1,4 @@
-#include "values/memory.hpp"
+#include "values/uniqueness.hpp"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ constexpr size_t kNode = 88;                       // about what an interned rec
 
 }  // namespace
 
-Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
+Uniqueness::Uniqueness(const std::vector<KnownNames>& known) : known_(known) {
   for (size_t k = 0; k < known.size(); ++k) {
     Seen names{static_cast<int32_t>(k), kNoValue, false, PersistentTrie::kEmpty, 0, static_cast<int32_t>(k), {}};
     for (const std::string& name : known[k].sorted) {
@@ -20,12 +20,13 @@ Memories::Memories(const std::vector<KnownNames>& known) : known_(known) {
     }
     seen_.push_back(names);
   }
-  memories_.push_back({-1, 0, 0, 0, -1});
-  for (int32_t k = 0; k <= kLastUntold - kUntold; ++k) memories_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
+  uniqueness_.push_back({-1, 0, 0, 0, -1});
+  for (int32_t k = 0; k <= kLastUnknownSet - kUnknownSet; ++k)
+    uniqueness_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
 }
 
 // ---- interning
-int32_t Memories::intern_seen(int32_t before, int32_t value) {
+int32_t Uniqueness::intern_seen(int32_t before, int32_t value) {
   if (const int32_t* known = seen_ids_.find(pair_key(before, value))) return *known;
   const auto made = static_cast<int32_t>(seen_.size());
   seen_ids_.set(pair_key(before, value), made);
@@ -33,7 +34,7 @@ int32_t Memories::intern_seen(int32_t before, int32_t value) {
   longer.before = before;
   longer.value = value;
   if (value == kAnyValue)
-    longer.blurred = true;
+    longer.has_unknown = true;
   else
     index(longer, value);
   seen_.push_back(longer);
@@ -41,9 +42,9 @@ int32_t Memories::intern_seen(int32_t before, int32_t value) {
   return made;
 }
 
-int32_t Memories::intern_scope(const Scope& s) {
-  auto [it, fresh] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
-  if (fresh) {
+int32_t Uniqueness::intern_scope(const Scope& s) {
+  auto [it, inserted] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
+  if (inserted) {
     scopes_.push_back(s);
     scopes_.back().most = std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].most);
     bytes_ += kNode;
@@ -51,65 +52,65 @@ int32_t Memories::intern_scope(const Scope& s) {
   return it->second;
 }
 
-int32_t Memories::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
+int32_t Uniqueness::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
   const uint64_t hash = combine(pair_key(scope, text), pair_key(touched, notes));
   const int32_t known = memory_ids_.find(hash, [&](int32_t id) {
-    const Memory& m = memories_[id];
+    const State& m = uniqueness_[id];
     return m.scope == scope && m.text == text && m.touched == touched && m.notes == notes;
   });
   if (known >= 0) return known;
-  const auto made = static_cast<int32_t>(memories_.size());
+  const auto made = static_cast<int32_t>(uniqueness_.size());
   memory_ids_.add(hash, made);
-  memories_.push_back({scope, text, touched, notes, before});
+  uniqueness_.push_back({scope, text, touched, notes, before});
   bytes_ += kNode;
   return made;
 }
 
-int32_t Memories::read_on(int32_t memory, uint8_t byte) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::read_on(int32_t memory, uint8_t byte) {
+  const State m = uniqueness_[memory];
   if (m.text == kBlank) return memory;
   int32_t text = syntax_.read(m.text, byte);
   return text == m.text ? memory : intern(m.scope, text, m.touched, m.notes, memory);
 }
 
 // ---- scopes
-int32_t Memories::open(int32_t memory, int32_t known) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::open(int32_t memory, int32_t known) {
+  const State m = uniqueness_[memory];
   const bool nowhere = memory == kOutside || m.notes > 0;
   const int32_t outer = m.scope >= 0 ? m.scope : nowhere ? kNowhere : kSomewhere;
   return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched, m.notes);
 }
 
-int32_t Memories::close(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::close(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.scope < 0) return memory;
   int32_t outer = scopes_[m.scope].outer;
   if (outer >= 0 || m.notes > 0) return intern(outer, m.text, m.touched, m.notes);
-  return outer == kNowhere && m.touched == 0 ? kOutside : untold(m.touched / 2, m.touched > 0);
+  return outer == kNowhere && m.touched == 0 ? kOutside : unknown_set(m.touched / 2, m.touched > 0);
 }
 
-int32_t Memories::begin(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::begin(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
-  if (m.scope < 0) return untold(kept(memory), true);
+  if (m.scope < 0) return unknown_set(kept(memory), true);
   Scope s = scopes_[m.scope];
   if (s.start >= 0) return memory;  // entries of one scope do not nest
-  const int32_t text = s.start == kBlind ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
+  const int32_t text = s.start == kUnread ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
   s.start = text;
-  return intern(intern_scope(s), text, seen_[s.seen].blurred ? 2 : m.touched, m.notes);
+  return intern(intern_scope(s), text, seen_[s.seen].has_unknown ? 2 : m.touched, m.notes);
 }
 
 // The text at the begin of the nearest entry around a scope's own; -1: there is none.
-int32_t Memories::enclosing(const Scope& scope) const {
+int32_t Uniqueness::enclosing(const Scope& scope) const {
   int32_t at = scope.inside ? scope.outer : -1;
   while (at >= 0 && scopes_[at].start < 0) at = scopes_[at].inside ? scopes_[at].outer : -1;
   return at >= 0 ? scopes_[at].start : -1;
 }
 
-int32_t Memories::keep(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::keep(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
-  if (m.scope < 0) return untold(kept(memory) + 1, (memory - kUntold) % 2 == 1);
+  if (m.scope < 0) return unknown_set(kept(memory) + 1, (memory - kUnknownSet) % 2 == 1);
   Scope s = scopes_[m.scope];
   if (s.start < 0) return memory;
   int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
@@ -128,16 +129,16 @@ int32_t Memories::keep(int32_t memory) {
 
 // ---- values
 // One more value.
-void Memories::index(Seen& seen, int32_t value) {
+void Uniqueness::index(Seen& seen, int32_t value) {
   seen.set = syntax_.with(trie_, seen.set, value);
   ++seen.count;
   seen.sum.a += mix(static_cast<uint64_t>(value) + 1);
   seen.sum.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
 }
 
-bool Memories::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, syntax_.key(value)); }
+bool Uniqueness::was_there(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, syntax_.key(value)); }
 
-int32_t Memories::node_after(int32_t node, int32_t adds) const {
+int32_t Uniqueness::node_after(int32_t node, int32_t adds) const {
   if (node < 0 || adds == ValueSyntax::kNothing) return node;
   if (adds < 256) return trie_.child(node, static_cast<uint8_t>(adds));
   StringProgress character;
@@ -146,23 +147,23 @@ int32_t Memories::node_after(int32_t node, int32_t adds) const {
 }
 
 // Where the string that is being read is in the trie; kNowhere: no string of the set begins so. Asked byte by byte.
-int32_t Memories::string_node(int32_t set, int32_t memory) {
+int32_t Uniqueness::string_node(int32_t set, int32_t memory) {
   std::vector<int32_t> path;
   int32_t at = memory, node = kNotYet;
-  for (; at >= 0 && node == kNotYet && syntax_.in_string(memories_[at].text); at = memories_[at].before) {
-    node = memories_[at].node;
+  for (; at >= 0 && node == kNotYet && syntax_.in_string(uniqueness_[at].text); at = uniqueness_[at].before) {
+    node = uniqueness_[at].node;
     if (node == kNotYet) path.push_back(at);
   }
   if (node == kNotYet) {
-    const bool begun = at >= 0 && !syntax_.in_string(memories_[at].text);
+    const bool begun = at >= 0 && !syntax_.in_string(uniqueness_[at].text);
     node = trie_.at(set, ValueSyntax::string_key({}));
-    if (!begun && node >= 0) node = trie_.at(node, syntax_.string(memories_[memory].text).text);
+    if (!begun && node >= 0) node = trie_.at(node, syntax_.string(uniqueness_[memory].text).text);
     if (!begun) path.assign(1, memory);
-    memories_[path.back()].node = node;  // what opens the string adds nothing to it
+    uniqueness_[path.back()].node = node;  // what opens the string adds nothing to it
     path.pop_back();
   }
   for (size_t i = path.size(); i-- > 0;) {
-    Memory& m = memories_[path[i]];
+    State& m = uniqueness_[path[i]];
     m.node = node = node_after(node, syntax_.adds(m.text));
   }
   return node;
@@ -170,9 +171,9 @@ int32_t Memories::string_node(int32_t set, int32_t memory) {
 
 // Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kUndecided: the
 // trie alone does not say.
-int32_t Memories::node_of(int32_t at, int32_t memory) {
+int32_t Uniqueness::node_of(int32_t at, int32_t memory) {
   const Scope& s = scopes_[at];
-  const Memory& m = memories_[memory];
+  const State& m = uniqueness_[memory];
   const int32_t set = seen_[s.seen].set;
   if (ValueSyntax::is_undecided(trie_, set)) return ValueSyntax::kUndecided;
   const ValueSyntax::Part part = syntax_.part(s.start, m.text);
@@ -180,32 +181,32 @@ int32_t Memories::node_of(int32_t at, int32_t memory) {
   return syntax_.find(trie_, set, s.start, m.text, part);
 }
 
-bool Memories::may_be_there(int32_t at, int32_t memory) {
+bool Uniqueness::may_be_there(int32_t at, int32_t memory) {
   return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
 }
 
-int64_t Memories::written(int32_t memory) const {
+int64_t Uniqueness::written(int32_t memory) const {
   int64_t count = 0;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
   return count;
 }
 
-bool Memories::in_scalar(int32_t memory) const {
+bool Uniqueness::in_scalar(int32_t memory) const {
   const auto [entries, innermost] = under_way(memory);
   if (entries != 1 || !innermost) return false;
-  const ValueSyntax::Part part = syntax_.part(scopes_[memories_[memory].scope].start, memories_[memory].text);
+  const ValueSyntax::Part part = syntax_.part(scopes_[uniqueness_[memory].scope].start, uniqueness_[memory].text);
   return part == ValueSyntax::Part::Empty || part == ValueSyntax::Part::String || part == ValueSyntax::Part::Bare;
 }
 
-bool Memories::may_end(int32_t memory, int32_t around) {
-  int32_t at = memories_[memory].scope;
+bool Uniqueness::may_end(int32_t memory, int32_t around) {
+  int32_t at = uniqueness_[memory].scope;
   for (int32_t outer = depth(at); outer > around; --outer) at = scopes_[at].outer;
   return scopes_[at].start >= 0 && scopes_[at].start != kBlank && may_be_there(at, memory);
 }
 
-int64_t Memories::ahead(int32_t memory) {
+int64_t Uniqueness::ahead(int32_t memory) {
   int64_t count = 0;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
     const Scope& s = scopes_[at];
     if (s.start < 0 || s.start == kBlank || seen_[s.seen].count == 0) continue;
     const int32_t node = node_of(at, memory);
@@ -214,11 +215,11 @@ int64_t Memories::ahead(int32_t memory) {
   return count;
 }
 
-std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
-  const Memory m = memories_[memory];
+std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
-  if (s.start < 0 || s.start == kBlank || seen_[s.seen].blurred) return std::nullopt;
+  if (s.start < 0 || s.start == kBlank || seen_[s.seen].has_unknown) return std::nullopt;
   const int32_t set = seen_[s.seen].set;
   std::optional<StringAhead> out(std::in_place);
   out->opened = m.text != s.start;
@@ -234,25 +235,25 @@ std::optional<Memories::StringAhead> Memories::string_ahead(int32_t memory) {
   return out;
 }
 
-std::optional<bool> Memories::string_was_there(int32_t memory, std::string_view text) {
-  const int32_t scope = memories_[memory].scope;
-  if (scope < 0 || seen_[scopes_[scope].seen].blurred) return std::nullopt;
+std::optional<bool> Uniqueness::string_was_there(int32_t memory, std::string_view text) {
+  const int32_t scope = uniqueness_[memory].scope;
+  if (scope < 0 || seen_[scopes_[scope].seen].has_unknown) return std::nullopt;
   return trie_.has(seen_[scopes_[scope].seen].set, ValueSyntax::string_key(text));
 }
 
-std::pair<int, bool> Memories::under_way(int32_t memory) const {
-  const int32_t scope = memories_[memory].scope;
+std::pair<int, bool> Uniqueness::under_way(int32_t memory) const {
+  const int32_t scope = uniqueness_[memory].scope;
   int entries = 0;
   auto known = [&](int32_t at) { return scopes_[at].start >= 0 && scopes_[at].start != kBlank; };
   for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += known(at);
   return {entries, scope >= 0 && known(scope)};
 }
 
-bool Memories::alive(int32_t memory) {
-  const Memory m = memories_[memory];
+bool Uniqueness::alive(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.text == 0 || m.text == kBlank) return false;
   if (m.alive >= 0) return m.alive;
-  bool alive = m.before < 0 || memories_[m.before].alive != 0;
+  bool alive = m.before < 0 || uniqueness_[m.before].alive != 0;
   if (alive) {
     alive = false;
     for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
@@ -260,13 +261,13 @@ bool Memories::alive(int32_t memory) {
       if (!scopes_[at].inside) break;
     }
   }
-  memories_[memory].alive = alive;
+  uniqueness_[memory].alive = alive;
   return alive;
 }
 
-bool Memories::alive_inside(int32_t memory, int outermost) {
+bool Uniqueness::alive_inside(int32_t memory, int outermost) {
   if (outermost == 0) return alive(memory);
-  const Memory m = memories_[memory];
+  const State m = uniqueness_[memory];
   int left = under_way(memory).first - outermost;
   for (int32_t at = m.scope; at >= 0 && left > 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
     if (scopes_[at].start < 0 || scopes_[at].start == kBlank) continue;
@@ -276,8 +277,8 @@ bool Memories::alive_inside(int32_t memory, int outermost) {
   return false;
 }
 
-int32_t Memories::essence(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::essence(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.text == 0 || m.text == kBlank) return memory;
   std::vector<int32_t> key{m.touched};
   auto add = [&](uint64_t number) {
@@ -290,7 +291,7 @@ int32_t Memories::essence(int32_t memory) {
       break;
     }
     const Seen& seen = seen_[s.seen];
-    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.blurred, seen.count, seen.known});
+    key.insert(key.end(), {s.start <= kBlank ? s.start : 0, s.inside, seen.has_unknown, seen.count, seen.known});
     add(seen.sum.a);
     add(seen.sum.b);
     if (s.start >= 0 && s.start != kBlank) syntax_.describe(s.start, m.text, key);
@@ -303,10 +304,10 @@ int32_t Memories::essence(int32_t memory) {
 }
 
 // ---- another store's memory
-int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried) {
-  if (memory <= kLastUntold) return memory;
-  if (auto it = carried.memories.find(memory); it != carried.memories.end()) return it->second;
-  const Memory m = other.memories_[memory];
+int32_t Uniqueness::import(const Uniqueness& other, int32_t memory, Carried& carried) {
+  if (memory <= kLastUnknownSet) return memory;
+  if (auto it = carried.uniqueness.find(memory); it != carried.uniqueness.end()) return it->second;
+  const State m = other.uniqueness_[memory];
   auto text = [&](int32_t theirs) {
     std::vector<int32_t> path;
     for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.syntax_.before(theirs))
@@ -337,7 +338,7 @@ int32_t Memories::import(const Memories& other, int32_t memory, Carried& carried
     s = {own, seen(s.seen), text(s.start), s.inside};
     own = carried.scopes[path[i]] = intern_scope(s);
   }
-  return carried.memories[memory] = intern(own, text(m.text), m.touched, 0);
+  return carried.uniqueness[memory] = intern(own, text(m.text), m.touched, 0);
 }
 
 }  // namespace guided

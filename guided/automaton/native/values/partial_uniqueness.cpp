@@ -1,10 +1,10 @@
-// Memories of which only a part is known: what budgets look ahead with (budgets.hpp).
-#include "values/memory.hpp"
+// Uniqueness of which only a part is known: what budgets look ahead with (budgets.hpp).
+#include "values/uniqueness.hpp"
 
 namespace guided {
 
-int32_t Memories::unread(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::unread(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.text == 0 || m.text == kBlank) return memory;
   std::vector<Scope> open;
   int32_t at = m.scope;
@@ -20,28 +20,28 @@ int32_t Memories::unread(int32_t memory) {
 }
 
 // ---- notes
-int32_t Memories::depth(int32_t scope) const {
+int32_t Uniqueness::depth(int32_t scope) const {
   int32_t around = -1;
   for (; scope >= 0; scope = scopes_[scope].outer) ++around;
   return around;
 }
 
-int32_t Memories::note(int32_t notes, Written value) {
+int32_t Uniqueness::note(int32_t notes, Written value) {
   const auto next = static_cast<int32_t>(notes_.size());
-  auto [it, fresh] = note_ids_.try_emplace({notes, value.first, value.second}, next);
-  if (fresh) notes_.push_back({notes, value});
+  auto [it, inserted] = note_ids_.try_emplace({notes, value.first, value.second}, next);
+  if (inserted) notes_.push_back({notes, value});
   return it->second;
 }
 
-std::vector<Memories::Written> Memories::noted(int32_t notes) const {
+std::vector<Uniqueness::Written> Uniqueness::noted(int32_t notes) const {
   std::vector<Written> out;
   for (; notes > kNoNotes; notes = notes_[notes].first) out.push_back(notes_[notes].second);
   return out;
 }
 
-int32_t Memories::noting(int32_t memory) {
+int32_t Uniqueness::noting(int32_t memory) {
   std::vector<Scope> open;
-  int32_t at = memories_[memory].scope;
+  int32_t at = uniqueness_[memory].scope;
   for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
   for (size_t i = open.size(); i-- > 0;) {
     Scope s = open[i];
@@ -50,79 +50,79 @@ int32_t Memories::noting(int32_t memory) {
     if (s.start >= 0) s.start = kBlank;
     at = intern_scope(s);
   }
-  return intern(at, memories_[memory].text == 0 ? 0 : kBlank, 0, kNoNotes);
+  return intern(at, uniqueness_[memory].text == 0 ? 0 : kBlank, 0, kNoNotes);
 }
 
-bool Memories::none_begun(int32_t memory) const {
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer)
+bool Uniqueness::none_begun(int32_t memory) const {
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer)
     if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) return false;
   return true;
 }
 
-int32_t Memories::entries(int32_t memory) const {
+int32_t Uniqueness::entries(int32_t memory) const {
   int32_t count = 0;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) count += scopes_[at].start >= 0;
-  for (int32_t notes = memories_[memory].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) count += scopes_[at].start >= 0;
+  for (int32_t notes = uniqueness_[memory].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
   return count;
 }
 
-bool Memories::was_written(int32_t memory, Written value) const {
-  int32_t at = memories_[memory].scope;
+bool Uniqueness::was_written(int32_t memory, Written value) const {
+  int32_t at = uniqueness_[memory].scope;
   for (int32_t around = depth(at); around > value.first; --around) at = scopes_[at].outer;
   return at >= 0 && was_there(scopes_[at].seen, value.second);
 }
 
-int32_t Memories::blind(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::blind(int32_t memory) {
+  const State m = uniqueness_[memory];
   if (m.text != 0) return unread(memory);
   if (m.scope < 0) return memory;
   Scope s = scopes_[m.scope];
-  s.start = kBlind;
+  s.start = kUnread;
   return intern(intern_scope(s), 0, m.touched, m.notes);
 }
 
-int32_t Memories::seeing(int32_t memory) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::seeing(int32_t memory) {
+  const State m = uniqueness_[memory];
   std::vector<Scope> open;
   bool blind = false;
   for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
     open.push_back(scopes_[at]);
-    blind |= scopes_[at].start == kBlind;
+    blind |= scopes_[at].start == kUnread;
   }
   if (!blind) return memory;
   int32_t at = open.back().outer;
   for (size_t i = open.size(); i-- > 0;) {
     Scope s = open[i];
     s.outer = at;
-    if (s.start == kBlind) s.start = -1;
+    if (s.start == kUnread) s.start = -1;
     at = intern_scope(s);
   }
   return intern(at, m.text, m.touched, m.notes);
 }
 
-void Memories::written_since(int32_t memory, std::vector<Written>& out) const {
+void Uniqueness::written_since(int32_t memory, std::vector<Written>& out) const {
   int32_t around = -1;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
-  for (int32_t at = memories_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
-    for (int32_t seen = scopes_[at].seen; seen_[seen].blurred && seen_[seen].value != kAnyValue;
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
+  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
+    for (int32_t seen = scopes_[at].seen; seen_[seen].has_unknown && seen_[seen].value != kAnyValue;
          seen = seen_[seen].before)
       out.push_back({around, seen_[seen].value});
 }
 
-void Memories::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
+void Uniqueness::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
   int32_t around = -1, outermost = -1;
-  for (int32_t at = memories_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
+  for (int32_t at = uniqueness_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
     if (scopes_[at].start >= 0) outermost = at;
     at = scopes_[at].inside ? scopes_[at].outer : -1;
   }
-  if (outermost < 0 || !seen_[scopes_[outermost].seen].blurred) return;
+  if (outermost < 0 || !seen_[scopes_[outermost].seen].has_unknown) return;
   for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
   for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
-  out.push_back({around, syntax_.value(scopes_[outermost].start, memories_[memory].text)});
+  out.push_back({around, syntax_.value(scopes_[outermost].start, uniqueness_[memory].text)});
 }
 
-int32_t Memories::with(int32_t memory, const std::vector<Written>& values) {
-  const Memory m = memories_[memory];
+int32_t Uniqueness::with(int32_t memory, const std::vector<Written>& values) {
+  const State m = uniqueness_[memory];
   std::vector<Scope> open;
   int32_t at = m.scope;
   for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);

@@ -1,0 +1,105 @@
+#include "run/visited_points.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+static const auto& rule_of(const TableTask& task) {
+  const Grammar& grammar = task.arena.grammar();
+  return grammar.rules[grammar.positions[task.thread.pos].rule];
+}
+
+VisitedPoints::VisitedPoints(const TableTask& task, TableBuilder& table)
+    : WalkPoints(task.arena, task.vocabulary, task.thread),
+      task_(task),
+      table_(table),
+      relative_(task.relative()),
+      counter_(rule_of(task).kind == RuleKind::Counter),
+      labels_(task.arena) {
+  for (int b = 0; b < 256; ++b)
+    if (task.follow.has(static_cast<uint8_t>(b))) follow_classes_ |= char_class_of(static_cast<uint8_t>(b));
+}
+
+const VisitedPoints::Met& VisitedPoints::look(int32_t point) {
+  if (static_cast<size_t>(point) >= met_.size()) met_.resize(static_cast<size_t>(count()) * 2);
+  Met& met = met_[point];
+  met.known = true;
+  met.point = point;
+  const Uniqueness& uniqueness = task_.arena.uniqueness();
+  Label label;
+  if (const Config* c = config(point)) {
+    for (const Thread& t : *c)
+      if (t.mem != kOutside) met.touched = std::max(met.touched, uniqueness.touched(t.mem));
+    met.exits = c->count > 0 && c->threads[c->count - 1].pos == kExit;
+    if (relative_) label = labels_.of(*c);
+  } else {  // a position has no exit
+    met.touched = uniqueness.touched(task_.thread.mem);
+    if (relative_) label.stay = task_.thread.reg + rest(point);
+  }
+  if (at_boundary(point)) met.set = table_.set_of(std::move(label));
+  return met;
+}
+
+const VisitedPoints::Met& VisitedPoints::with_loops(int32_t point) {
+  if (!meet(point).looped) {
+    Met met = met_[point];  // looking for loops may meet more points
+    met.looped = true;
+    if (met.set >= 0 && bytes(point).count() >= kManyBytes) find_loops(met);
+    met_[point] = met;
+  }
+  return met_[point];
+}
+
+void VisitedPoints::find_loops(Met& met) {
+  int32_t to = met.point;
+  met.loops = relative_ ? 0 : leading(met.point, to);
+  if (counter_ && met.loops == 0) {
+    auto [further, byte] = counted_on(met.point);
+    if (further == kNowhere) return;
+    to = further;
+    met.loops = leading(met.point, to);
+    met.chain = &chains_[met.point];
+    *met.chain = {{met.set}, {met.point}, byte, met.loops, met.exits};
+  }
+  if (met.exits) met.loops &= ~follow_classes_;  // an exit that may be taken must be seen at every node
+}
+
+const VisitedPoints::Loop* VisitedPoints::loop(int32_t before, const Met& met, bool build) {
+  if (met.loop) return met.loop;
+  auto set = task_.vocabulary.of_kinds(met.loops, build);
+  if (!set) return nullptr;
+  auto loop = std::make_unique<Loop>();
+  for (int b = 0; b < 256; ++b) {
+    const auto byte = static_cast<uint8_t>(b);
+    if (!set->edges[b].empty() &&
+        (bytes(met.point).has(byte) || bytes(before).has(byte) || (met.exits && task_.follow.has(byte))))
+      loop->edges.push_back(byte);
+  }
+  loop->set = std::move(set);
+  loops_.push_back(std::move(loop));
+  if (before == met.point) met_[met.point].loop = loops_.back().get();
+  return loops_.back().get();
+}
+
+void VisitedPoints::lengthen(Chain& chain, int32_t further) {
+  while (static_cast<int32_t>(chain.sets.size()) <= further) {
+    const int32_t last = chain.points.back();
+    const int32_t after = last == kNowhere ? last : next(last, chain.byte);
+    // With its bounds on, a counter may end the loop; then it does so for all characters, or it is none.
+    if (!relative_ && last != kNowhere && (chain.char_classes & ~leading(last, after))) chain.torn = true;
+    if (after != kNowhere && meet(after).exits != chain.exits) chain.torn = true;
+    chain.points.push_back(after);
+    chain.sets.push_back(after == kNowhere ? -1 : meet(after).set);
+  }
+}
+
+bool VisitedPoints::holds(const Met& met, const TokenTrie::Node& node, int32_t length) {
+  if (!met.chain || relative_) return true;
+  const auto& lengths = task_.trie().lengths();
+  int32_t longest = 0;
+  for (int32_t i = node.payload_lo; i < node.subtree_hi; ++i) longest = std::max<int32_t>(longest, lengths[i]);
+  link(met, longest - length);
+  return !met.chain->torn;
+}
+
+}  // namespace guided
