@@ -178,7 +178,8 @@ class BudgetError(GuidedError, ValueError):
     """Not even the shortest completion fits the token budget.
 
     Attributes:
-        needed: the least number of tokens to a complete output, the end token included.
+        needed: the least number of tokens to a complete output, counted as the budget is: with the end token for the
+            mask of a matcher, without it for an engine's `max_tokens`.
         given: the budget.
     """
 

@@ -19,6 +19,7 @@ import guided
 from guided.engine.chat import ChatMl
 from guided.engine.engine import Engine
 from guided.engine.loading import _dtype
+from guided.engine.request import Request
 from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
 from guided.models.llama import Llama, LlamaConfig
@@ -146,18 +147,58 @@ def test_a_fresh_seed_is_told():
 
 
 def test_prompts_as_text_as_messages_and_as_ids():
-    ids = ENGINE.encode_prompt("ab<|im_start|>")
+    """A text is a message where the model has a chat template; else, or with raw=True, the model goes on from it."""
+    ids = ENGINE.encode_prompt("ab<|im_start|>", raw=True)
     assert 266 not in ids
     assert VOCABULARY.decode(ids) == b"ab<|im_start|>"
     assert ENGINE.encode_prompt([266, 5]) == [266, 5]
     messages = [{"role": "user", "content": "hi"}]
     assert VOCABULARY.decode(ENGINE.encode_prompt(messages)) == b"user\nhi\nassistant\n"
-    assert Engine(ENGINE.model, VOCABULARY, bos=[266]).encode_prompt("a") == [266, 97]
+    assert ENGINE.encode_prompt("hi") == ENGINE.encode_prompt(messages)
+    plain = Engine(ENGINE.model, VOCABULARY, bos=[266])
+    assert plain.encode_prompt("a") == plain.encode_prompt("a", raw=True) == [266, 97]
     assert ENGINE.generate(messages, ["a"]).prompt_tokens == len(ENGINE.encode_prompt(messages))
+    for prompt, raw in (("hi", False), ("hi", True), (messages, False)):
+        count = len(ENGINE.encode_prompt(prompt, raw=raw))
+        assert ENGINE.generate(prompt, ["a"], raw=raw).prompt_tokens == count
+        assert [*ENGINE.stream(prompt, ["a"], raw=raw)][-1].result.prompt_tokens == count
+        assert ENGINE.generate_batch([prompt], ["a"], raw=raw)[0].prompt_tokens == count
+        ((_, answer),) = ENGINE.generate_each([Request(prompt, ["a"], options={"raw": raw})])
+        assert answer[0].prompt_tokens == count
 
 
-def test_the_end_token_counts():
-    assert ENGINE.generate("a", "abc", max_tokens=3).text == "abc"  # "ab" is a token: two and the end
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("max_new_tokens", "did you mean 'max_tokens'?"),
+        ("temprature", "did you mean 'temperature'?"),
+        ("stop_sequences", "did you mean 'stop'?"),
+        *(
+            (name, "the constraint is the second argument")
+            for name in ("schema", "regex", "response_format", "grammar")
+        ),
+        *((name, "the constraint is the second argument") for name in ("json_schema", "guided_json", "choices")),
+        ("messages", "messages are the first argument"),
+    ],
+)
+def test_keywords_of_other_libraries_are_told_with_what_to_write(keyword, hint):
+    calls = [ENGINE.generate, ENGINE.stream, lambda _, **k: ENGINE.generate_batch(["a"], **k)]
+    calls += [
+        lambda prompt, **k: Request(prompt, options=k),
+        lambda prompt, **k: ENGINE.stream_samples(prompt, n=1, **k),
+    ]
+    for call in calls:
+        with pytest.raises(
+            TypeError, match=rf"\(\) has no option '{keyword}': {re.escape(hint)}.* The options are .*seed"
+        ):
+            call("a", **{keyword: 5})
+    with pytest.raises(TypeError, match=r"from_pretrained\(\) has no option 'divice': did you mean 'device'"):
+        Engine.from_pretrained("smollm2-135m-instruct", divice="cpu")
+
+
+def test_the_end_costs_no_token():
+    assert ENGINE.generate("a", "abc", max_tokens=2).text == "abc"  # "ab" is a token
+    assert ENGINE.generate("a", ["a", "b"], max_tokens=1).finish_reason == "stop"
 
 
 def test_the_context_bounds_the_budget():
@@ -172,7 +213,13 @@ def test_the_context_bounds_the_budget():
 @pytest.mark.parametrize(
     ("prompt", "constraint", "options", "error", "message"),
     [
-        ("", None, {}, GuidedError, "the prompt is empty"),
+        ("", None, {}, GuidedError, "the prompt is an empty text, .* write the message"),
+        ("", None, {"raw": True}, GuidedError, "the prompt is empty"),
+        (b"ab", None, {}, TypeError, "not bytes: decode them"),
+        (7, None, {}, TypeError, "messages or token ids, not 7"),
+        ({"role": "user", "content": "a"}, None, {}, TypeError, r"one message by itself: write \[message\]"),
+        ([{"role": "user", "content": "a"}], None, {"raw": True}, GuidedError, "raw=True goes on from a text"),
+        ("a", None, {"raw": 1}, ValueError, "raw is 1"),
         ([], None, {}, GuidedError, "the list of messages is empty"),
         ([97, 272], None, {}, GuidedError, "holds the id 272"),
         ([-1], None, {}, GuidedError, "holds the id -1"),
@@ -187,7 +234,7 @@ def test_the_context_bounds_the_budget():
         ("a", {"type": "strin"}, {}, SpecError, None),
         ("a", r"(a)\1", {}, UnsupportedError, None),
         ("a", object(), {}, GuidedError, None),
-        ("a", "abc", {"max_tokens": 2}, BudgetError, "the budget is 2"),
+        ("a", "abc", {"max_tokens": 1}, BudgetError, "needs 2 tokens, the budget is 1"),
         ("a", None, {"max_tokens": 0}, ValueError, "max_tokens is 0"),
         ("a", None, {"max_tokens": True}, ValueError, "max_tokens is True"),
         ("a", None, {"n": 0}, ValueError, "n is 0"),
@@ -221,7 +268,7 @@ def test_models_without_a_template_take_no_messages_and_too_many_tokens_are_refu
 
 def test_a_value_that_python_cannot_read_does_not_cost_the_output():
     result = ENGINE.generate("x", ENGINE.compiler.compile_json_schema({"type": "integer"}), max_tokens=20)
-    assert result.value == int(result.text)
+    assert result.value == json.loads(result.text)
     result = replace(result, text="1" * 5000)
     with pytest.raises(ValueError, match="digits"):
         result.value  # noqa: B018

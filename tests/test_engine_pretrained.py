@@ -58,10 +58,10 @@ def test_a_directory_answers_under_a_constraint(directory):
 def test_greedy_is_that_of_transformers(directory):
     engine = Engine.from_pretrained(str(directory), dtype="float32", device="cpu")
     other = transformers.AutoModelForCausalLM.from_pretrained(directory)
-    prompt = engine.encode_prompt("hello")
+    prompt = engine.encode_prompt("hello", raw=True)
     with torch.inference_mode():
         want = other.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, pad_token_id=0)
-    got = engine.generate("hello", max_tokens=20).tokens
+    got = engine.generate("hello", raw=True, max_tokens=20).tokens
     assert got == want[0, len(prompt) :].tolist()[: len(got)]
 
 
@@ -95,7 +95,7 @@ def test_what_begins_a_text(directory, settings, template, bos):
     (directory / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"} | settings))
     engine = Engine.from_pretrained(directory)
     assert engine.bos == bos
-    assert engine.encode_prompt("a") == [*bos, *engine.vocabulary.encode("a")]
+    assert engine.encode_prompt("a", raw=True) == [*bos, *engine.vocabulary.encode("a")]
 
 
 def test_what_is_missing_is_named(directory, tmp_path_factory):
@@ -133,10 +133,10 @@ def test_an_adapter(directory, tmp_path):
     with torch.no_grad():
         other.get_submodule(name).weight += 2 * (b @ a)
     engine = Engine.from_pretrained(directory, adapter=adapter, dtype="float32", device="cpu")
-    prompt = engine.encode_prompt("hello")
+    prompt = engine.encode_prompt("hello", raw=True)
     with torch.inference_mode():
         want = other.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, pad_token_id=0)
-    result = engine.generate("hello", max_tokens=20)
+    result = engine.generate("hello", raw=True, max_tokens=20)
     assert result.tokens == want[0, len(prompt) :].tolist()[: len(result.tokens)]
     command = ("generate", "hello", "--raw", "--max-tokens", "20", "--dtype", "float32", "--device", "cpu")
     plain = run_json(*command, "--model", str(directory))

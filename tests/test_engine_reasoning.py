@@ -88,7 +88,7 @@ def test_what_ends_it():
     with pytest.raises(GuidedError, match="goes with a constraint"):
         ENGINE.generate([0], reasoning_end="</think>")
     with pytest.raises(BudgetError):
-        ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=2)
+        ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=1)
 
 
 def test_without_a_gate_there_is_no_reasoning():

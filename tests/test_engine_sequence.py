@@ -125,12 +125,12 @@ def log_softmax(tokens: list[int]) -> torch.Tensor:
 @settings(deadline=None, max_examples=150)
 @given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
 def test_what_comes_out_is_a_word_and_complete_within_the_budget(words, params, forces, slack):
-    budget = Words(words).min_tokens_to_finish() + slack
+    budget = Words(words).min_tokens_to_finish() - 1 + slack  # of the text, without its end
     events = decode(Words(words, forces=forces), params, budget)
     result = events[-1].result
     assert VOCABULARY.decode(result.tokens) in words
     assert result.finish_reason == "stop"
-    assert len(result.tokens) + 1 <= budget
+    assert len(result.tokens) <= budget
     assert result.text == "".join(e.text for e in events) == VOCABULARY.decode(result.tokens).decode()
     assert result.tokens == [t for e in events for t in e.tokens]
     assert result.token_masks == [int(not e.forced) for e in events for _ in e.tokens]
@@ -146,17 +146,17 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
     that the mask takes, and the budget alone."""
     from guided.sampling.sampler import choose
 
-    budget = Words(words).min_tokens_to_finish() + slack
+    budget = Words(words).min_tokens_to_finish() - 1 + slack
     events = decode(Words(words), params, budget, drafts=drafts, budget_ramp=ramp)
     result = events[-1].result
     oracle, tokens, removed, by_budget = Words(words), [], [], []
     while True:
         for token in oracle.forced_tokens():
-            if token not in oracle.within(budget - len(tokens)):
+            if token not in oracle.within(budget + 1 - len(tokens)):
                 break
             tokens.append(token)
             assert oracle.accept_token(token)
-        left, needed = budget - len(tokens), oracle.min_tokens_to_finish()
+        left, needed = budget + 1 - len(tokens), oracle.min_tokens_to_finish()
         plain, allowed = oracle.within(math.inf), oracle.within(left)
         if plain == [EOS]:
             break
@@ -227,15 +227,28 @@ def test_a_forced_end_token_ends(monkeypatch):
 
 
 def test_forcing_stops_where_the_budget_wants_shorter_tokens():
-    result = decode(Words([b"abcabcabc"]), max_tokens=4)[-1].result  # forced letter by letter it would take ten
+    result = decode(Words([b"abcabcabc"]), max_tokens=3)[-1].result  # forced letter by letter it would take nine
     assert result.tokens == [6, 6, 6]
     assert result.token_masks == [1, 1, 1]
 
 
 def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch):
     monkeypatch.setattr(ModelRunner, "step", lambda *_: pytest.fail("ran the model"))
-    with pytest.raises(BudgetError, match="needs 3 tokens, the budget is 2"):
-        decode(Words([b"abab"]), max_tokens=2)
+    with pytest.raises(BudgetError, match="needs 2 tokens, the budget is 1"):
+        decode(Words([b"abab"]), max_tokens=1)
+
+
+def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatch):
+    """A choice of one token is met with a budget of one token, in one pass over the prompt."""
+    steps, step = [], ModelRunner.step
+    monkeypatch.setattr(ModelRunner, "step", lambda *args: steps.append(1) or step(*args))
+    result = decode(Words([b"a", b"b"]), max_tokens=1)[-1].result
+    assert len(result.tokens) == 1 and result.finish_reason == "stop" and result.budget_bound.steps == 0
+    assert len(steps) == 1
+    longer = decode(Words([b"a", b"aa", b"aaa"]), max_tokens=1)[-1].result
+    assert longer.text == "a" and longer.finish_reason == "stop"
+    assert longer.budget_bound.steps == 1  # the budget ended it, and what the model would have gone on with is told
+    assert longer.budget_bound.mass > 0
 
 
 def test_without_a_constraint_it_ends_at_an_end_token_or_with_the_budget():

@@ -78,7 +78,7 @@ def test_a_record_is_valid_with_a_wide_and_with_the_narrowest_budget(engine):
     for budget in (30, 20):
         narrow = engine.generate(MESSAGES, SCHEMA, max_tokens=budget)
         jsonschema.validate(narrow.value, SCHEMA)
-        assert len(narrow.tokens) < budget
+        assert len(narrow.tokens) <= budget
     assert wide.removed_log_mass <= engine.generate(MESSAGES, SCHEMA, score_forced=True).removed_log_mass + 0.1
 
 

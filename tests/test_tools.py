@@ -121,7 +121,7 @@ def test_company_samples_and_preemption_change_nothing(cache):
     if cache is DenseCache:
         small = engine(cache=DenseCache(shape, 160), token_budget=7)
     else:
-        small = engine(cache=cache(shape, 10, 16) if cache is PagedCache else cache(shape, 100), token_budget=7)
+        small = engine(cache=cache(shape, 8, 16) if cache is PagedCache else cache(shape, 100), token_budget=7)
     together = small.generate_batch(prompts, seed=7, **options)
     assert [(r.tokens, r.token_masks, r.tool_calls) for r in together] == [
         (r.tokens, r.token_masks, r.tool_calls) for r in alone
@@ -154,7 +154,7 @@ def test_tools_inside_of_a_constraint():
     (call,) = result.tool_calls
     assert result.text.startswith(f"[{call.text}{call.result} ")
     assert result.text[-2:].isdigit()
-    compiled = ENGINE.compiler.compile(constraint)
+    compiled = ENGINE.compiler.compile(constraint, **guided.JsonSchemaOptions.for_generation().given())
     assert ENGINE.generate("x", compiled, tools=[LOOK_UP], max_tokens=60, seed=3, temperature=1.0).text == result.text
 
 
@@ -247,13 +247,13 @@ def test_without_room_the_result_is_empty():
     tool = says("the answer", seconds=None)
     long = once(tool)
     assert long.tool_calls[0].result == "the answer"
-    needed = len(long.tokens) + 1
+    needed = len(long.tokens)
     assert once(tool, max_tokens=needed).text == long.text
     short = once(tool, max_tokens=needed - 1)
     assert short.text == "go;"
     assert short.tool_calls == [ToolCall("fixed", "go", "")]
     assert [t for t in short.tokens if t in ASKING] == ASKING
-    least = 2 + len(ASKING) + 1 + 1
+    least = 2 + len(ASKING) + 1
     assert once(tool, max_tokens=least).text == "go;"
     with pytest.raises(BudgetError, match=f"needs {least} tokens"):
         once(tool, max_tokens=least - 1)
@@ -265,16 +265,16 @@ def test_a_call_leaves_room_for_its_result(seed, room, more):
     """A model that never ends a call by itself is led to its end while there is room for a result."""
     tool = replace(CALCULATOR, room=room)
     options = {"temperature": 1.0, "logit_bias": {END_CALL: -50.0}, "seed": seed}
-    least = 1 + 1 + 4 + 1 + 1  # a letter, the call of one digit, a letter, the end
+    least = 1 + 1 + 4 + 1  # a letter, the call of one digit, a letter
     constraint = "x" + tool.segment + "y"
     result = ENGINE.generate("x", constraint, tools=[tool], max_tokens=least + more, **options)
     (call,) = result.tool_calls
     kept = len(result.tokens) - result.tokens.index(END_CALL) - 1
     left = least + more - result.tokens.index(END_CALL) - 1
-    assert left >= 2 + 1 + 1 + min(room, more)
+    assert left >= 2 + 1 + min(room, more)
     said = CALCULATOR.answer(call.text)
-    assert call.result == (said if len(VOCABULARY.encode(said)) + 4 <= left else "")
-    assert kept + 1 <= left
+    assert call.result == (said if len(VOCABULARY.encode(said)) + 3 <= left else "")
+    assert kept <= left
 
 
 def test_what_the_vocabulary_cannot_spell():
@@ -405,7 +405,7 @@ def test_context_is_never_exceeded():
     prompt = "x" * (CONFIG.context - 30)
     for seed in range(5):
         result = ENGINE.generate(prompt, tools=[CALCULATOR], seed=seed, max_tokens=500, **EAGER)
-        assert len(result.tokens) < 30
+        assert len(result.tokens) <= 30
         for call in result.tool_calls:
             assert call.result in (CALCULATOR.answer(call.text), "")
 

@@ -155,6 +155,8 @@ class Batch:
                 return InputError("tools go with free text: a specification has no place for a call")
             options["tools"] = tools_named(names, self._arguments.tool_tokens)
         assert line.prompt is not None
+        if options.get("raw") and self._arguments.system is not None:
+            return InputError("raw goes on from a text, and --system is a message: leave one of them out")
         return Request(prompt_of(line.prompt, self._arguments), grammar, n, cast("Options", options))
 
     def _answer(self, number: int, results: list[Result]) -> str:
@@ -182,11 +184,10 @@ class Batch:
 
 
 def prompt_of(given: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
-    """The prompt for the engine: messages as they are; a text as it is (--raw), or as a message after --system."""
-    if arguments.raw or not isinstance(given, str):
+    """The prompt for the engine: messages and texts as they are; with --system a text becomes a message after it."""
+    if arguments.system is None or not isinstance(given, str):
         return given
-    messages = [{"role": "user", "content": given}]
-    return [{"role": "system", "content": arguments.system}, *messages] if arguments.system is not None else messages
+    return [{"role": "system", "content": arguments.system}, {"role": "user", "content": given}]
 
 
 def _located(error: Exception, line: Line) -> str:

@@ -72,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
     model.add_argument("--system", metavar="TEXT", help="the system message")
-    model.add_argument("--raw", action="store_true", help="go on from the prompt itself, without the chat template")
+    model.add_argument(
+        "--raw", action="store_true", default=None, help="go on from the prompt itself, without the chat template"
+    )
     model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
     model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
     model.add_argument(

@@ -61,7 +61,7 @@ def _add_choice(group: argparse._ArgumentGroup) -> None:
 
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--max-tokens", type=at_least(1), metavar="N", help="budget, end token included (256)")
+    add("--max-tokens", type=at_least(1), metavar="N", help="tokens of the text, forced ones included (256)")
     add("--budget-ramp", type=real(0, 100), metavar="R", help="where little is left of --max-tokens, what "
         "makes the answer longer loses up to R of its logit (1); 0: the budget cuts, and does not lead")  # fmt: skip
     add("--min-tokens", type=at_least(0), metavar="N", help="no end before so many, where something else may come")
@@ -164,6 +164,7 @@ LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
     **dict.fromkeys(("include_stop_str_in_output", "ignore_eos", "score_forced"), _BOOLEAN),
+    "raw": _BOOLEAN,
     "reasoning_end": _TEXT,
     "tools": (f"a list of {', '.join(_TOOLS)}", _list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),

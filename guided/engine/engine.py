@@ -28,7 +28,7 @@ from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
-from guided.engine.request import Options, Prompt, Request
+from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_blocks, default_cache
 from guided.engine.scheduler import Outcome, Scheduler, Task
@@ -36,6 +36,7 @@ from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError, brief
+from guided.keywords import keywords_checked
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
@@ -100,6 +101,7 @@ class Engine:
         self._lock = threading.Lock()
 
     @classmethod
+    @keywords_checked()
     def from_pretrained(
         cls,
         name: str | os.PathLike[str],
@@ -174,14 +176,16 @@ class Engine:
     def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Result | list[Result]: ...
+    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
     def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]
     ) -> Result | list[Result]:
         """Generate: one `Result`, or a list of them where n > 1 (the prompt passes the model once).
 
         Args:
-            prompt: a text to go on from; messages for the chat template; or token ids. Text is text: names of control
-                tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
+            prompt: a text; messages for the chat template; or token ids. A text is the user's message where the model
+                has a chat template, and else, or with `raw=True`, what the model goes on from. Text is text: names of
+                control tokens in it are not control tokens (`vocabulary.encode_with_special` makes ids of them).
             constraint: None: free, until an end token. A compiled grammar. One composed of parts (`guided.sequence`,
                 `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular expression that the whole
                 output matches. A list of strings: one of them. A function: its arguments, as a JSON object. Else a
@@ -196,6 +200,9 @@ class Engine:
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
 
+    @keywords_checked(
+        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "generate_each takes requests with n"}
+    )
     def generate_batch(
         self,
         prompts: Sequence[Prompt],
@@ -245,12 +252,16 @@ class Engine:
         """
         return answer_each(requests, self._tasks_of, self._drive, Meter(total, progress))
 
+    @keywords_checked(
+        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples gives n outputs at once"}
+    )
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
         """As `generate` with n=1, in pieces as they come; the last event holds the result. Closing it stops."""
         return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
 
+    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
     def stream_samples(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Iterator[tuple[int, StreamEvent]]:
@@ -272,9 +283,13 @@ class Engine:
             finally:
                 runner.cache.close(lease)
 
-    def encode_prompt(self, prompt: Prompt) -> list[int]:
-        """The ids that the model sees for a prompt; see `PromptReader.encode`."""
-        return self._prompts.encode(prompt)
+    def encode_prompt(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
+        """The ids that the model sees for a prompt; `raw` as for `generate`.
+
+        Raises:
+            GuidedError: the prompt is empty or too long, or the model has no template for messages.
+        """
+        return self._prompts.encode(prompt, raw=raw)
 
     @property
     def _prompts(self) -> PromptReader:
@@ -295,6 +310,7 @@ class Engine:
         constraint: Constraint,
         n: int,
         *,
+        raw: bool = False,
         max_tokens: int = 256,
         seed: int | None = None,
         score_forced: bool = False,
@@ -328,7 +344,9 @@ class Engine:
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools)
         grammar = compile_constraint(self.compiler, placed, cast(ConstraintOptions, written))
-        ids = self.encode_prompt(prompt)
+        if not isinstance(raw, bool):
+            raise ValueError(f"raw is {brief(raw)}, it must be True or False")
+        ids = self.encode_prompt(prompt, raw=raw)
         if not 0 <= drafts <= _MOST_DRAFTS:
             raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
         if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:

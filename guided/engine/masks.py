@@ -119,7 +119,7 @@ class Masks:
         """Fill a row with the mask of the matcher's state.
 
         Args:
-            left: tokens that are left of the budget.
+            left: tokens that are left of the budget, for this one and all that follow, the end token included.
             row: how many drafts were accepted since `take`.
             timed: whether the time counts; it does where a token is chosen.
 

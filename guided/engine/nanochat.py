@@ -87,8 +87,7 @@ class NanochatEngine:
     def _options(
         self, max_tokens: int | None = None, temperature: float = 1.0, top_k: int | None = None, seed: int = 42
     ) -> Options:
-        # Our budget counts the end of a text with tools, also where the budget ends it.
-        budget = self.engine.model.config.context if max_tokens is None else max_tokens + bool(self.tools)
+        budget = self.engine.model.config.context if max_tokens is None else max_tokens
         return {"max_tokens": budget, "temperature": temperature, "top_k": top_k, "seed": seed, "tools": self.tools}
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:

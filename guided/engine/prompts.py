@@ -1,11 +1,12 @@
 """What the model sees of a prompt: ids, and only such as it can read.
 
-In: a text to go on from, messages for the chat template, or ids. Out: ids, at least one, with room for an output.
+In: a text, messages for the chat template, or ids. Out: ids, at least one, with room for an output. A text is the
+user's message where the model has a chat template, and else, or with `raw`, what the model goes on from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,6 +23,8 @@ def refuse_others(prompt: object) -> None:
     """Refuse what is no prompt. The numbers in bytes are no token ids, though they look like some."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt is text, messages or token ids, not bytes: decode them")
+    if isinstance(prompt, Mapping):
+        raise TypeError("a prompt is text, messages or token ids, not one message by itself: write [message]")
     if not isinstance(prompt, str | Sequence):
         raise TypeError(f"a prompt is text, messages or token ids, not {brief(prompt)}")
 
@@ -40,7 +43,7 @@ class PromptReader:
     chat: ChatMl | None
     bos: Sequence[int]
 
-    def encode(self, prompt: Prompt) -> list[int]:
+    def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
         """The ids of a prompt.
 
         Raises:
@@ -49,15 +52,26 @@ class PromptReader:
         """
         refuse_others(prompt)
         if isinstance(prompt, str):
-            ids = [*self.bos, *self.vocabulary.encode(prompt)]
-        elif prompt and all(isinstance(item, int) for item in prompt):
+            ids = self._text(prompt, raw)
+        elif (prompt or self.chat is None) and all(isinstance(item, int) for item in prompt):
             ids = list(cast("Sequence[int]", prompt))
+        elif raw:
+            raise GuidedError("raw=True goes on from a text, and these are messages: leave it out")
         elif self.chat is None:
             raise GuidedError("this model has no chat template that is known: give the prompt as text or token ids")
         else:
             ids = self.chat.render(cast("Sequence[Message]", prompt))
         self.check(ids, room=1)
         return ids
+
+    def _text(self, prompt: str, raw: bool) -> list[int]:
+        if self.chat is None or raw:
+            return [*self.bos, *self.vocabulary.encode(prompt)]
+        if not prompt:
+            raise GuidedError(
+                "the prompt is an empty text, which asks the model nothing: write the message that it is to answer"
+            )
+        return self.chat.render([{"role": "user", "content": prompt}])
 
     def check(self, ids: Sequence[int], *, room: int) -> None:
         """Refuse what the model cannot read; `room`: for so many tokens more.

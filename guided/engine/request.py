@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from guided.engine.chat import Message
 from guided.engine.constraint import Constraint, ConstraintOptions
+from guided.keywords import check_keywords, keywords_checked_class
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["Options", "Prompt", "Request"]
+__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request"]
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
@@ -20,7 +21,9 @@ class Options(ConstraintOptions, total=False):
     r"""What a request may say besides its prompt and its constraint, by keyword.
 
     Attributes:
-        max_tokens: of the output, forced tokens and the end token included (256); less where the context ends before.
+        raw: the model goes on from the text of the prompt itself (False: where the model has a chat template, a text is
+            a message).
+        max_tokens: of the output's text, forced tokens included, its end not (256); less where the context ends before.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: of a constraint that is a regular expression, see `GrammarCompiler.compile_regex`.
@@ -49,6 +52,7 @@ class Options(ConstraintOptions, total=False):
             they say counts as output.
     """
 
+    raw: bool
     max_tokens: int
     temperature: float
     top_k: int | None
@@ -77,6 +81,28 @@ class Options(ConstraintOptions, total=False):
     tools: Sequence[Tool]
 
 
+_CONSTRAINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"
+OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
+    **dict.fromkeys(("stop_sequences", "stop_strings", "stop_words"), "stop"),
+    **dict.fromkeys(
+        ("schema", "json_schema", "guided_json", "json_object", "response_format"), f"{_CONSTRAINT}: a dict"
+    ),
+    **dict.fromkeys(("response_model", "output_type", "type"), f"{_CONSTRAINT}: the type itself"),
+    **dict.fromkeys(("regex", "guided_regex"), f"{_CONSTRAINT}: a string is a regular expression"),
+    **dict.fromkeys(("choice", "choices", "guided_choice"), f"{_CONSTRAINT}: a list of strings"),
+    **dict.fromkeys(("grammar", "guided_grammar"), f"{_CONSTRAINT}: what a GrammarCompiler made"),
+    "messages": "messages are the first argument, as in generate(messages)",
+    "prompt_token_ids": "token ids are the first argument, as in generate(ids)",
+    "stream": "engine.stream(prompt) gives the text as it comes",
+    "do_sample": "temperature above 0 samples, 0 is greedy",
+    "num_return_sequences": "n",
+    "add_generation_prompt": "the chat template is applied to a text, unless raw=True",
+}
+"""Keywords of other libraries: what they are called here, or how what they mean is given."""
+
+
+@keywords_checked_class({"schema": _CONSTRAINT})
 @dataclass(frozen=True, slots=True)
 class Request:
     """One of many, see `Engine.generate_each`; the fields mean what the arguments of `Engine.generate` do."""
@@ -85,3 +111,6 @@ class Request:
     constraint: Constraint = None
     n: int = 1
     options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        check_keywords("Request", self.options, Options.__annotations__, OTHERS_KEYWORDS)

@@ -11,9 +11,11 @@ accelerator it runs then; on a CPU filling takes microseconds); it is applied on
 matcher must accept it, or the output fails: never one that it has not agreed to. While tokens are chosen as they were
 drafted, the next one is chosen from the same pass; what was drafted after them is forgotten.
 
-The budget counts every output token, forced ones and the end token included. Every mask gets what is left of it,
-forced tokens too are checked against such a mask, so that a constrained output is complete when the budget ends. Where
-the output may end, the mask is filled first: if nothing but the end is allowed, it stops without a forward pass.
+The budget counts the tokens of the text, forced ones included; its end costs nothing. Every mask gets what is left of
+it, and one token more for the end, which a matcher's budget counts. Forced tokens too are checked against such a mask,
+so that a constrained output is complete when the budget ends. Where the output may end, the mask is filled first: if
+the specification allows nothing but the end, it stops without a forward pass. Where the budget alone does, the pass is
+made, so that `Result.budget_bound` can say what the model would have gone on with.
 
 Tools (tool_calls.py) are called where the grammar's forced tokens are taken, and their results are taken with them.
 """
@@ -73,7 +75,7 @@ class Sequence:
 
     Args:
         prompt: ids that the model reads first.
-        max_tokens: the budget.
+        max_tokens: the budget, in tokens of the text.
         score_forced: count the model's probability of forced tokens, too.
         stops: what ends it besides an end token.
         logprobs: which log probabilities are wanted.
@@ -102,7 +104,7 @@ class Sequence:
         budget_ramp: float = 0.0,
         parse: Callable[[str], Any] | None = None,
     ) -> None:
-        if matcher is not None and (needed := matcher.min_tokens_to_finish()) > max_tokens:
+        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
             raise BudgetError(needed, max_tokens)
         if matcher is not None and stops:
             raise GuidedError("a constraint says where its output ends: stops and ignore_eos go with none")
@@ -136,7 +138,7 @@ class Sequence:
 
     @property
     def left(self) -> int:
-        """What remains of the budget."""
+        """What remains of the budget: tokens of the text."""
         return self.max_tokens - len(self.out.tokens)
 
     def steps(self) -> Steps:
@@ -239,7 +241,7 @@ class Sequence:
 
     def take_result(self, calls: ToolCalls, taken: list[int]) -> None:
         """Run the tool, and take its result."""
-        result = calls.answer(self.left - len(taken))
+        result = calls.answer(self.left + 1 - len(taken))
         begin = len(self.out.tokens) + len(taken)
         self.results.update(range(begin, begin + len(result)))
         taken += result
@@ -257,13 +259,14 @@ class Sequence:
                 return
             taken.append(token)
             if self.calls is not None:
-                self.calls.read(token, self.left - len(taken))
+                self.calls.read(token, self.left + 1 - len(taken))
                 if self.calls.waiting:
                     return
 
     def budget(self, ahead: int) -> int:
-        """What is left for the token after `ahead` more ones, less what a call must leave for its result."""
-        return self.left - ahead - (0 if self.calls is None else self.calls.reserved)
+        """What is left for the token after `ahead` more ones and all that follow, the end included, as masks count it;
+        less what a call must leave for its result."""
+        return self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
 
     def look_for_the_end(self) -> None:
         """Set the finish reason where nothing but the end can follow."""
@@ -348,7 +351,7 @@ class Sequence:
             if self.stop is None or not self.stops.included:
                 return
         if self.calls is not None:
-            self.calls.read(token, self.left - 1)
+            self.calls.read(token, self.left)
         stoppable = len(self.out.tokens) >= self.params.min_tokens
         self.out.write([token], sampled=True, stoppable=stoppable, logprobs=self.chosen_logprobs)
         if self.out.found is not None:

@@ -77,7 +77,9 @@ class ToolCalls:
         return token in self._toolbox.by_token or (self._tool is not None and token in self._tool.ends)
 
     def answer(self, left: int) -> list[int]:
-        """Run the complete call, and return the tokens of its result, which are part of the `left` tokens that remain.
+        """Run the complete call, and return the tokens of its result.
+
+        They are part of the `left` tokens that remain, the end token among them.
 
         Raises:
             GuidedError: the grammar does not allow a result here.
