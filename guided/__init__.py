@@ -13,7 +13,10 @@ Nothing here imports torch before `Engine` is asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import (
     BudgetError,
@@ -54,14 +57,20 @@ from guided.spec.combinators import (
     text,
 )
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
+from guided.spec.json_schema.options import JsonSchemaKeywords
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from guided.engine import Engine
+    from guided.engine.chat import Message
+    from guided.engine.request import Options, Request
+    from guided.engine.result import BudgetBound, Result, StreamEvent, Timings, ToolCall
+    from guided.sampling.params import SamplingParams
     from guided.tools import CALCULATOR, Tool, ToolTokens
 
 __all__ = [
     "CALCULATOR",
+    "BudgetBound",
     "BudgetError",
     "CompiledGrammar",
     "Engine",
@@ -72,13 +81,22 @@ __all__ = [
     "GrammarMatcher",
     "GuidedError",
     "GuidedWarning",
+    "JsonSchemaKeywords",
     "JsonSchemaOptions",
     "LimitExceeded",
     "Limits",
+    "Message",
     "ModelFileError",
+    "Options",
     "Report",
+    "Request",
+    "Result",
+    "SamplingParams",
     "SpecError",
+    "StreamEvent",
+    "Timings",
     "Tool",
+    "ToolCall",
     "ToolError",
     "ToolTokens",
     "UnsupportedError",
@@ -105,15 +123,31 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_LAZY: Final = {
+    **dict.fromkeys(("CALCULATOR", "Tool", "ToolTokens"), "guided.tools"),
+    "Engine": "guided.engine",
+    "Message": "guided.engine.chat",
+    **dict.fromkeys(("Options", "Request"), "guided.engine.request"),
+    **dict.fromkeys(("BudgetBound", "Result", "StreamEvent", "Timings", "ToolCall"), "guided.engine.result"),
+    "SamplingParams": "guided.sampling.params",
+}
+"""Where the names are that are imported when they are first asked for. Those of the engine need torch."""
+
 
 def __getattr__(name: str) -> Any:
-    """Imported when first asked for: `Engine` needs torch (`pip install guided-decoding[engine]`)."""
-    if name == "Engine":
-        from guided.engine import Engine
+    """The names of `_LAZY`: the engine needs torch (`pip install guided-decoding[engine]`)."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    close = get_close_matches(name, __all__, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(f"module 'guided' has no attribute {name!r}{meant}")
 
-        return Engine
-    if name in ("CALCULATOR", "Tool", "ToolTokens"):
-        import guided.tools
 
-        return getattr(guided.tools, name)
-    raise AttributeError(f"module 'guided' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """All names; without torch those that can be had, so that `help(guided)` shows them."""
+    lazy = [name for name in _LAZY if _is_there(_LAZY[name])]
+    return sorted({*globals(), *__all__} - {*_LAZY} | {*lazy})
+
+
+def _is_there(module: str) -> bool:
+    return not module.startswith("guided.engine") or find_spec("torch") is not None

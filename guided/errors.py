@@ -25,12 +25,18 @@ __all__ = [
     "VocabularyError",
     "brief",
     "marked_line",
+    "short",
     "warn_of",
 ]
 
 
 class GuidedError(Exception):
     """Base of all errors raised by guided."""
+
+
+def short(text: str, most: int = 40) -> str:
+    """A text in quotes for a `repr`: its beginning, where it is long."""
+    return repr(text if len(text) <= most else text[: most - 3] + "...")
 
 
 def brief(value: object, most: int = 60) -> str:

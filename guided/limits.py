@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from guided.errors import brief
+from guided.keywords import keywords_checked_class
 
 __all__ = ["Limits"]
 
 _LARGEST = 2**62
 
 
-@dataclass(frozen=True, slots=True)
+@keywords_checked_class()
+@dataclass(frozen=True, slots=True, repr=False)
 class Limits:
     """Every bound has a name, a default and a unit; specifications come from strangers.
 
@@ -34,6 +36,10 @@ class Limits:
     seconds: float = 20.0
     work: int = 80_000_000
 
+    def __repr__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return f"Limits({', '.join(f'{name}={value}' for name, value in given if value != getattr(_DEFAULTS, name))})"
+
     def __post_init__(self) -> None:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work"):
             value = getattr(self, name)
@@ -42,3 +48,6 @@ class Limits:
         seconds = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise ValueError(f"Limits(seconds={brief(seconds)}): a number of at least 0 is needed")
+
+
+_DEFAULTS = Limits()

@@ -152,6 +152,10 @@ class Engine:
         if self.ranks is not None:
             self.ranks.close()
 
+    def __repr__(self) -> str:
+        chat = "" if self.chat is None else ", with a chat template"
+        return f"Engine({type(self.model).__name__} of {self.vocabulary.size} tokens{chat})"
+
     def __enter__(self) -> Self:
         return self
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import exp
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,41 +24,11 @@ from torch import Tensor
 from guided.errors import BudgetError, GuidedError
 from guided.kernels import lay_mask
 from guided.matching.bitmask import is_allowed, row_of
+from guided.matching.protocol import Matcher
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Applied", "Masks", "Matcher"]
-
-
-class Matcher(Protocol):
-    """What the loop asks of a `GrammarMatcher`."""
-
-    @property
-    def budget_bound(self) -> bool:
-        """Whether the budget may have removed tokens from the last mask."""
-
-    def fill_next_token_bitmask(
-        self, bitmask: npt.NDArray[np.int32], row: int = 0, *, max_tokens: int | None = None
-    ) -> bool:
-        """Fill a row with the tokens that may come next; False if nothing is masked."""
-
-    def accept_token(self, token: int, /) -> bool:
-        """Accept a token; False if it is refused."""
-
-    def rollback(self, n: int, /) -> None:
-        """Take back the last n tokens."""
-
-    def forced_tokens(self) -> list[int]:
-        """The tokens that must come next; empty where there is a choice."""
-
-    def is_accepting(self) -> bool:
-        """Whether the output may end here."""
-
-    def is_terminated(self) -> bool:
-        """Whether an end token was accepted."""
-
-    def min_tokens_to_finish(self) -> int:
-        """The length of the shortest completion, the end token included."""
+__all__ = ["Applied", "Masks"]
 
 
 class Applied(NamedTuple):

@@ -23,10 +23,9 @@ def refuse_others(prompt: object) -> None:
     """Refuse what is no prompt. The numbers in bytes are no token ids, though they look like some."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt is text, messages or token ids, not bytes: decode them")
-    if isinstance(prompt, Mapping):
-        raise TypeError("a prompt is text, messages or token ids, not one message by itself: write [message]")
     if not isinstance(prompt, str | Sequence):
-        raise TypeError(f"a prompt is text, messages or token ids, not {brief(prompt)}")
+        hint = ": for a single message write [message]" if isinstance(prompt, Mapping) else ""
+        raise TypeError(f"a prompt is text, messages or token ids, not {brief(prompt)}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from guided.errors import GuidedError
 from guided.matching.bitmask import is_allowed, row_of
-from guided.matching.matcher import GrammarMatcher
+from guided.matching.protocol import ForkingMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ReasoningGate", "find_reasoning_end"]
@@ -41,7 +41,7 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
 class ReasoningGate:
     """A matcher of reasoning, end marker and answer. Its methods mean what those of `GrammarMatcher` mean."""
 
-    def __init__(self, answer: GrammarMatcher, end: Sequence[int], vocabulary: Vocabulary) -> None:
+    def __init__(self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary) -> None:
         self._answer, self._end, self._vocabulary = answer, tuple(end), vocabulary
         self._progress = [0]  # how many tokens of the marker are matched, after each token of the reasoning
         self._answered = 0  # tokens of the answer

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from guided.engine.chat import Message
 from guided.engine.constraint import Constraint, ConstraintOptions
+from guided.errors import brief
 from guided.keywords import check_keywords, keywords_checked_class
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
@@ -103,7 +104,7 @@ OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
 
 
 @keywords_checked_class({"schema": _CONSTRAINT})
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Request:
     """One of many, see `Engine.generate_each`; the fields mean what the arguments of `Engine.generate` do."""
 
@@ -114,3 +115,10 @@ class Request:
 
     def __post_init__(self) -> None:
         check_keywords("Request", self.options, Options.__annotations__, OTHERS_KEYWORDS)
+
+    def __repr__(self) -> str:
+        parts = [brief(self.prompt, 30)]
+        parts += [] if self.constraint is None else [f"constraint={brief(self.constraint, 25)}"]
+        parts += [] if self.n == 1 else [f"n={self.n}"]
+        parts += [f"options={sorted(self.options)}"] if self.options else []
+        return f"Request({', '.join(parts)})"

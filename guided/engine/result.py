@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from guided.errors import short
 from guided.sampling.logprobs import TokenLogprobs
 
 __all__ = ["BudgetBound", "FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
@@ -87,7 +88,7 @@ class BudgetBound:
 _UNBOUND: Final = BudgetBound()
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """One output.
 
@@ -134,6 +135,9 @@ class Result:
     tool_calls: list[ToolCall] = field(default_factory=list)
     budget_bound: BudgetBound = _UNBOUND
 
+    def __repr__(self) -> str:
+        return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"
+
     @cached_property
     def value(self) -> Any:
         """The parsed text where the constraint is JSON or a type and the output is complete, else None.
@@ -154,7 +158,7 @@ class Result:
         return len(self.tokens) / self.timings.total if self.timings.total > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StreamEvent:
     """Some new tokens of an output.
 
@@ -177,3 +181,9 @@ class StreamEvent:
     logprobs: tuple[TokenLogprobs | None, ...] = ()
     reasoning: bool = False
     budget_bound: BudgetBound = _UNBOUND
+
+    def __repr__(self) -> str:
+        more = ", forced" if self.forced else ""
+        more += ", reasoning" if self.reasoning else ""
+        more += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
+        return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{more})"

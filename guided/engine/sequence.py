@@ -31,20 +31,21 @@ import torch
 from torch import Tensor
 
 from guided.engine.drafting import Ngrams
-from guided.engine.masks import Masks, Matcher
+from guided.engine.masks import Masks
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import BudgetBound, FinishReason, Result, StreamEvent, Timings
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
+from guided.matching.protocol import Matcher
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.sampling.sampler import choose, log_mass
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Forward", "Matcher", "Sequence"]
+__all__ = ["Forward", "Sequence"]
 
 
 @dataclass(frozen=True, slots=True)

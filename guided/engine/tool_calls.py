@@ -9,30 +9,17 @@ keeps room for its result. If the result still does not fit, it is empty; every 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self
 
 from guided.engine.constraint import Constraint
 from guided.engine.result import ToolCall
 from guided.errors import GuidedError, VocabularyError
 from guided.matching.compiler import CompiledGrammar
+from guided.matching.protocol import ForkingMatcher
 from guided.spec.combinators import Expr
 from guided.tools.tool import Tool, answer_with
 from guided.tools.toolbox import BoundTool, Toolbox
 
 __all__ = ["ToolCalls", "with_tools"]
-
-
-class ForkingMatcher(Protocol):
-    """The methods of `GrammarMatcher` that tool calls need."""
-
-    def accept_token(self, token: int, /) -> bool:
-        """Accept a token; False if it is refused."""
-
-    def fork(self) -> Self:
-        """A copy in the same state, which moves independently."""
-
-    def min_tokens_to_finish(self) -> int:
-        """The length of the shortest completion, the end token included."""
 
 
 class ToolCalls:

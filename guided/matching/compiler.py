@@ -129,6 +129,9 @@ class GrammarCompiler:
         self._weight = 0
         self._cache_lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"GrammarCompiler({self.vocabulary!r})"
+
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_json_schema(
         self,

@@ -38,7 +38,7 @@ class ToolTokens(NamedTuple):
 NANOCHAT: Final = ToolTokens("<|python_start|>", "<|python_end|>", "<|output_start|>", "<|output_end|>")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tool:
     """Something that a model may call.
 
@@ -64,6 +64,9 @@ class Tool:
     longest: int = 1000
     room: int = 24
     segment: Expr = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < threading.TIMEOUT_MAX:

@@ -1,0 +1,122 @@
+"""The public names: all of them are shown, documented and short in print, and typed for users that check types."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import guided
+from guided.matching.protocol import ForkingMatcher, Grammar, Matcher
+
+ROOT = Path(__file__).parent.parent
+VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+GRAMMAR = guided.GrammarCompiler(VOCABULARY).compile_json_schema({"enum": ["a" * 1000]})
+MOST = 120  # characters of a repr
+
+
+def test_all_names_are_there_and_shown():
+    assert set(guided.__all__) <= set(dir(guided))
+    assert all(getattr(guided, name) is not None for name in guided.__all__)
+    shown = pydoc.plaintext.document(guided)
+    assert [name for name in guided.__all__ if name not in shown] == []
+    for name in ("Engine", "Result", "StreamEvent", "Request", "Options", "Message", "SamplingParams", "Tool"):
+        assert name in guided.__all__
+    with pytest.raises(AttributeError, match="module 'guided' has no attribute 'Resultt'; did you mean 'Result'"):
+        _ = guided.Resultt
+
+
+def test_names_that_need_torch_are_imported_when_they_are_asked_for():
+    code = "import sys, guided; dir(guided); guided.JsonSchemaOptions; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def _public_members():
+    for name in guided.__all__:
+        thing = getattr(guided, name)
+        if inspect.isclass(thing):
+            for member, value in inspect.getmembers(thing):
+                owner = next((base for base in thing.__mro__ if member in vars(base)), None)
+                if member.startswith("_") or owner is None or not owner.__module__.startswith("guided"):
+                    continue
+                raw = vars(owner)[member]
+                if callable(value) or isinstance(raw, property) or hasattr(raw, "func"):
+                    yield f"{name}.{member}", raw, value
+
+
+def test_every_name_and_method_has_a_docstring_of_its_own():
+    classes = [name for name in guided.__all__ if inspect.isclass(getattr(guided, name))]
+    functions = [name for name in guided.__all__ if inspect.isfunction(getattr(guided, name))]
+    assert len(classes) > 15 and len(functions) > 12
+    missing = [name for name in classes if not vars(getattr(guided, name)).get("__doc__")]
+    missing += [name for name in functions if not getattr(guided, name).__doc__]
+    members = list(_public_members())
+    assert len(members) > 50
+    missing += [name for name, raw, value in members if not (getattr(raw, "__doc__", None) or value.__doc__)]
+    assert missing == []
+
+
+def _samples():
+    from guided.engine.result import Timings
+    from tests.tool_support import ENGINE
+
+    long = "a long text of many words " * 40
+    result = guided.Result(long, [5] * 900, [1] * 900, "stop", Timings(), [0.5] * 900, 450.0, 7, 3)
+    event = guided.StreamEvent(tuple(range(500)), long, result=result)
+    request = guided.Request([{"role": "user", "content": long}], {"const": long}, 3, {"stop": [long], "max_tokens": 7})
+    limits = guided.Limits(depth=7)
+    options = guided.JsonSchemaOptions.for_generation()
+    matcher = guided.GrammarMatcher(GRAMMAR)
+    compiler = guided.GrammarCompiler(VOCABULARY)
+    parts = (guided.regex("a" * 500), guided.CALCULATOR, matcher.explain(b"x"))
+    return (result, event, request, limits, options, matcher, compiler, GRAMMAR, VOCABULARY, ENGINE, *parts)
+
+
+def test_reprs_are_a_short_line():
+    for thing in _samples():
+        shown = repr(thing)
+        assert len(shown) <= MOST + 20 * isinstance(thing, guided.JsonSchemaOptions), shown
+        assert "\n" not in shown
+        assert " object at 0x" not in shown
+    result, event, request, limits, *_ = _samples()
+    assert repr(result) == "Result('a long text of many words a long text...', 900 tokens, finish_reason='stop')"
+    assert repr(event) == "StreamEvent('a long text of many words a long text...', 500 tokens, finish_reason='stop')"
+    assert repr(request).startswith("Request([{'role': 'user'")
+    assert repr(limits) == "Limits(depth=7)"
+    assert repr(guided.StreamEvent((1, 2), "ab", forced=True)) == "StreamEvent('ab', 2 tokens, forced)"
+
+
+def test_matchers_keep_the_protocols():
+    """`isinstance` asks for the names; mypy checks the signatures where the engine takes a matcher."""
+    from guided.engine.reasoning import ReasoningGate
+
+    matcher = guided.GrammarMatcher(GRAMMAR)
+    assert isinstance(GRAMMAR, Grammar)
+    assert isinstance(matcher, ForkingMatcher)
+    assert isinstance(ReasoningGate(matcher, [3], VOCABULARY), Matcher)
+    for protocol in (Grammar, Matcher, ForkingMatcher):
+        for name, member in vars(protocol).items():
+            if not name.startswith("_"):
+                assert member.__doc__, name
+
+
+def test_the_package_says_that_it_is_typed():
+    assert resources.files("guided").joinpath("py.typed").is_file()
+
+
+def test_a_users_file_passes_strict_types_and_knows_what_it_gets():
+    api = pytest.importorskip("mypy.api", reason="mypy is not installed")
+    file = Path(__file__).parent / "typed_user.py"
+    out, err, code = api.run(["--strict", "--no-error-summary", "--follow-imports=silent", str(file)])
+    revealed = [line.split('Revealed type is "')[1].rstrip('"') for line in out.splitlines() if "Revealed type" in line]
+    problems = [line for line in out.splitlines() if "Revealed type" not in line]
+    assert (problems, err, code) == ([], "", 0), out
+    asked = file.read_text("utf-8").count("reveal_type(")
+    assert len(revealed) == asked > 20
+    assert [kind for kind in revealed if "Any" in kind] == []
