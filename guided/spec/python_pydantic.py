@@ -14,6 +14,10 @@ it leaves out of the description is added here, from the schema that it validate
 
 What no grammar can decide is warned of by a name for `format` of its own: whether a file exists, whether a date is in
 the past, bounds of times with offsets, the schema of JSON within a string. Validators are called when a value is read.
+
+Not covered: a number whose exponent makes it infinite, or an integer that is written with a large exponent, is allowed
+by the schema and refused by pydantic (numbers="plain", as generation writes, has no exponents); and a character class
+of an expression may hold a few other characters where Python, Rust and this package know different versions of Unicode.
 """
 
 from __future__ import annotations

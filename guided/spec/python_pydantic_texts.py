@@ -125,10 +125,10 @@ def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: 
     return f"^(?:{'|'.join(cases)})$"
 
 
-# At most 999,999,999 days: years are 365 and months 30 of them.
+# At most 999,999,999 days, of which years are 365 and months 30; hours, minutes and seconds below 2**32 seconds.
 _DURATION: Final = (
     r"^-?P(?!$)(?:\d{1,8}W|(?:\d{1,6}Y)?(?:\d{1,7}M)?(?:\d{1,8}D)?"
-    r"(?:T(?=\d)(?:\d{1,8}H)?(?:\d{1,8}M)?(?:\d{1,8}(?:\.\d{1,6})?S)?)?)$"
+    r"(?:T(?=\d)(?:\d{1,6}H)?(?:\d{1,6}M)?(?:\d{1,8}(?:\.\d{1,6})?S)?)?)$"
 )
 _SIMPLE_REGEX: Final = (
     r"^(?:(?:[A-Za-z0-9 _,:;=@#%&~<>!\"'\-]|\\[dDwWsS.^$|?*+()\[\]{}\\]|\.|\[\^?[A-Za-z0-9 _,:;]+\])[*+?]?)*$"
