@@ -22,15 +22,16 @@ def verdict(condition: Condition, known: Mapping[int, bool], other: bool | None)
     made: dict[int, bool | None] = {}
 
     def of(at: Condition) -> bool | None:
-        if serial(at) not in made:
+        key = serial(at)
+        if key not in made:
             if isinstance(at, Written):
-                made[serial(at)] = _some(known.get(member, other) for member in at.members)
+                made[key] = _some(known.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
-                made[serial(at)] = _not(_some(_not(of(item)) for item in at.items))
+                made[key] = _not(_some(_not(of(item)) for item in at.items))
             else:
                 found = _some(of(item) for item in at.items)
-                made[serial(at)] = found if isinstance(at, AnyOf) else _not(found)
-        return made[serial(at)]
+                made[key] = found if isinstance(at, AnyOf) else _not(found)
+        return made[key]
 
     return of(condition)
 

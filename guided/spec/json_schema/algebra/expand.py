@@ -345,7 +345,13 @@ class Expander:
 
     def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas for the member `name`."""
-        return tuple([schema for part in shape.objects for schema in part.member(name, self.keys.has)])
+        out: list[Schema] = []
+        for part in shape.objects:
+            if part.patterns:
+                out += part.member(name, self.keys.has)
+            elif (schema := part.properties.get(name, part.additional)) is not None:  # the usual case
+                out.append(schema)
+        return tuple(out)
 
     def may_have_values(self, goal: Goal) -> bool:
         """Whether a value may satisfy the goal. False means that none does, True may be an overestimate."""

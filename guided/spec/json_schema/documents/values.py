@@ -221,18 +221,23 @@ def normalise(value: object, limits: Limits) -> Json:
         elif isinstance(item, int | float | Decimal):
             target[key] = _number(item, path)
         elif isinstance(item, Mapping):
-            target[key] = members = dict.fromkeys(item)
-            for name, child in item.items():
+            target[key] = members = dict(item)
+            for name, child in members.items():
                 if not isinstance(name, str):
                     hint = "the keys of a JSON object are strings"
                     raise SpecError(f"the key {name!r} is not a string", pointer=_pointer(path), hint=hint)
-                work.append((child, members, name, (path, name), depth + 1))
+                if type(child) is str and depth < limits.depth:  # the most frequent value: it stays as it is
+                    count += 1
+                else:
+                    work.append((child, members, name, (path, name), depth + 1))
         elif isinstance(item, list | tuple):
             target[key] = items = [None] * len(item)
             work.extend((child, items, at, (path, at), depth + 1) for at, child in enumerate(item))
         else:
             hint = "decode it" if isinstance(item, bytes) else "JSON has dict, list, str, int, float, bool and None"
             raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path), hint=hint)
+    if count > limits.nodes:
+        raise LimitExceeded("nodes", count, limits.nodes)
     root: Json = result[0]
     return root
 
