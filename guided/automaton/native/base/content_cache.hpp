@@ -1,7 +1,7 @@
 // What was made of some content, by its digest, so that it is made once.
 //
-// In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use it. It is bounded by
-// two generations: an item that was not requested while the younger generation filled up is forgotten.
+// In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use it. It is bounded
+// by two generations: an item that was not requested while the younger generation filled up is forgotten.
 // Cost: a look-up under a lock.
 #pragma once
 

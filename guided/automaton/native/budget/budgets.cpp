@@ -8,19 +8,19 @@ namespace {
 constexpr int64_t kFar = ShortestText::kFar;
 }  // namespace
 
-std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& blind, TokenTable& table) {
+std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
   // Near a bound tokens with the same count may have been let through by different guards: no table knows them.
-  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[blind.pos].rule];
+  const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[partial.pos].rule];
   const bool near =
-      table.relative && (blind.reg < rule.min || (rule.max >= 0 && blind.reg + table.furthest > rule.max));
+      table.relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.furthest > rule.max));
   if (near || table.overflow) {
-    auto own = std::make_shared<const TokenGroups>(group(arena_.lone(blind)));
+    auto own = std::make_shared<const TokenGroups>(group(arena_.lone(partial)));
     for (const TokenGroup& g : *own) arena_.charge(g.tokens.bytes());
     return own;
   }
   std::lock_guard<std::mutex> lock(table.groups_lock);
   if (!table.groups) {
-    TokenGroups found = group(arena_.lone(masks_.table_thread(blind)));
+    TokenGroups found = group(arena_.lone(masks_.table_thread(partial)));
     table.groups = std::make_shared<const TokenGroups>(apart(std::move(found), table, masks_.vocabulary().words));
   }
   return table.groups;
@@ -50,31 +50,31 @@ TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int3
 }
 
 const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
-  Thread blind = thread;
-  blind.mem = arena_.uniqueness().blind(thread.mem);
-  auto [it, inserted] = outlooks_.try_emplace(blind);
+  Thread partial = thread;
+  partial.mem = arena_.uniqueness().without_next_entry(thread.mem);
+  auto [it, inserted] = outlooks_.try_emplace(partial);
   Outlook& out = it->second;
   if (!inserted) return out;
-  const int32_t from = arena_.lone(blind);
+  const int32_t from = arena_.lone(partial);
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
     if (state == kDead) return kFar;
-    // Between two entries what was written is known: only a token that begins the next one is blind to it.
-    state = arena_.seeing(state);
+    // Between two entries what was written is known: only a token that begins the next one is partial to it.
+    state = arena_.with_next_entry(state);
     states.push_back(state);
     return completions_.distance(state);
   };
-  out.groups = groups(blind, table);
+  out.groups = groups(partial, table);
   for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(from, g.one)), &g.tokens});
   if (!table.overflow) {
     out.unsure = table.unsure;
     auto leaves = [&](int32_t token, int32_t state) {
       out.leaving.push_back({distance(state), token});
-      if (begins(blind, state)) out.beginning.push_back(token);
+      if (begins(partial, state)) out.beginning.push_back(token);
     };
-    masks_.each_remainder(blind, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
+    masks_.each_remainder(partial, table.with_all_remainders(masks_.vocabulary().tokens), leaves, &out.unsure);
   }
-  if (blind.mem > kLastUnknownSet) {
+  if (partial.mem > kLastUnknownSet) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());
     for (int32_t state : states) completions_.written_later(state, out.later);
@@ -90,11 +90,11 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
 }
 
 // Whether a token that leads a thread to this state begins an entry, or ends one.
-bool BudgetMasks::begins(const Thread& blind, int32_t state) {
+bool BudgetMasks::begins(const Thread& partial, int32_t state) {
   Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(state);
   return std::any_of(c.begin(), c.end(), [&](const Thread& t) {
-    return uniqueness.reading(t.mem) || uniqueness.between(t.mem) != uniqueness.between(blind.mem);
+    return uniqueness.reading(t.mem) || uniqueness.between(t.mem) != uniqueness.between(partial.mem);
   });
 }
 

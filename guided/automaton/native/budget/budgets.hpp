@@ -1,17 +1,22 @@
 // Masks under a budget: the tokens after which the output can end in time.
 //
-// Tokens that lead a thread to the same state have the same distance (completion.hpp), so one of them is looked at for
-// all. The groups belong to the token table: what stays in a frame leads to the same state wherever the frame was
-// called. Tokens that leave it, or could leave it as well, are few and are looked at one by one.
+// Problem: the distance to the end (completion.hpp) must be known after each token that a mask allows. To step over
+// 90,000 tokens of a string one by one is a hundred milliseconds.
 //
-// A thread that remembers (uniqueness.hpp) would come to a state of its own after each token of a name. Instead it is
-// taken to be *blind*: nothing is known of the entry under way but that it ends well, with a value that nobody has met.
-// That is so for all tokens but those along the spellings of the values that were written, or that the texts to the end
-// write later in the same scope; and where a token ends and begins entries more is to be known. These are looked at one
-// by one, as they are.
+// How: tokens that lead a thread to the same state have the same distance, so one of them is examined for all. Example:
+// in a string all tokens of letters lead back to the string, at a distance of 2 (`"`, then `}`): with three tokens left
+// they are allowed together by one OR, with two left none of them is. The groups belong to the token table: what stays
+// in a frame leads to the same state wherever the frame was called. Tokens that leave it, or could leave it as well,
+// are few and are examined individually.
+//
+// In a uniqueness scope (uniqueness.hpp) a thread would come to another state after each token of a name. Instead,
+// tokens are grouped for a *partial* thread, of which the entry under way is unknown: it is assumed to end, with a
+// value that has not been seen. That is right for all tokens but those along the spellings of seen values, or of values
+// that the texts to the end write later in the same scope; and where a token ends and begins entries, more has to be
+// known. These are examined individually, with the thread as it is.
 //
 // Sound: what is allowed leads to a state whose distance fits. Never empty where the state's own distance fits: tokens
-// on its texts are always looked at. Cost: some OR of bitmasks for each state, and the tokens that are looked at; the
+// on its texts are always examined. Cost: some OR of bitmasks for each state, and the tokens that are examined; the
 // groups of a table are a walk of the vocabulary, once.
 #pragma once
 
@@ -38,7 +43,7 @@ class BudgetMasks {
   void fill(int32_t state, int64_t most, uint32_t* row);
 
  private:
-  // Of a blind thread.
+  // Of a partial thread, see the head.
   struct Outlook {
     std::vector<std::pair<int64_t, const TokenSet*>> staying;  // distance after them
     std::vector<std::pair<int64_t, int32_t>> leaving;
@@ -61,12 +66,12 @@ class BudgetMasks {
   std::optional<std::pair<Thread, int64_t>> next_entry(Thread thread);
   int64_t repeating_bytes(const Thread& thread);
   int64_t text_bytes(int32_t config);
-  std::shared_ptr<const TokenGroups> groups(const Thread& blind, TokenTable& table);
+  std::shared_ptr<const TokenGroups> groups(const Thread& partial, TokenTable& table);
   TokenGroups group(int32_t state);
   static TokenGroups apart(TokenGroups groups, const TokenTable& table, int32_t words);
   // The tokens for which a thread's outlook says nothing, and those of them that are not dead.
   void look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table, std::vector<int32_t>& out);
-  bool begins(const Thread& blind, int32_t state);
+  bool begins(const Thread& partial, int32_t state);
   int32_t step(int32_t state, int32_t token);
   int64_t after(int32_t state, int32_t token);
 

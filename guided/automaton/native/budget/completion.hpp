@@ -1,21 +1,27 @@
 // Shortest completions, in tokens.
 //
-// For every thread one text is kept: along the shortest-path tree over the rules' automata (shortest_text.hpp), or,
-// while an entry is read that may come to a value that was there, along the way to another (new_entry.hpp). It is cut
-// into pieces that are linked: a piece ends at calls, effects and the frame's end, and the configuration that comes
-// next is entered. A configuration of several threads stands for the texts of each. So the texts of a state form a
-// tree, and its distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token
-// that crosses from a piece into a configuration goes on along each of its texts. A sound upper bound of the least
-// number of tokens.
+// Problem: under a budget a token is allowed only if the output can still end in time, so each state needs a number of
+// tokens to its end that is never too small. The shortest text in bytes can be computed once for each position, but its
+// number of tokens cannot: tokens cross the ends of rules, and a state has a stack. To search over states would visit
+// as many as the output has bytes, for each token of a mask.
 //
-// No certificate needs to be carried: after the first token of a best spelling the state holds a thread that is on the
-// same path, under a return configuration whose texts hold all that followed on it (merging only unites
+// How: for every thread one text is fixed: along the shortest-path tree over the rules' automata (shortest_text.hpp),
+// or, while an entry is read that may become a seen value, along the way to another one (new_entry.hpp). It is cut into
+// segments that are linked: a segment ends at calls, register actions and the frame's end, where the next configuration
+// is entered. A configuration of several threads has the texts of each. So the texts of a state form a tree, and its
+// distance is the fewest tokens that spell any of them: dynamic programming over the trie, where a token that crosses
+// from a segment into a configuration goes on along each of its texts. It is an upper bound of the least number of
+// tokens. Example: inside of a string of an array in an object the text is `"]}`. With a token `"]` and a token `}` the
+// bytes give a distance of 2, with a token `"]}` of 1.
+//
+// No certificate needs to be carried: after the first token of a best spelling the state has a thread that is on the
+// same path, under a return configuration whose texts contain all that followed on it (merging only unites
 // configurations). So a state with bound b always allows a token that leads to a state with bound at most b - 1.
 //
 // Where the vocabulary is small and the language regular with few states, the least number itself is known
 // (token_distance.hpp), and where some byte is no token by itself, too (token_graph.hpp); the budgeted mask is then the
 // largest one.
-// Cost: O(length of the piece * longest match) once per thread, kept. Nothing of this is touched by the plain mask.
+// Cost: O(length of the segment * longest match) once per thread, stored. The plain mask uses nothing of this.
 #pragma once
 
 #include <unordered_set>
@@ -26,7 +32,7 @@
 namespace guided {
 
 struct Completion {
-  std::vector<int32_t> symbols;  // of a lone thread: bytes, or 256 + token; the piece up to the next link
+  std::vector<int32_t> symbols;  // of a lone thread: bytes, or 256 + token; the segment up to the next link
   std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
   int32_t next = -1;             // the configuration that comes then; -1: none
   std::vector<int32_t> either;   // of several threads: the configurations of each alone

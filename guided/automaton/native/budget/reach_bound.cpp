@@ -1,5 +1,5 @@
-// A bound on what any one token can lead to, for states that remember (uniqueness.hpp): while more of the budget is left,
-// the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
+// A bound on what any one token can lead to, for states that remember (uniqueness.hpp): while more of the budget is
+// left, the plain mask is right, and no token has to be looked at (BudgetMasks::reach finds the number itself).
 //
 // In: a state. Out: no token that it allows leads to a larger distance; kFar where this is not known.
 //

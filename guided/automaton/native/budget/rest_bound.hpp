@@ -5,12 +5,12 @@
 // where this bound is too weak). It bounds what completion.hpp finds, which follows the tree of shortest_text.hpp: each
 // run of bytes is spelled by itself, in tokens or, for a start, in bytes.
 //
-// How: of a frame on the stack the text to its end is known by its position, and by what its register can still ask
-// for at most. A token may leave frames, which only makes the rest shorter, and then stands somewhere in the innermost
+// How: of a frame on the stack the text to its end is known by its position, and by what its register can still ask for
+// at most. A token may leave frames, which only makes the rest shorter, and then stands somewhere in the innermost
 // frame that is left or in one of those called there: the worst position of a rule and of all that it calls. In rules
 // that call themselves each frame on the way began with a byte of its own, and no token has more of these bytes than
-// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (uniqueness.hpp) ends another
-// way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
+// the vocabulary's richest (rest_rules.cpp). An entry that may come to a value that was there (uniqueness.hpp) ends
+// another way; where some loop of two characters is always near, a few bytes more make a new value, and of few strings
 // (few_strings.hpp) none is longer than the longest.
 //
 // Nothing is known (kFar) of vocabularies in which some byte is no token, of arrays and objects that must differ, and

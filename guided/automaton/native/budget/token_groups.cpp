@@ -1,8 +1,8 @@
 // The tokens that a state allows, by the state that they lead to.
 //
 // In: a state. Out: its groups. How: where characters lead back to the state itself, as inside of a string, the tokens
-// that consist of them are one set of the vocabulary (class_token_sets.hpp), and only what follows such characters is walked. So
-// it is one character later, as after the quote that opens a string.
+// that consist of them are one set of the vocabulary (class_token_sets.hpp), and only what follows such characters is
+// walked. So it is one character later, as after the quote that opens a string.
 // Cost: a copy of that set and the tokens of other characters; elsewhere the nodes of the trie that the state reaches.
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // From automata over code points to automata over bytes.
 //
-// In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings (forms.hpp). Out: one over
-// bytes (0..255); calls, tokens and effects stay as they are.
+// In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings (forms.hpp).
+// Out: one over bytes (0..255); calls, tokens and effects stay as they are.
 //
 // A state of the result is a set of automaton states at a character
 // border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).

@@ -1,7 +1,7 @@
 // Encodings: how characters are spelled in bytes.
 //
-// An encoding is a set of forms. A form spells a code point as a sum of positional digits, one byte each: UTF-8, and the
-// \uXXXX and surrogate pairs of JSON are all of this kind.
+// An encoding is a set of forms. A form spells a code point as a sum of positional digits, one byte each: UTF-8, and
+// the \uXXXX and surrogate pairs of JSON are all of this kind.
 #pragma once
 
 #include <cstdint>

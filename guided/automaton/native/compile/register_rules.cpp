@@ -4,8 +4,8 @@
 // frame counts, or holds the set of members that were written; or the states themselves, where they are few.
 //
 // How: an effect before each iteration, character or member asks its guard and moves the register on (rules.hpp). A
-// repetition is written out while its copies weigh little (unroll_weight.hpp), and where it is searched for; a window is
-// a count only where that is exact (length_window.hpp). The same repetition is one rule wherever it stands.
+// repetition is written out while its copies weigh little (unroll_weight.hpp), and where it is searched for; a window
+// is a count only where that is exact (length_window.hpp). The same repetition is one rule wherever it stands.
 // Cost: that of the item, once; times the count where it is written out.
 #include <algorithm>
 #include <utility>

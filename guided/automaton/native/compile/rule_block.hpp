@@ -1,8 +1,8 @@
 // A rule's automaton laid out for stepping: made once for a rule, copied into every grammar that has it.
 //
-// In: a deterministic automaton over bytes, spellings of characters, calls, tokens and effects. Out: its positions, their
-// edges in lists. All numbers are relative: positions and lists begin at 0, a call is the number of the call in the
-// rule, an effect the number of the effect.
+// In: a deterministic automaton over bytes, spellings of characters, calls, tokens and effects. Out: its positions,
+// their edges in lists. All numbers are relative: positions and lists begin at 0, a call is the number of the call in
+// the rule, an effect the number of the effect.
 // Cost: linear in the positions and edges; a class of bytes for each set of bytes that no state tells apart.
 #pragma once
 

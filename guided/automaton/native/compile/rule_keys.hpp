@@ -1,8 +1,8 @@
 // Which rules of an IR say the same, in whatever grammar they stand.
 //
 // In: an IR, and which of its rules contain the empty string. Out: for a rule a key: a digest of its nodes in which the
-// rules that it refers to, and the lists of known names in it, are numbered by their first occurrence, with these lists.
-// Two rules with equal digests become equal automata once their references are named by these numbers.
+// rules that it refers to, and the lists of known names in it, are numbered by their first occurrence, with these
+// lists. Two rules with equal digests become equal automata once their references are named by these numbers.
 // How: a subtree without references is its own digest; the others are numbered, children first, each node once.
 // Cost: linear in the nodes that hold a reference.
 // Not portable: a rule in which an operand of And, Not or Length refers to another rule, whose content would count.

@@ -19,8 +19,8 @@
 
 namespace guided {
 
-// A rule over bytes, and how it is laid out. Names nothing of the grammar that it stands in: calls are numbered by their
-// first occurrence.
+// A rule over bytes, and how it is laid out. Names nothing of the grammar that it stands in: calls are numbered by
+// their first occurrence.
 struct PreparedRule {
   ByteAutomaton automaton;
   Digest shape;  // of the automaton and its effects: what is called, and bounds, aside
@@ -58,8 +58,8 @@ struct ByteCaches {
   ContentCache<LiveCharacters> characters;
 };
 
-// A rule on its way: first `dfa` over characters, calls named by the numbers of rules, then `prepared`. One that is known
-// from an earlier grammar is prepared from the begin. An automaton that generates nothing stays empty.
+// A rule on its way: first `dfa` over characters, calls named by the numbers of rules, then `prepared`. One that is
+// known from an earlier grammar is prepared from the begin. An automaton that generates nothing stays empty.
 struct LoweredRule {
   Dfa dfa;
   std::shared_ptr<const PreparedRule> prepared;

@@ -1,13 +1,13 @@
 // Sets of JSON values, as tries of their keys.
 //
-// In: values, and what has been read of one. Out: keys; the node of a trie that what has been read leads to, so that the
-// values which it may still become are below it.
+// In: values, and what has been read of one. Out: keys; the node of a trie that what has been read leads to, so that
+// the values which it may still become are below it.
 //
 // The key of a scalar is its content: a letter, then the characters of a string, or the digits of a number without the
-// zeros at either end (json_number.hpp), so 1, 1.0 and 10e-1 have one key. The key of an array is a letter and the numbers
-// of its items in order. Members of an object may come in any order, so no single string can be followed: besides its own
-// number, an object adds a key for each of its members, with the object's number at the end. An object that is being
-// written may become those that have all its members: of the shortest of these lists each is examined.
+// zeros at either end (json_number.hpp), so 1, 1.0 and 10e-1 have one key. The key of an array is a letter and the
+// numbers of its items in order. Members of an object may come in any order, so no single string can be followed:
+// besides its own number, an object adds a key for each of its members, with the object's number at the end. An object
+// that is being written may become those that have all its members: of the shortest of these lists each is examined.
 // Cost: the length of a key; of objects, kFewObjects comparisons at most.
 #include <charconv>
 

@@ -1,7 +1,7 @@
 // What a byte does to a JSON text of which only the last bytes are known: between tokens, in a string, in a number.
 //
-// In: what the text is in the midst of, and a byte. Out: what it is in the midst of after it. Unlike json_values.hpp, which
-// reads one text, this follows all texts that lead to a position of an automaton.
+// In: what the text is in the midst of, and a byte. Out: what it is in the midst of after it. Unlike json_values.hpp,
+// which reads one text, this follows all texts that lead to a position of an automaton.
 // Cost: a look-up.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace guided {
 
 class JsonScan {
  public:
-  // Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash; Digits4 to Digits1: so many digits
-  // of an escape are to come
+  // Whole, Fraction, Power: of a number; Word: of a literal; Escape: after a backslash; Digits4 to Digits1: so many
+  // digits of an escape are to come
   enum Mode : uint8_t {
     Between,
     Whole,

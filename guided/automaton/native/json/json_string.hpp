@@ -1,7 +1,7 @@
 // Strings of JSON while they are being written: the escapes, and what a byte does.
 //
-// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the escape that is under
-// way, so that two spellings of one string have equal texts.
+// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the escape that is
+// under way, so that two spellings of one string have equal texts.
 // Cost: O(1) a byte.
 #pragma once
 

@@ -5,8 +5,8 @@
 // and the string or the bare word (a number, a literal) that is under way. White space of JSON outside of strings is
 // no part of a text. What is read may be a part of another text: it is told by where it begins.
 //
-// A set of values is a trie of their keys: the same key for all spellings of a value, and such that what has been read of
-// a value leads to the keys of all values that it may still become (json_keys.cpp).
+// A set of values is a trie of their keys: the same key for all spellings of a value, and such that what has been read
+// of a value leads to the keys of all values that it may still become (json_keys.cpp).
 //
 // Cost: a byte is O(1); the end of a string, number or container reads it once.
 #pragma once
@@ -68,8 +68,8 @@ class JsonValues {
   static std::string string_key(std::string_view text) { return std::string(1, 's').append(text); }
   // The set of keys and those of one more value.
   int32_t with(PersistentTrie& set, int32_t root, int32_t value) const;
-  // Where the part that is not a string leads to in a set: its keys are below. PersistentTrie::kNowhere: it becomes none of
-  // the values; kUndecided: the trie alone does not say.
+  // Where the part that is not a string leads to in a set: its keys are below. PersistentTrie::kNowhere: it becomes
+  // none of the values; kUndecided: the trie alone does not say.
   static constexpr int32_t kUndecided = -2;
   int32_t find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part);
   // The same of any part where the set has a value that is no JSON: kUndecided, whatever has been read.

@@ -64,8 +64,8 @@ int depth_here() {
 #endif
 }
 
-// Returns to the system, when it is destroyed, what a long compilation has freed: the allocator keeps it where it lies in
-// pieces, and hundreds of megabytes would stay with a process that once met a hard specification.
+// Returns to the system, when it is destroyed, what a long compilation has freed: the allocator keeps it where it lies
+// in pieces, and hundreds of megabytes would stay with a process that once met a hard specification.
 class MemoryReturn {
  public:
   explicit MemoryReturn(const Meter& meter) : meter_(meter) {}

@@ -1,10 +1,9 @@
 // From the IR to a grammar laid out for stepping: lowering, assembling, pruning.
 //
 // In: an IrGrammar and a vocabulary. Out: the grammar, or an error: of the specification (EmptyLanguage, Unsupported),
-// of the vocabulary, or of a limit.
-// Lowering follows the nesting of nodes by recursion. Who calls may have little stack (a thread's 512 KB, or less), and
-// the same specification must compile on every thread: what nests deeper than is left of the caller's stack is lowered on
-// a thread whose stack holds the deepest there is (kMaxDepth).
+// of the vocabulary, or of a limit. Lowering follows the nesting of nodes by recursion. Who calls may have little stack
+// (a thread's 512 KB, or less), and the same specification must compile on every thread: what nests deeper than is left
+// of the caller's stack is lowered on a thread whose stack holds the deepest there is (kMaxDepth).
 #pragma once
 
 #include <functional>

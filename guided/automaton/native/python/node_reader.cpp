@@ -1,9 +1,9 @@
 // Reads the nodes of guided/grammar/ir.py as they are: children before parents, each object once.
 //
 // In: a node, the classes of nodes and of members, the rules' names. Out: the node's number. What is not as usual (a
-// kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the number
-// or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python does
-// meanwhile. A node inside of itself is an error.
+// kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the
+// number or raises the error. Objects are told apart by identity; those that were met are kept alive, whatever Python
+// does meanwhile. A node inside of itself is an error.
 // How: the classes have slots, so a field of an object of just that class lies at an offset that its descriptor tells.
 // What comes in many grammars as the same objects is copied from an earlier reading (kept_nodes.hpp): subtrees at whose
 // top something else than the grammar holds on to. They count as if they had been read.

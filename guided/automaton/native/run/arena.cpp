@@ -332,11 +332,11 @@ int32_t Arena::either(int32_t a, int32_t b) {
   return intern(all, true);
 }
 
-int32_t Arena::seeing(int32_t state) {
+int32_t Arena::with_next_entry(int32_t state) {
   std::vector<Thread> threads(config(state).begin(), config(state).end());
   bool changed = false;
   for (Thread& t : threads) {
-    const int32_t mem = uniqueness_.seeing(t.mem);
+    const int32_t mem = uniqueness_.with_next_entry(t.mem);
     changed |= mem != t.mem;
     t.mem = mem;
   }

@@ -1,10 +1,10 @@
 // Interned configurations: the states of the lazily grown automaton.
 //
-// A *thread* is (position, register of its frame, return configuration, memory; see uniqueness.hpp). A *configuration* is a
-// sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed configuration,
-// and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's GSS, with sets as
-// nodes). Threads with equal position, register and memory are merged by uniting their return configurations: ambiguity
-// costs a wider node, never two copies of a stack.
+// A *thread* is (position, register of its frame, return configuration, memory; see uniqueness.hpp). A *configuration*
+// is a sorted set of threads, hash-consed and numbered; a state of the automaton is the number of a closed
+// configuration, and a return configuration is a number too, so the whole graph-structured stack is shared (Tomita's
+// GSS, with sets as nodes). Threads with equal position, register and memory are merged by uniting their return
+// configurations: ambiguity costs a wider node, never two copies of a stack.
 //
 // Bottoms: kBottom ends the output; kTop and kFree stand for an unknown caller while a rule's token table is built
 // (kFree: in a counter, whose bounds are then not checked; the register counts from 0). Leaving through a bottom
@@ -91,7 +91,7 @@ class Arena {
   int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
   int32_t either(int32_t a, int32_t b);              // the state that holds the threads of both
-  int32_t seeing(int32_t state);                     // see Uniqueness::seeing
+  int32_t with_next_entry(int32_t state);            // see Uniqueness::with_next_entry
   int32_t return_to(int32_t ret, int32_t memory);    // the state after returning to `ret`
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads

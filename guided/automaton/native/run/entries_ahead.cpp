@@ -37,8 +37,8 @@ bool Arena::leads_to_an_end(const Thread& t) {
   return has_more_than_seen(count, t) || viable(t);
 }
 
-// Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where some is
-// new but another entry is under way around it.
+// Of a thread that is in a string, the innermost entry; nothing elsewhere, where the strings are not few, and where
+// some is new but another entry is under way around it.
 std::optional<bool> Arena::string_ends_new(const Thread& t) {
   if (!uniqueness_.in_string(t.mem)) return std::nullopt;
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(t.mem);

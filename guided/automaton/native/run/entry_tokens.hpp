@@ -9,8 +9,8 @@
 //     longer needed once these cannot end with a value that was there.
 // All the others lead into the midst of entries that can still have any number of values.
 //
-// How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of
-// an unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
+// How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of an
+// unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
 // whoever called the frame, and touch no entry in it, one is looked at.
 // Cost: a walk of the tokens, once for each position; for each caller and nesting of scopes, some of them.
 #pragma once
@@ -70,8 +70,8 @@ class EntryTokensBuilder {
   EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, KnownAlike& alike)
       : arena_(arena), vocabulary_(vocabulary), alike_(alike) {}
   // `thread`: with a memory that takes notes; `within_bytes`: of its table; `remainders`: calls its first argument with
-  // each token that leaves the frame and the state after it, and adds those to its second that touch entries before they
-  // leave it.
+  // each token that leaves the frame and the state after it, and adds those to its second that touch entries before
+  // they leave it.
   template <class Remainders>
   EntryTokens build(const Thread& thread, const TokenSet& staying, bool within_bytes, Remainders&& remainders);
 

@@ -1,8 +1,8 @@
 // How many strings an entry (uniqueness.hpp) can be where these are few, and how many of them were there.
 //
-// In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins. Out: the
-// number of strings, exactly, and how many of those in a set (persistent_trie.hpp) are among them; nothing where the entry
-// may be something else, where the strings are without end, or where it is hard to tell.
+// In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins. Out:
+// the number of strings, exactly, and how many of those in a set (persistent_trie.hpp) are among them; nothing where
+// the entry may be something else, where the strings are without end, or where it is hard to tell.
 //
 // How: strings are counted as the ways to spell them plainly, up to the quotation mark. That is exact where each escape
 // leads to where the character that it stands for leads to; a character that cannot be spelled plainly is hard to tell.
@@ -23,8 +23,8 @@ namespace guided {
 class FewStrings {
  public:
   explicit FewStrings(const Grammar& grammar) : grammar_(grammar) {}
-  // From inside of a string between two of its characters; `node`: of the set, where what was read leads to. Whether one
-  // of the strings is not in the set.
+  // From inside of a string between two of its characters; `node`: of the set, where what was read leads to. Whether
+  // one of the strings is not in the set.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node);
   // The same where an escape may be under way.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node,

@@ -1,8 +1,9 @@
 // Walks of all the vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
 //
 // `sweep` is for a point from which most of the vocabulary leads on and few characters loop, where looking for loops
-// gains nothing; what can be read whatever it is (free_runs.hpp) is taken at once. `differ` makes a table of that of another position of the same rule: two walks go along, one from
-// each, and what lies below a line at which they meet is as in the other table.
+// gains nothing; what can be read whatever it is (free_runs.hpp) is taken at once. `differ` makes a table of that of
+// another position of the same rule: two walks go along, one from each, and what lies below a line at which they meet
+// is as in the other table.
 // In: the points met so far and the table that is being built; out: the table's tokens, and those that leave.
 // Cost: O(lines reached), some ns each; `differ` gives up where the two differ on too many.
 #pragma once
@@ -44,7 +45,8 @@ class LineWalk {
   int64_t with_kinds(
       CharClasses char_classes) const;  // how many tokens hold one, each counted for each of the character classes
   FreeRuns::Runs* runs();               // null where there are none
-  // So many characters of the character classes of `runs()` can be read from a point, whatever they are; -1 where it is none.
+  // So many characters of the character classes of `runs()` can be read from a point, whatever they are; -1 where it is
+  // none.
   int32_t free_run(int32_t point);
 
   const TableTask& task_;

@@ -1,14 +1,22 @@
 // Token masks of states.
 //
-// Token tables (token_table.hpp) are keyed by the rule's content, so every grammar of a vocabulary that contains a JSON
-// string shares one.
+// Problem: a state allows some of 128,000 tokens. To try each is milliseconds, and to store a row for each state is 16
+// KB for each, of which a document visits thousands.
 //
-// The mask of a state is the union over its threads of the table's tokens and of a walk of its remainders from the
-// state after returning. What is kept per state is not the mask but a *recipe*: pointers to the tables' dense bitmasks
-// and a short list of further ids; filling a row is a copy, now and then an OR, and a few single bits.
+// How: the mask of a state is the union over its parser threads of the tokens that stay in the thread's frame, which a
+// *token table* (token_table.hpp) knows, and of those that leave it, whose *remainders* are walked from the state after
+// returning. Tables are keyed by the content of a rule, so all grammars of a vocabulary that contain the same rule
+// share one. What is stored with a state is not the row but a *recipe*: pointers to the dense rows of tables, and short
+// lists of further ids. Example, after `{"name": "An`:
 //
-// A thread that remembers (uniqueness.hpp) has the tokens that it would have if nothing had been written, but for those that
-// end an entry with a value that was there, or lead where no other end is left (distinct_masks.cpp, entry_tokens.hpp).
+//   dense    the row of "inside of a string": 90,000 ids, shared by all strings of all grammars
+//   sparse   ids of tokens such as `",` and `"}` that end the string and go on as this object allows
+//
+// To fill a row is then a copy, now and then an OR, and a few single bits.
+//
+// In a uniqueness scope (uniqueness.hpp) a thread has the tokens that it would have if no value had been seen, except
+// those that end an entry with a seen value, or lead to where no other end is left (distinct_masks.cpp,
+// entry_tokens.hpp).
 //
 // Cost: a recipe is one look-up per thread and a walk of the remainders, about 1 us, where the tables are known.
 #pragma once
@@ -71,9 +79,9 @@ class MaskBuilder {
   // Calls visit(remainder, state after it) for them.
   template <class Visit>
   void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
-  // As above for a thread that remembers nothing, or whose scope is not told, without the states after: what one frame
-  // makes of another's remainders is kept. False where that does not do: what was visited is then to be forgotten.
-  // `counts`: of the frame that the tokens left first.
+  // As above for a thread that remembers nothing, or whose seen set is unknown, without the states after: what one
+  // frame makes of another's remainders is kept. False where that does not do: what was visited is then to be
+  // forgotten. `counts`: of the frame that the tokens left first.
   template <class Visit>
   bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
                            Counts counts = {});
@@ -118,7 +126,7 @@ class MaskBuilder {
   void find_refused(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void find_repeated(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
-  // The tokens that leave the frame, if its scope were not told, and those that touch two entries.
+  // The tokens that leave the frame, if its seen set were unknown, and those that touch two entries.
   void remainders_untold(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
                          std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.

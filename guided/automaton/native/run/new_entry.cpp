@@ -162,9 +162,9 @@ size_t NewEntry::least_of(const Threads& threads) {
 }
 
 // Breadth first, so that each state is reached by its shortest way, the least in byte order among these. Once the entry
-// can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another name
-// may ask for another value. A way no longer than the tree's own text, whose value was there, ends the search; with
-// `any` the first that is met does.
+// can come to none of the values any more, the tree knows the rest. What comes after the entry counts, too: another
+// name may ask for another value. A way no longer than the tree's own text, whose value was there, ends the search;
+// with `any` the first that is met does.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
     int32_t state, from;

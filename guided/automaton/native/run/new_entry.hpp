@@ -1,19 +1,19 @@
 // How an entry that is being read (uniqueness.hpp) can end with a value that was not there.
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
-// is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the fewest
-// bytes to the end of the output, by the tree, the least in byte order among these. So the rest of a text is the text of
-// where it leads to. Looked at are
-// only the states from which the entry may still come to a value that was there, each once however it was spelled; each
-// thread's answer is kept. Whether there is a way at all is asked far more often, and the first one that is met answers.
+// is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the
+// fewest bytes to the end of the output, by the tree, the least in byte order among these. So the rest of a text is the
+// text of where it leads to. Looked at are only the states from which the entry may still come to a value that was
+// there, each once however it was spelled; each thread's answer is kept. Whether there is a way at all is asked far
+// more often, and the first one that is met answers.
 //
 // Of few strings the new ones are known without a search (shortest_new_string.hpp); where none is left, nothing around
 // them can end either.
 //
 // Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
-// adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one, some
-// thousand. Nothing at all then means that they lead to values that were there, as for an integer with many spellings
-// and few values.
+// adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one,
+// some thousand. Nothing at all then means that they lead to values that were there, as for an integer with many
+// spellings and few values.
 #pragma once
 
 #include <algorithm>

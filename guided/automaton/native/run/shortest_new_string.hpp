@@ -1,10 +1,10 @@
 // The shortest string that an entry (uniqueness.hpp) can become and that was not there, where strings are few
 // (few_strings.hpp).
 //
-// In: a thread inside of such a string, or where one begins, and what was written as a trie (persistent_trie.hpp). Out: the
-// rest of a string, with its quotation mark, and the threads after the entry. Of the new strings it is that of the tree
-// (shortest_text.hpp) if this is new; else one with the fewest bytes to the end of the output, the least in byte order
-// among these; and the rest of it is what is found from further on, too.
+// In: a thread inside of such a string, or where one begins, and what was written as a trie (persistent_trie.hpp). Out:
+// the rest of a string, with its quotation mark, and the threads after the entry. Of the new strings it is that of the
+// tree (shortest_text.hpp) if this is new; else one with the fewest bytes to the end of the output, the least in byte
+// order among these; and the rest of it is what is found from further on, too.
 //
 // How: from a place in the automaton and a node of the trie the answer is the tree's text where none of the strings
 // there takes it, else the best of the answers a byte on. Nodes are never changed, so one more value makes new answers

@@ -2,9 +2,9 @@
 //
 // Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
 // on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
-// what is remembered (uniqueness.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for and
-// for those that it calls, callees first: linear in their automata where there are no cycles, with one more round for
-// what a cycle makes cheaper; after three rounds n log n.
+// what is remembered (uniqueness.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for
+// and for those that it calls, callees first: linear in their automata where there are no cycles, with one more round
+// for what a cycle makes cheaper; after three rounds n log n.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,10 @@
 // The walk of the vocabulary's trie that makes a token table.
 //
 // In: a thread under an unknown caller and the bytes that may come after its frame. Out: the table (token_table.hpp).
-// How: breadth first along points (walk_points.hpp), with short cuts. Where the characters below a node all loop, the tokens
-// are one stretch; where those of some character classes do, the tokens made of them are one set, and the walk goes on where others
-// begin (visited_points.hpp, class_token_sets.hpp); where most of the vocabulary leads on, it is read line by line
-// (line_walk.hpp); and a table that is nearly the same as one that is known is made of that.
+// How: breadth first along points (walk_points.hpp), with short cuts. Where the characters below a node all loop, the
+// tokens are one stretch; where those of some character classes do, the tokens made of them are one set, and the walk
+// goes on where others begin (visited_points.hpp, class_token_sets.hpp); where most of the vocabulary leads on, it is
+// read line by line (line_walk.hpp); and a table that is nearly the same as one that is known is made of that.
 // Cost: a subtree of the trie whose bytes all lead back to the state is taken whole, or, under a counter, by the
 // tokens' lengths; 1-2 ms for a JSON string over 128,000 tokens, 10-50 us for usual positions.
 #pragma once

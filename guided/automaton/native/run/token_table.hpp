@@ -1,17 +1,23 @@
 // Token tables: which tokens a frame allows, found by one walk of the vocabulary's trie (table_walk.hpp).
 //
-// A table answers, for one thread (position, register) under an unknown caller, which tokens stay inside its frame, and
-// for those that leave it what remains of them after the exit, as a small trie. It depends on the caller only by the
-// set of bytes that may follow (remainders that start with another byte are not kept).
+// Problem: what a token does inside of a rule is the same wherever the rule is called, except for what comes after the
+// end of the rule, which only the caller knows. A table for each pair of a position and a caller would be a table for
+// each stack.
 //
-// Counters: in a rule whose guards look at nothing but the count, a table is built once with the bounds off, each token
-// labelled with how far it counts; a lookup asks only for the labels that fit (label.hpp). Tokens that leave and remain
-// are labelled the same way. Those that could also stay matter near a bound alone, and their remainders are kept apart:
-// after white space any word may be the next of a list of words, or what follows the list.
+// How: a table is made for one thread (position, register) under an unknown caller. It has the tokens that stay inside
+// of the frame, and for those that leave it their *remainder*: the bytes after the exit, as a small trie that the
+// caller walks. Example, inside of a string of letters: `abc` stays; `b",` leaves with the remainder `,`; `"` leaves
+// with none. The table depends on the caller only by the set of bytes that may follow: other remainders are not stored.
 //
-// Members: a walk that stays in the bytes of a name asks for no register; its table does for all sets of members.
+// Counters: in a rule whose guards examine nothing but the count, a table is built once with the bounds off, each token
+// labelled with how far it counts; a look-up selects the labels that fit (label.hpp). Tokens that leave and have a
+// remainder are labelled the same way. Those that could also stay matter near a bound alone, and their remainders are
+// kept apart: after white space any word may be the next of a list of words, or what follows the list.
 //
-// Cost: to look up, O(1); of a relative table, O(labels * words of a row); near a bound once the trie of all that leave.
+// Members: a walk that stays in the bytes of a name reads no register; its table does for all sets of members.
+//
+// Cost: to look up, O(1); of a relative table, O(labels * words of a row); near a bound once the trie of all that
+// leave.
 #pragma once
 
 #include <memory>

@@ -37,7 +37,8 @@ void ValueCounts::end(int32_t rule, Mode mode) {
   go_on_after(rule);
 }
 
-// Of calls of a rule that ends the string in which it begins, nothing is said of what comes after: it may end the entry.
+// Of calls of a rule that ends the string in which it begins, nothing is said of what comes after: it may end the
+// entry.
 void ValueCounts::go_on_after(int32_t rule) {
   if (ended_[rule] == kModes) return;
   for (const auto& [caller, position] : std::exchange(waiting_[rule], {})) {

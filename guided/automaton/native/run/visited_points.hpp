@@ -1,9 +1,9 @@
 // The points that a walk of the vocabulary has met, with all that is the same for the nodes that are met in one.
 //
-// In: what is asked, and points (walk_points.hpp). Out, for each: whether tokens may end there and in which of the table's
-// sets; whether the frame may end; the character classes that *loop*, which all lead back to the point, so that the
-// tokens made of them need no walk (class_token_sets.hpp); under a counter, where nothing leads back, the *chain* of points
-// that such characters lead along, each one count further.
+// In: what is asked, and points (walk_points.hpp). Out, for each: whether tokens may end there and in which of the
+// table's sets; whether the frame may end; the character classes that *loop*, which all lead back to the point, so that
+// the tokens made of them need no walk (class_token_sets.hpp); under a counter, where nothing leads back, the *chain*
+// of points that such characters lead along, each one count further.
 // Cost: each point is looked at once, for loops only where tokens below it are many; a chain grows as it is followed.
 #pragma once
 
@@ -34,7 +34,8 @@ class VisitedPoints : public WalkPoints {
     bool exits = false;  // along all of it, or nowhere
     bool torn = false;   // a bound is looked at that only some of the characters meet
   };
-  // The tokens that consist of the character classes that loop in a point, and the bytes at whose edges something goes on.
+  // The tokens that consist of the character classes that loop in a point, and the bytes at whose edges something goes
+  // on.
   struct Loop {
     std::shared_ptr<const ClassTokens> set;
     std::vector<uint8_t> edges;

@@ -1,8 +1,8 @@
 // Where a walk of the vocabulary is in the automaton, and where characters lead from there.
 //
 // A *point* is a state of the arena, or a position that no call, effect or end leads from: it needs no state, and most
-// bytes of a literal are read without the arena. WalkPoints are numbered as they are met, and those that read many bytes
-// have a row of what these lead to: a walk meets few of them and reads much in them.
+// bytes of a literal are read without the arena. WalkPoints are numbered as they are met, and those that read many
+// bytes have a row of what these lead to: a walk meets few of them and reads much in them.
 //
 // `leading` says which character classes all lead from one point to another: a walk then takes whole stretches of the
 // vocabulary (class_token_sets.hpp). It looks at each ASCII byte and at the lead bytes of the others once.

@@ -3,9 +3,9 @@
 
 namespace guided {
 
-int32_t Uniqueness::unread(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (m.text == 0 || m.text == kBlank) return memory;
+int32_t Uniqueness::unread(int32_t state) {
+  const State m = states_[state];
+  if (m.text == 0 || m.text == kBlank) return state;
   std::vector<Scope> open;
   int32_t at = m.scope;
   for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
@@ -39,9 +39,9 @@ std::vector<Uniqueness::Written> Uniqueness::noted(int32_t notes) const {
   return out;
 }
 
-int32_t Uniqueness::noting(int32_t memory) {
+int32_t Uniqueness::noting(int32_t state) {
   std::vector<Scope> open;
-  int32_t at = uniqueness_[memory].scope;
+  int32_t at = states_[state].scope;
   for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);
   for (size_t i = open.size(); i-- > 0;) {
     Scope s = open[i];
@@ -50,46 +50,46 @@ int32_t Uniqueness::noting(int32_t memory) {
     if (s.start >= 0) s.start = kBlank;
     at = intern_scope(s);
   }
-  return intern(at, uniqueness_[memory].text == 0 ? 0 : kBlank, 0, kNoNotes);
+  return intern(at, states_[state].text == 0 ? 0 : kBlank, 0, kNoNotes);
 }
 
-bool Uniqueness::none_begun(int32_t memory) const {
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer)
+bool Uniqueness::none_begun(int32_t state) const {
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer)
     if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) return false;
   return true;
 }
 
-int32_t Uniqueness::entries(int32_t memory) const {
+int32_t Uniqueness::entries(int32_t state) const {
   int32_t count = 0;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) count += scopes_[at].start >= 0;
-  for (int32_t notes = uniqueness_[memory].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) count += scopes_[at].start >= 0;
+  for (int32_t notes = states_[state].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
   return count;
 }
 
-bool Uniqueness::was_written(int32_t memory, Written value) const {
-  int32_t at = uniqueness_[memory].scope;
+bool Uniqueness::was_written(int32_t state, Written value) const {
+  int32_t at = states_[state].scope;
   for (int32_t around = depth(at); around > value.first; --around) at = scopes_[at].outer;
   return at >= 0 && was_there(scopes_[at].seen, value.second);
 }
 
-int32_t Uniqueness::blind(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (m.text != 0) return unread(memory);
-  if (m.scope < 0) return memory;
+int32_t Uniqueness::without_next_entry(int32_t state) {
+  const State m = states_[state];
+  if (m.text != 0) return unread(state);
+  if (m.scope < 0) return state;
   Scope s = scopes_[m.scope];
   s.start = kUnread;
   return intern(intern_scope(s), 0, m.touched, m.notes);
 }
 
-int32_t Uniqueness::seeing(int32_t memory) {
-  const State m = uniqueness_[memory];
+int32_t Uniqueness::with_next_entry(int32_t state) {
+  const State m = states_[state];
   std::vector<Scope> open;
   bool blind = false;
   for (int32_t at = m.scope; at >= 0; at = scopes_[at].outer) {
     open.push_back(scopes_[at]);
     blind |= scopes_[at].start == kUnread;
   }
-  if (!blind) return memory;
+  if (!blind) return state;
   int32_t at = open.back().outer;
   for (size_t i = open.size(); i-- > 0;) {
     Scope s = open[i];
@@ -100,29 +100,29 @@ int32_t Uniqueness::seeing(int32_t memory) {
   return intern(at, m.text, m.touched, m.notes);
 }
 
-void Uniqueness::written_since(int32_t memory, std::vector<Written>& out) const {
+void Uniqueness::written_since(int32_t state, std::vector<Written>& out) const {
   int32_t around = -1;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) ++around;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer, --around)
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) ++around;
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer, --around)
     for (int32_t seen = scopes_[at].seen; seen_[seen].has_unknown && seen_[seen].value != kAnyValue;
          seen = seen_[seen].before)
       out.push_back({around, seen_[seen].value});
 }
 
-void Uniqueness::write(int32_t memory, std::string_view text, std::vector<Written>& out) {
+void Uniqueness::write(int32_t state, std::string_view text, std::vector<Written>& out) {
   int32_t around = -1, outermost = -1;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0 && scopes_[at].start != kBlank;) {
+  for (int32_t at = states_[state].scope; at >= 0 && scopes_[at].start != kBlank;) {
     if (scopes_[at].start >= 0) outermost = at;
     at = scopes_[at].inside ? scopes_[at].outer : -1;
   }
   if (outermost < 0 || !seen_[scopes_[outermost].seen].has_unknown) return;
   for (int32_t at = outermost; at >= 0; at = scopes_[at].outer) ++around;
-  for (char byte : text) memory = read(memory, static_cast<uint8_t>(byte));
-  out.push_back({around, syntax_.value(scopes_[outermost].start, uniqueness_[memory].text)});
+  for (char byte : text) state = read(state, static_cast<uint8_t>(byte));
+  out.push_back({around, syntax_.value(scopes_[outermost].start, states_[state].text)});
 }
 
-int32_t Uniqueness::with(int32_t memory, const std::vector<Written>& values) {
-  const State m = uniqueness_[memory];
+int32_t Uniqueness::with(int32_t state, const std::vector<Written>& values) {
+  const State m = states_[state];
   std::vector<Scope> open;
   int32_t at = m.scope;
   for (; at >= 0; at = scopes_[at].outer) open.push_back(scopes_[at]);

@@ -1,9 +1,9 @@
 // What the core knows of values that must differ: the interface of a syntax, and which syntax it is.
 //
-// A value can be spelled in many ways. To find out whether an entry repeats a value, and whether what has been read of it
-// may still become one that was there, the core needs of a syntax no more than the functions below. JSON (json/) is the
-// only syntax, and nothing outside of that folder knows a byte of it. The choice is made when the core is compiled: these
-// calls are made for each byte of each thread, so they are not virtual.
+// A value can be spelled in many ways. To find out whether an entry repeats a value, and whether what has been read of
+// it may still become one that was there, the core needs of a syntax no more than the functions below. JSON (json/) is
+// the only syntax, and nothing outside of that folder knows a byte of it. The choice is made when the core is compiled:
+// these calls are made for each byte of each thread, so they are not virtual.
 #pragma once
 
 #include <concepts>

@@ -20,9 +20,9 @@ Uniqueness::Uniqueness(const std::vector<KnownNames>& known) : known_(known) {
     }
     seen_.push_back(names);
   }
-  uniqueness_.push_back({-1, 0, 0, 0, -1});
+  states_.push_back({-1, 0, 0, 0, -1});
   for (int32_t k = 0; k <= kLastUnknownSet - kUnknownSet; ++k)
-    uniqueness_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
+    states_.push_back({-1, 0, std::min(2, k / 2 + k % 2), 0, -1});
 }
 
 // ---- interning
@@ -54,47 +54,47 @@ int32_t Uniqueness::intern_scope(const Scope& s) {
 
 int32_t Uniqueness::intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before) {
   const uint64_t hash = combine(pair_key(scope, text), pair_key(touched, notes));
-  const int32_t known = memory_ids_.find(hash, [&](int32_t id) {
-    const State& m = uniqueness_[id];
+  const int32_t known = state_ids_.find(hash, [&](int32_t id) {
+    const State& m = states_[id];
     return m.scope == scope && m.text == text && m.touched == touched && m.notes == notes;
   });
   if (known >= 0) return known;
-  const auto made = static_cast<int32_t>(uniqueness_.size());
-  memory_ids_.add(hash, made);
-  uniqueness_.push_back({scope, text, touched, notes, before});
+  const auto made = static_cast<int32_t>(states_.size());
+  state_ids_.add(hash, made);
+  states_.push_back({scope, text, touched, notes, before});
   bytes_ += kNode;
   return made;
 }
 
-int32_t Uniqueness::read_on(int32_t memory, uint8_t byte) {
-  const State m = uniqueness_[memory];
-  if (m.text == kBlank) return memory;
+int32_t Uniqueness::read_on(int32_t state, uint8_t byte) {
+  const State m = states_[state];
+  if (m.text == kBlank) return state;
   int32_t text = syntax_.read(m.text, byte);
-  return text == m.text ? memory : intern(m.scope, text, m.touched, m.notes, memory);
+  return text == m.text ? state : intern(m.scope, text, m.touched, m.notes, state);
 }
 
 // ---- scopes
-int32_t Uniqueness::open(int32_t memory, int32_t known) {
-  const State m = uniqueness_[memory];
-  const bool nowhere = memory == kOutside || m.notes > 0;
+int32_t Uniqueness::open(int32_t state, int32_t known) {
+  const State m = states_[state];
+  const bool nowhere = state == kOutside || m.notes > 0;
   const int32_t outer = m.scope >= 0 ? m.scope : nowhere ? kNowhere : kSomewhere;
   return intern(intern_scope({outer, known, -1, m.text != 0}), m.text, m.touched, m.notes);
 }
 
-int32_t Uniqueness::close(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (m.scope < 0) return memory;
+int32_t Uniqueness::close(int32_t state) {
+  const State m = states_[state];
+  if (m.scope < 0) return state;
   int32_t outer = scopes_[m.scope].outer;
   if (outer >= 0 || m.notes > 0) return intern(outer, m.text, m.touched, m.notes);
   return outer == kNowhere && m.touched == 0 ? kOutside : unknown_set(m.touched / 2, m.touched > 0);
 }
 
-int32_t Uniqueness::begin(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
-  if (m.scope < 0) return unknown_set(kept(memory), true);
+int32_t Uniqueness::begin(int32_t state) {
+  const State m = states_[state];
+  if (state == kOutside || (m.scope < 0 && m.notes > 0)) return state;
+  if (m.scope < 0) return unknown_set(kept(state), true);
   Scope s = scopes_[m.scope];
-  if (s.start >= 0) return memory;  // entries of one scope do not nest
+  if (s.start >= 0) return state;  // entries of one scope do not nest
   const int32_t text = s.start == kUnread ? kBlank : m.text == 0 ? kStart : m.text == kBlank ? kFrom : m.text;
   s.start = text;
   return intern(intern_scope(s), text, seen_[s.seen].has_unknown ? 2 : m.touched, m.notes);
@@ -107,12 +107,12 @@ int32_t Uniqueness::enclosing(const Scope& scope) const {
   return at >= 0 ? scopes_[at].start : -1;
 }
 
-int32_t Uniqueness::keep(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (memory == kOutside || (m.scope < 0 && m.notes > 0)) return memory;
-  if (m.scope < 0) return unknown_set(kept(memory) + 1, (memory - kUnknownSet) % 2 == 1);
+int32_t Uniqueness::keep(int32_t state) {
+  const State m = states_[state];
+  if (state == kOutside || (m.scope < 0 && m.notes > 0)) return state;
+  if (m.scope < 0) return unknown_set(kept(state) + 1, (state - kUnknownSet) % 2 == 1);
   Scope s = scopes_[m.scope];
-  if (s.start < 0) return memory;
+  if (s.start < 0) return state;
   int32_t value = kAnyValue, touched = run_out ? 2 : m.touched;
   if (s.start != kBlank) {
     touched = m.touched;
@@ -147,23 +147,23 @@ int32_t Uniqueness::node_after(int32_t node, int32_t adds) const {
 }
 
 // Where the string that is being read is in the trie; kNowhere: no string of the set begins so. Asked byte by byte.
-int32_t Uniqueness::string_node(int32_t set, int32_t memory) {
+int32_t Uniqueness::string_node(int32_t set, int32_t state) {
   std::vector<int32_t> path;
-  int32_t at = memory, node = kNotYet;
-  for (; at >= 0 && node == kNotYet && syntax_.in_string(uniqueness_[at].text); at = uniqueness_[at].before) {
-    node = uniqueness_[at].node;
+  int32_t at = state, node = kNotYet;
+  for (; at >= 0 && node == kNotYet && syntax_.in_string(states_[at].text); at = states_[at].before) {
+    node = states_[at].node;
     if (node == kNotYet) path.push_back(at);
   }
   if (node == kNotYet) {
-    const bool begun = at >= 0 && !syntax_.in_string(uniqueness_[at].text);
+    const bool begun = at >= 0 && !syntax_.in_string(states_[at].text);
     node = trie_.at(set, ValueSyntax::string_key({}));
-    if (!begun && node >= 0) node = trie_.at(node, syntax_.string(uniqueness_[memory].text).text);
-    if (!begun) path.assign(1, memory);
-    uniqueness_[path.back()].node = node;  // what opens the string adds nothing to it
+    if (!begun && node >= 0) node = trie_.at(node, syntax_.string(states_[state].text).text);
+    if (!begun) path.assign(1, state);
+    states_[path.back()].node = node;  // what opens the string adds nothing to it
     path.pop_back();
   }
   for (size_t i = path.size(); i-- > 0;) {
-    State& m = uniqueness_[path[i]];
+    State& m = states_[path[i]];
     m.node = node = node_after(node, syntax_.adds(m.text));
   }
   return node;
@@ -171,52 +171,52 @@ int32_t Uniqueness::string_node(int32_t set, int32_t memory) {
 
 // Of the trie, where what has been read of an entry has led to; kNowhere: none of the values begins so; kUndecided: the
 // trie alone does not say.
-int32_t Uniqueness::node_of(int32_t at, int32_t memory) {
+int32_t Uniqueness::node_of(int32_t at, int32_t state) {
   const Scope& s = scopes_[at];
-  const State& m = uniqueness_[memory];
+  const State& m = states_[state];
   const int32_t set = seen_[s.seen].set;
   if (ValueSyntax::is_undecided(trie_, set)) return ValueSyntax::kUndecided;
   const ValueSyntax::Part part = syntax_.part(s.start, m.text);
-  if (part == ValueSyntax::Part::String && at == m.scope) return string_node(set, memory);
+  if (part == ValueSyntax::Part::String && at == m.scope) return string_node(set, state);
   return syntax_.find(trie_, set, s.start, m.text, part);
 }
 
-bool Uniqueness::may_be_there(int32_t at, int32_t memory) {
-  return seen_[scopes_[at].seen].count > 0 && node_of(at, memory) != kNowhere;
+bool Uniqueness::may_be_there(int32_t at, int32_t state) {
+  return seen_[scopes_[at].seen].count > 0 && node_of(at, state) != kNowhere;
 }
 
-int64_t Uniqueness::written(int32_t memory) const {
+int64_t Uniqueness::written(int32_t state) const {
   int64_t count = 0;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].outer) count += seen_[scopes_[at].seen].count;
   return count;
 }
 
-bool Uniqueness::in_scalar(int32_t memory) const {
-  const auto [entries, innermost] = under_way(memory);
+bool Uniqueness::in_scalar(int32_t state) const {
+  const auto [entries, innermost] = under_way(state);
   if (entries != 1 || !innermost) return false;
-  const ValueSyntax::Part part = syntax_.part(scopes_[uniqueness_[memory].scope].start, uniqueness_[memory].text);
+  const ValueSyntax::Part part = syntax_.part(scopes_[states_[state].scope].start, states_[state].text);
   return part == ValueSyntax::Part::Empty || part == ValueSyntax::Part::String || part == ValueSyntax::Part::Bare;
 }
 
-bool Uniqueness::may_end(int32_t memory, int32_t around) {
-  int32_t at = uniqueness_[memory].scope;
+bool Uniqueness::may_end(int32_t state, int32_t around) {
+  int32_t at = states_[state].scope;
   for (int32_t outer = depth(at); outer > around; --outer) at = scopes_[at].outer;
-  return scopes_[at].start >= 0 && scopes_[at].start != kBlank && may_be_there(at, memory);
+  return scopes_[at].start >= 0 && scopes_[at].start != kBlank && may_be_there(at, state);
 }
 
-int64_t Uniqueness::ahead(int32_t memory) {
+int64_t Uniqueness::ahead(int32_t state) {
   int64_t count = 0;
-  for (int32_t at = uniqueness_[memory].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
+  for (int32_t at = states_[state].scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
     const Scope& s = scopes_[at];
     if (s.start < 0 || s.start == kBlank || seen_[s.seen].count == 0) continue;
-    const int32_t node = node_of(at, memory);
+    const int32_t node = node_of(at, state);
     if (node != kNowhere) count += node == ValueSyntax::kUndecided ? seen_[s.seen].count : trie_.count(node);
   }
   return count;
 }
 
-std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t memory) {
-  const State m = uniqueness_[memory];
+std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
+  const State m = states_[state];
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
   if (s.start < 0 || s.start == kBlank || seen_[s.seen].has_unknown) return std::nullopt;
@@ -231,55 +231,55 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t memory) 
   }
   if (syntax_.part(s.start, m.text) != ValueSyntax::Part::String) return std::nullopt;
   out->escape = syntax_.escape(m.text);
-  out->node = string_node(set, memory);
+  out->node = string_node(set, state);
   return out;
 }
 
-std::optional<bool> Uniqueness::string_was_there(int32_t memory, std::string_view text) {
-  const int32_t scope = uniqueness_[memory].scope;
+std::optional<bool> Uniqueness::string_was_there(int32_t state, std::string_view text) {
+  const int32_t scope = states_[state].scope;
   if (scope < 0 || seen_[scopes_[scope].seen].has_unknown) return std::nullopt;
   return trie_.has(seen_[scopes_[scope].seen].set, ValueSyntax::string_key(text));
 }
 
-std::pair<int, bool> Uniqueness::under_way(int32_t memory) const {
-  const int32_t scope = uniqueness_[memory].scope;
+std::pair<int, bool> Uniqueness::under_way(int32_t state) const {
+  const int32_t scope = states_[state].scope;
   int entries = 0;
   auto known = [&](int32_t at) { return scopes_[at].start >= 0 && scopes_[at].start != kBlank; };
   for (int32_t at = scope; at >= 0; at = scopes_[at].inside ? scopes_[at].outer : -1) entries += known(at);
   return {entries, scope >= 0 && known(scope)};
 }
 
-bool Uniqueness::alive(int32_t memory) {
-  const State m = uniqueness_[memory];
+bool Uniqueness::alive(int32_t state) {
+  const State m = states_[state];
   if (m.text == 0 || m.text == kBlank) return false;
   if (m.alive >= 0) return m.alive;
-  bool alive = m.before < 0 || uniqueness_[m.before].alive != 0;
+  bool alive = m.before < 0 || states_[m.before].alive != 0;
   if (alive) {
     alive = false;
     for (int32_t at = m.scope; at >= 0 && !alive; at = scopes_[at].outer) {
-      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, memory);
+      if (scopes_[at].start >= 0 && scopes_[at].start != kBlank) alive = may_be_there(at, state);
       if (!scopes_[at].inside) break;
     }
   }
-  uniqueness_[memory].alive = alive;
+  states_[state].alive = alive;
   return alive;
 }
 
-bool Uniqueness::alive_inside(int32_t memory, int outermost) {
-  if (outermost == 0) return alive(memory);
-  const State m = uniqueness_[memory];
-  int left = under_way(memory).first - outermost;
+bool Uniqueness::alive_inside(int32_t state, int outermost) {
+  if (outermost == 0) return alive(state);
+  const State m = states_[state];
+  int left = under_way(state).first - outermost;
   for (int32_t at = m.scope; at >= 0 && left > 0; at = scopes_[at].inside ? scopes_[at].outer : -1) {
     if (scopes_[at].start < 0 || scopes_[at].start == kBlank) continue;
-    if (may_be_there(at, memory)) return true;
+    if (may_be_there(at, state)) return true;
     --left;
   }
   return false;
 }
 
-int32_t Uniqueness::essence(int32_t memory) {
-  const State m = uniqueness_[memory];
-  if (m.text == 0 || m.text == kBlank) return memory;
+int32_t Uniqueness::essence(int32_t state) {
+  const State m = states_[state];
+  if (m.text == 0 || m.text == kBlank) return state;
   std::vector<int32_t> key{m.touched};
   auto add = [&](uint64_t number) {
     key.insert(key.end(), {static_cast<int32_t>(number), static_cast<int32_t>(number >> 32)});
@@ -300,14 +300,14 @@ int32_t Uniqueness::essence(int32_t memory) {
       break;
     }
   }
-  return essences_.try_emplace(std::move(key), memory).first->second;
+  return essences_.try_emplace(std::move(key), state).first->second;
 }
 
-// ---- another store's memory
-int32_t Uniqueness::import(const Uniqueness& other, int32_t memory, Carried& carried) {
-  if (memory <= kLastUnknownSet) return memory;
-  if (auto it = carried.uniqueness.find(memory); it != carried.uniqueness.end()) return it->second;
-  const State m = other.uniqueness_[memory];
+// ---- another store's state
+int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carried) {
+  if (state <= kLastUnknownSet) return state;
+  if (auto it = carried.states.find(state); it != carried.states.end()) return it->second;
+  const State m = other.states_[state];
   auto text = [&](int32_t theirs) {
     std::vector<int32_t> path;
     for (; theirs > kFrom && !carried.texts.contains(theirs); theirs = other.syntax_.before(theirs))
@@ -338,7 +338,7 @@ int32_t Uniqueness::import(const Uniqueness& other, int32_t memory, Carried& car
     s = {own, seen(s.seen), text(s.start), s.inside};
     own = carried.scopes[path[i]] = intern_scope(s);
   }
-  return carried.uniqueness[memory] = intern(own, text(m.text), m.touched, 0);
+  return carried.states[state] = intern(own, text(m.text), m.touched, 0);
 }
 
 }  // namespace guided

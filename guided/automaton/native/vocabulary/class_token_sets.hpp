@@ -1,8 +1,8 @@
 // The tokens of a vocabulary that consist of some character classes, and the nodes of its trie where others begin.
 //
-// A state that every character of some character classes leads back to (the inside of a JSON string) allows all tokens made of
-// them: one bitmask for all such states of all grammars. What is left to walk begins at the trie's *edges*: where a
-// string of these character classes is followed by a byte of another one, or by a part of a character.
+// A state that every character of some character classes leads back to (the inside of a JSON string) allows all tokens
+// made of them: one bitmask for all such states of all grammars. What is left to walk begins at the trie's *edges*:
+// where a string of these character classes is followed by a byte of another one, or by a part of a character.
 //
 // Cost: some 0.4 ms for 128,000 tokens, once for each set of character classes that some grammar asks for; then a copy.
 #pragma once

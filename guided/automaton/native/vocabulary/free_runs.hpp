@@ -1,10 +1,10 @@
 // How far characters of some character classes can be read, whatever they are.
 //
 // In: a position of a rule, character classes (token_trie.hpp), a number. Out: whether so many characters of these
-// character classes, any of them in any order, can be read from there without being refused and without a call, an effect or the
-// frame's end on the way, and a token may end after each. In a search for "customer" that is true of all characters for
-// ever; where "admin" may not come twice, of any nine: so a walk takes all tokens below a node that are shorter than that,
-// though they lead to many different places (table_walk.cpp).
+// character classes, any of them in any order, can be read from there without being refused and without a call, an
+// effect or the frame's end on the way, and a token may end after each. In a search for "customer" that is true of all
+// characters for ever; where "admin" may not come twice, of any nine: so a walk takes all tokens below a node that are
+// shorter than that, though they lead to many different places (table_walk.cpp).
 //
 // How: a position can be read on from for n characters if all that one character leads to can for n - 1. What is known
 // of a position is kept: that it goes on at least so far, and at most so far.
@@ -57,8 +57,8 @@ class FreeRuns {
   // `weights`: how many tokens hold a character of each class.
   FreeRuns(const Grammar& grammar, const ByteSet& live, const std::array<int32_t, 64>& weights)
       : grammar_(grammar), live_(live), weights_(weights) {}
-  // Of character classes for which the runs from a position are long and take in much of the vocabulary. Null where there are none.
-  // `follow`: character classes of the bytes that may follow the frame.
+  // Of character classes for which the runs from a position are long and take in much of the vocabulary. Null where
+  // there are none. `follow`: character classes of the bytes that may follow the frame.
   Runs* find(int32_t position, CharClasses follow);
 
  private:

@@ -1,8 +1,8 @@
 // The tokens that would end a string with a value that was there.
 //
 // In: the vocabulary's tokens with a quotation mark, what has been read of a string of JSON, and strings that it must
-// not become, as a trie (persistent_trie.hpp). Calls visit(token) for every token that closes the quotation marks after one
-// of these, in any spelling: the two tries are walked side by side.
+// not become, as a trie (persistent_trie.hpp). Calls visit(token) for every token that closes the quotation marks after
+// one of these, in any spelling: the two tries are walked side by side.
 //
 // Cost: a look-up for each node that both have, some 10 ns; a string that no token ends costs nothing, however many
 // there are. Escapes in tokens are rare.

@@ -18,9 +18,9 @@
 
 namespace guided {
 
-// CharClasses of characters, as a set: each small letter, digits, two character classes of capitals, each ASCII sign, the white space of
-// JSON past the space itself, other controls. Characters past ASCII are one class, but for white space; that, bytes that
-// are no character, and those of which a token holds only a part are another.
+// CharClasses of characters, as a set: each small letter, digits, two character classes of capitals, each ASCII sign,
+// the white space of JSON past the space itself, other controls. Characters past ASCII are one class, but for white
+// space; that, bytes that are no character, and those of which a token holds only a part are another.
 using CharClasses = uint64_t;
 constexpr CharClasses kWholeCharacters = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
 inline CharClasses char_class_of_ascii(uint8_t b) {
