@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guided.engine import engine as engine_module
+from guided.engine import driver
 from guided.engine import progress as progress_module
 from guided.engine.engine import Engine, Request
 from guided.engine.progress import BatchProgress, ProgressLine
@@ -59,7 +59,7 @@ def error_of(request):
 @given(st.lists(GOOD | BAD, max_size=12), st.sampled_from([1, 3, 512]))
 def test_answers_are_those_of_single_runs(requests, ahead):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "_AHEAD", ahead)
+        patch.setattr(driver, "_AHEAD", ahead)
         seen = list[BatchProgress]()
         answers = dict(ENGINE.generate_each(iter(requests), total=len(requests), progress=seen.append))
     assert sorted(answers) == list(range(len(requests)))
@@ -77,7 +77,7 @@ def test_answers_are_those_of_single_runs(requests, ahead):
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     if requests:
         assert (seen[-1].done, seen[-1].total, seen[-1].tokens) == (len(requests), len(requests), tokens)
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._outcomes) == (0, 0, {})
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._driver._outcomes) == (0, 0, {})
 
 
 def test_what_fails_on_its_way_fails_alone():
@@ -97,7 +97,7 @@ def test_what_fails_on_its_way_fails_alone():
 
 
 def test_requests_are_taken_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(engine_module, "_AHEAD", 4)
+    monkeypatch.setattr(driver, "_AHEAD", 4)
     taken = []
 
     def requests():
@@ -109,7 +109,7 @@ def test_requests_are_taken_as_there_is_room(monkeypatch):
     next(answers)
     assert len(taken) <= 9
     answers.close()
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._outcomes) == (0, 0, {})
+    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE._driver._outcomes) == (0, 0, {})
     assert len(taken) <= 9
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from guided.errors import GuidedError, SpecError
 from guided.matching.compiler import CompiledGrammar, GrammarCompiler
-from guided.spec.combinators import Expr, kinds_of, only_part
+from guided.spec.combinators import Expr
+from guided.spec.composition import kinds_of, only_part
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.spec.python_values import text_reader
 from guided.vocabulary.vocabulary import Vocabulary

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from functools import cached_property
 from typing import Any, Literal, Self, Unpack, cast, overload
 
@@ -23,6 +20,7 @@ import torch
 from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
 from guided.engine.constraint import Constraint, ConstraintOptions, compile_constraint, value_parser
+from guided.engine.driver import Driver
 from guided.engine.loading import load
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
@@ -31,7 +29,7 @@ from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_blocks, default_cache
-from guided.engine.scheduler import Outcome, Scheduler, Task
+from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
@@ -52,7 +50,6 @@ __all__ = ["Engine", "Options", "Prompt", "Request"]
 
 _MOST_DRAFTS = 64
 _COMPILERS = 2  # threads
-_AHEAD = 512  # outputs that are begun or queued at once
 
 
 class Engine:
@@ -97,8 +94,7 @@ class Engine:
         else:
             runner = ModelRunner(model, cache or default_cache(model, kv_dtype))
         self.scheduler = Scheduler(runner, token_budget=token_budget)
-        self._outcomes: dict[Task, deque[Outcome]] = {}
-        self._lock = threading.Lock()
+        self._driver = Driver(self.scheduler)
 
     @classmethod
     @keywords_checked()
@@ -254,7 +250,7 @@ class Engine:
             The answers as they come, each with the number of its request: its n results, or why it failed (see the
             errors of `generate`). Closing it stops what is running.
         """
-        return answer_each(requests, self._tasks_of, self._drive, Meter(total, progress))
+        return answer_each(requests, self._tasks_of, self._driver.outcomes, Meter(total, progress))
 
     @keywords_checked(
         Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples gives n outputs at once"}
@@ -272,13 +268,13 @@ class Engine:
         """As `stream`, n outputs at once: events as they come, each with the number of its output."""
         tasks = self._tasks(prompt, constraint, n, **options)
         number = {task: at for at, task in enumerate(tasks)}
-        return ((number[task], event) for task, event in self._events([tasks]))
+        return ((number[task], event) for task, event in self._driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, list(tokens)
         self._prompts.check(ids, room=0)
-        with self._lock:
+        with self._driver.lock:
             lease = runner.cache.open(ids, keep=keep)
             try:
                 if not runner.cache.reserve(lease, len(ids) - lease.length):
@@ -385,7 +381,7 @@ class Engine:
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""
         results = dict[Task, Result]()
-        for task, event in self._events(groups):
+        for task, event in self._driver.events(groups):
             if meter is not None:
                 meter.count(event)
             if event.result is not None:
@@ -393,49 +389,6 @@ class Engine:
                 if meter is not None:
                     meter.finish(len(event.result.tokens))
         return [results[task] for tasks in groups for task in tasks]
-
-    def _events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
-        """As `_drive`; the first error is raised, and those left are cancelled."""
-        with closing(self._drive(groups)) as outcomes:
-            for task, outcome in outcomes:
-                if isinstance(outcome, Exception):
-                    raise outcome
-                yield task, outcome
-
-    def _drive(self, groups: Iterable[Sequence[Task]]) -> Generator[tuple[Task, Outcome], None, None]:
-        """Add the tasks to the batch as there is room, and run it until all of them are done. Closed early, those left
-        are cancelled."""
-        coming, mine = iter(groups), dict[Task, deque[Outcome]]()
-        try:
-            while True:
-                while len(mine) < _AHEAD and (group := next(coming, None)) is not None:
-                    fresh = {task: deque[Outcome]() for task in group}
-                    mine |= fresh
-                    with self._lock:
-                        self._outcomes |= fresh
-                        self.scheduler.add(group)
-                if not mine:
-                    return
-                with self._lock:
-                    if not any(mine.values()):
-                        for task, outcome in self.scheduler.step():
-                            if task in self._outcomes:  # else nobody waits for it any more
-                                self._outcomes[task].append(outcome)
-                for task, outcomes in list(mine.items()):
-                    while outcomes:
-                        outcome = outcomes.popleft()
-                        if isinstance(outcome, Exception) or outcome.result is not None:
-                            self._forget([task])
-                            del mine[task]
-                        yield task, outcome
-        finally:
-            self._forget(mine)
-
-    def _forget(self, tasks: Iterable[Task]) -> None:
-        with self._lock:
-            for task in tasks:
-                self.scheduler.cancel(task)
-                del self._outcomes[task]
 
 
 def _strings(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.spec.choice import choice_to_grammar
-from guided.spec.combinators import Expr, expr_to_grammar
+from guided.spec.combinators import Expr
+from guided.spec.composition import expr_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.pattern import pattern_to_grammar

@@ -13,32 +13,18 @@ parts that were written apart never meddle with each other. Cost: linear in the 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Unpack
 
-from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
+from guided.errors import Finding, SpecError, brief
 from guided.grammar.ir import (
-    Alt,
-    And,
-    Distinct,
-    Encoded,
-    Entry,
     Grammar,
-    Length,
-    Member,
     Node,
-    Not,
-    Permutation,
-    Ref,
-    Repeat,
-    Seq,
     Special,
     Text,
 )
-from guided.grammar.serial import ByIdentity
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.spec.json_schema.compile import json_schema_to_grammar
@@ -51,10 +37,7 @@ __all__ = [
     "Expr",
     "Part",
     "choice",
-    "expr_to_grammar",
     "json_schema",
-    "kinds_of",
-    "only_part",
     "optional",
     "pattern",
     "python_type",
@@ -73,7 +56,7 @@ class Expr:
     """A part of a specification. Made by the functions of this module; equal only to itself."""
 
     def __repr__(self) -> str:  # what it is made of may be huge
-        return f"<a {type(self).__name__.strip('_').lower()} of guided.spec.combinators>"
+        return f"<a {type(self).__name__.removesuffix('Part').lower()} of guided.spec.combinators>"
 
     def __add__(self, other: Part) -> Expr:
         return sequence(self, other)
@@ -93,40 +76,40 @@ Part: TypeAlias = Expr | str | Grammar | Any
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Node(Expr):
+class NodePart(Expr):
     node: Text | Special
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Sequence(Expr):
+class SequencePart(Expr):
     parts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Choice(Expr):
+class ChoicePart(Expr):
     parts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Repeat(Expr):
+class RepeatPart(Expr):
     part: Expr
     min: int
     max: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Rule(Expr):
+class RulePart(Expr):
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Rules(Expr):
+class RulesPart(Expr):
     start: Expr
     definitions: Mapping[str, Expr]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Read(Expr):
+class ReadPart(Expr):
     """A specification of another kind.
 
     Attributes:
@@ -147,19 +130,19 @@ def text(text: str) -> Expr:
         raise SpecError(f"a text is a string, not a {type(text).__name__}", hint="decode it, or write str(value)")
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise SpecError("the text holds a lone surrogate, which no text can", text=repr(text))
-    return _Node(Text(text))
+    return NodePart(Text(text))
 
 
 def special(token: str | int) -> Expr:
     """One control token, by its name in the vocabulary or by its id. Its name as text does not match."""
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise SpecError(f"a control token is a name or an id, not {brief(token)}", hint='write special("<|call|>")')
-    return _Node(Special(token))
+    return NodePart(Special(token))
 
 
 def sequence(*parts: Part) -> Expr:
     """One part after the other; of no parts, the empty text."""
-    return _Sequence(_flat(_Sequence, parts))
+    return SequencePart(_flat(SequencePart, parts))
 
 
 def choice(*parts: Part) -> Expr:
@@ -168,7 +151,7 @@ def choice(*parts: Part) -> Expr:
         raise SpecError(
             "there is nothing to choose from", hint="give at least one part; for a list write choice(*list)"
         )
-    return _Choice(_flat(_Choice, parts))
+    return ChoicePart(_flat(ChoicePart, parts))
 
 
 def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
@@ -178,7 +161,7 @@ def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
             raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
     if max is not None and max < min:
         raise SpecError(f"repeat: max is {max}, less than min, {min}", hint="the bounds are repeat(part, min, max)")
-    return _Repeat(_part(part), min, max)
+    return RepeatPart(_part(part), min, max)
 
 
 def optional(part: Part) -> Expr:
@@ -190,12 +173,12 @@ def rule(name: str) -> Expr:
     """The rule of this name, which a `rules(...)` around it defines; rules may be recursive in any way."""
     if not isinstance(name, str):
         raise SpecError(f"the name of a rule is a string, not a {type(name).__name__}", hint='write rule("value")')
-    return _Rule(name)
+    return RulePart(name)
 
 
 def rules(start: Part, /, **definitions: Part) -> Expr:
     """The part `start`, in which, as in the definitions themselves, `rule(name)` is what is defined here."""
-    return _Rules(_part(start), {name: _part(part) for name, part in definitions.items()})
+    return RulesPart(_part(start), {name: _part(part) for name, part in definitions.items()})
 
 
 @keywords_checked()
@@ -218,7 +201,7 @@ def regex(
         own = whole.classes if classes is None else classes
         return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
 
-    return _Read(read, "regex")
+    return ReadPart(read, "regex")
 
 
 @keywords_checked(JsonSchemaKeywords.__annotations__)
@@ -253,13 +236,13 @@ def _json_schema(
     def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, found=found)
 
-    return _Read(read, kind, source)
+    return ReadPart(read, kind, source)
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:
     """(class or literal, "1" or "+") pairs; see `GrammarCompiler.compile_pattern`."""
     grammar = pattern_to_grammar(elements, char_classes)
-    return _Read(lambda *_: grammar)
+    return ReadPart(lambda *_: grammar)
 
 
 def _copy(schema: Any) -> Any:
@@ -270,7 +253,7 @@ def _copy(schema: Any) -> Any:
         return schema
 
 
-def _flat(kind: type[_Sequence] | type[_Choice], parts: Sequence[Part]) -> tuple[Expr, ...]:
+def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) -> tuple[Expr, ...]:
     """The parts; those of one's own kind are taken apart, so that `a + b + c + ...` does not nest."""
     out: list[Expr] = []
     for part in map(_part, parts):
@@ -285,167 +268,9 @@ def _part(value: Part) -> Expr:
         return text(value)
     grammar = value if isinstance(value, Grammar) else getattr(value, "grammar", None)
     if isinstance(grammar, Grammar):
-        return _Read(lambda *_: grammar)
+        return ReadPart(lambda *_: grammar)
     raise SpecError(
         f"{brief(value)} is no part of a specification",
         hint="parts are strings (literal text), compiled grammars, and what guided.regex, guided.json_schema, "
         "guided.python_type, guided.pattern, guided.special and the other combinators make",
     )
-
-
-# ---- to the IR
-_Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the grammar
-
-
-def kinds_of(expr: Expr) -> set[str]:
-    """The kinds of the parts that have options: "regex", "json_schema", "type"."""
-    kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
-    while work:
-        part = work.pop()
-        if part in met:
-            continue
-        met[part] = None
-        match part:
-            case _Sequence(parts) | _Choice(parts):
-                work += parts
-            case _Repeat(inner):
-                work.append(inner)
-            case _Rules(start, definitions):
-                work += [start, *definitions.values()]
-            case _Read(kind=kind) if kind:
-                kinds.add(kind)
-    return kinds
-
-
-def only_part(expr: Expr) -> tuple[str, Any]:
-    """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
-    while isinstance(expr, _Sequence | _Choice) and len(expr.parts) == 1:
-        expr = expr.parts[0]
-    return (expr.kind, expr.source) if isinstance(expr, _Read) else ("", None)
-
-
-def expr_to_grammar(
-    expr: Expr,
-    limits: Limits | None = None,
-    found: list[Finding] | None = None,
-    *,
-    options: JsonSchemaOptions = DEFAULTS,
-) -> Grammar:
-    """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
-
-    `options`: of the parts that do not say it themselves.
-
-    Raises:
-        SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
-    """
-    lowering = _Lowering(Limits() if limits is None else limits, options)
-    try:
-        node = lowering.node(expr, {}, 0)
-    except RecursionError:
-        raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
-    start = lowering.define("start", "", node)
-    if found is None:
-        warn_of(lowering.found)
-    else:
-        found += lowering.found
-    return Grammar(lowering.rules, start, lowering.origins)
-
-
-class _Lowering:
-    def __init__(self, limits: Limits, options: JsonSchemaOptions) -> None:
-        self.limits, self.options = limits, options
-        self.rules: dict[str, Node] = {}
-        self.origins: dict[str, str] = {}
-        self.found: list[Finding] = []
-        self.done: ByIdentity[_Scope, ByIdentity[Expr, Node]] = ByIdentity()
-
-    def node(self, expr: Expr, scope: _Scope, depth: int) -> Node:
-        """The IR of a part; the same object where it was read before."""
-        if scope not in self.done:
-            self.done[scope] = ByIdentity()
-        done = self.done[scope]
-        if expr not in done:
-            if depth > self.limits.depth:
-                raise LimitExceeded("depth", depth, self.limits.depth)
-            done[expr] = self._node(expr, scope, depth + 1)
-        return done[expr]
-
-    def _node(self, expr: Expr, scope: _Scope, depth: int) -> Node:
-        match expr:
-            case _Node(node):
-                return node
-            case _Sequence(parts):
-                return Seq(tuple([self.node(part, scope, depth) for part in parts]))
-            case _Choice(parts):
-                return Alt(tuple([self.node(part, scope, depth) for part in parts]))
-            case _Repeat(part, low, high):
-                return Repeat(self.node(part, scope, depth), low, high)
-            case _Read(read):
-                found = read(self.limits, self.options, self.found)
-                return self.embed(found) if isinstance(found, Grammar) else found
-            case _Rule(name):
-                if name not in scope:
-                    raise SpecError(f"rule {name!r} is not defined", hint=_defined(name, scope))
-                return Ref(scope[name])
-            case _Rules(start, definitions):
-                inner = dict(scope)
-                inner |= {name: self.define(name, name, Alt(())) for name in definitions}
-                for name, part in definitions.items():
-                    self.rules[inner[name]] = self.node(part, inner, depth)
-                return self.node(start, inner, depth)
-        raise AssertionError(expr)
-
-    def define(self, name: str, origin: str, node: Node) -> str:
-        """A rule under a name that no other has."""
-        free, number = name, 1
-        while free in self.rules:
-            number += 1
-            free = f"{name} {number}"
-        self.rules[free], self.origins[free] = node, origin
-        return free
-
-    def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already."""
-        names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
-        done: ByIdentity[Any, Any] = ByIdentity()
-        for name, node in grammar.rules.items():
-            self.rules[names[name]] = _renamed(node, names, done)
-        start: Node = _renamed(Ref(grammar.start), names, done)
-        return start
-
-
-_CHILDREN: Mapping[type, tuple[str, ...]] = {
-    **dict.fromkeys((Seq, Alt, And), ("items",)),
-    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
-    Permutation: ("members", "separator"),
-}
-"""The fields that hold nodes."""
-
-
-def _renamed(node: Any, names: _Scope, done: ByIdentity[Any, Any]) -> Any:
-    """A node, or a tuple of them, with its references renamed; what holds none remains the same object."""
-    if node in done:
-        return done[node]
-    out = node
-    if isinstance(node, Ref):
-        if node.name not in names:
-            raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=_defined("", names))
-        out = Ref(names[node.name])
-    elif isinstance(node, tuple):
-        parts = [_renamed(part, names, done) for part in node]
-        if any(new is not old for new, old in zip(parts, node, strict=True)):
-            out = tuple(parts)
-    else:
-        old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
-        new = {name: _renamed(part, names, done) for name, part in old.items()}
-        if any(new[name] is not old[name] for name in old):
-            out = replace(node, **new)
-    done[node] = out
-    return out
-
-
-def _defined(name: str, scope: _Scope) -> str:
-    if not scope:
-        return "write guided.rules(start, name=...) around it"
-    close = difflib.get_close_matches(name, scope, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"defined here are {', '.join(scope):.200}"
