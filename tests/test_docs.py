@@ -96,6 +96,13 @@ def test_links_between_documents_lead_somewhere():
             assert (path.parent / target).exists(), f"{name(path)}: {target}"
 
 
+def test_algorithms_name_files_of_the_core_that_exist():
+    core = ROOT / "guided" / "automaton" / "native"
+    for path in (ROOT / "docs" / "algorithms").glob("*.md"):
+        for file in re.findall(r"^\| `([a-z]+/[a-z_]+)` \|", path.read_text(encoding="utf-8"), re.MULTILINE):
+            assert list(core.glob(f"{file}.[ch]pp")), f"{name(path)}: {file}"
+
+
 def test_requirements_name_tests_that_exist():
     text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text))
