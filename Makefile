@@ -4,8 +4,8 @@
 #   make test      lint and the hermetic tests: the same examples every time
 #   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
 #   make lint      ruff, mypy, import-linter, clang-format
+#   make format    applies the formatters
 #   make stubs     writes the stubs of the native modules anew
-#   make format    applies what of it can be applied
 #   make bench     the benchmarks, beside other libraries   (installs these)
 #   make docs      runs the notebooks and the code of the documents, and builds the site in site/
 #   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
