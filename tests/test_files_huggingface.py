@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from guided.files.hub import find_model
 from guided.files.huggingface import is_hub_name
 
 hub = pytest.importorskip("huggingface_hub", reason="names of the hub need the package huggingface_hub")
+COMPLETE = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -37,7 +39,7 @@ def put(cache: Path, repository: str, *files: str) -> Path:
 
 
 def test_a_model_in_the_cache_is_found_offline(cache: Path):
-    snapshot = put(cache, "org/Model-1.5", "config.json", "tokenizer.json", "model.safetensors")
+    snapshot = put(cache, "org/Model-1.5", *COMPLETE)
     assert find_model("org/Model-1.5") == snapshot
 
 
@@ -47,12 +49,51 @@ def test_one_gguf_file_of_a_model(cache: Path):
     assert find_model("org/model-GGUF/folder/other.gguf") == snapshot / "folder" / "other.gguf"
 
 
+def test_a_model_of_several_files_of_weights(cache: Path):
+    names = ["model-1-of-2.safetensors", "model-2-of-2.safetensors"]
+    index = json.dumps({"weight_map": {"a": names[0], "b": names[1]}})
+    snapshot = put(cache, "org/model", *COMPLETE[:-1], "model.safetensors.index.json", names[0])
+    (snapshot / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ModelFileError, match="the Hugging Face hub has not given it either"):
+        find_model("org/model")
+    (snapshot / names[1]).touch()
+    assert find_model("org/model") == snapshot
+
+
+def test_an_error_of_the_network_is_a_reason(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    class ProxyError(Exception):
+        pass
+
+    def broken(*_: object, **__: object) -> str:
+        raise ProxyError("the proxy says no")
+
+    monkeypatch.setattr(hub, "snapshot_download", broken)
+    with pytest.raises(ModelFileError, match="the proxy says no"):
+        find_model("org/model")
+
+
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_half_a_model_in_the_cache_is_not_enough(cache: Path, missing: str):
-    files = {"config.json", "tokenizer.json", "model.safetensors"} - {missing}
+    files = {*COMPLETE} - {missing}
     put(cache, "org/model", *files)
     with pytest.raises(ModelFileError, match="the Hugging Face hub has not given it either"):
         find_model("org/model")
+
+
+@pytest.mark.parametrize(("files", "asked"), [(COMPLETE, [True]), (COMPLETE[:2] + COMPLETE[3:], [True, False])])
+def test_the_network_is_asked_where_a_file_may_be_missing(
+    cache: Path, monkeypatch, files: list[str], asked: list[bool]
+):
+    """A model may come without tokenizer_config.json, or it was not fetched yet, and its chat template with it."""
+    snapshot, seen = put(cache, "org/model", *files), list[bool]()
+
+    def recorded(*_: object, local_files_only: bool, **__: object) -> str:
+        seen.append(local_files_only)
+        return str(snapshot)
+
+    monkeypatch.setattr(hub, "snapshot_download", recorded)
+    assert find_model("org/model") == snapshot
+    assert seen == asked
 
 
 def test_a_model_that_is_not_there(cache: Path):
@@ -61,7 +102,7 @@ def test_a_model_that_is_not_there(cache: Path):
 
 
 def test_a_path_comes_before_the_hub(cache: Path):
-    put(cache, "org/model", "config.json", "tokenizer.json", "model.safetensors")
+    put(cache, "org/model", *COMPLETE)
     here = Path("org/model")
     here.mkdir(parents=True)
     assert find_model("org/model") == here
@@ -91,7 +132,7 @@ def test_without_the_package_the_hint_names_the_extra(cache: Path, monkeypatch: 
         ("../model", False),
         ("./model", False),
         ("/org/model", False),
-        ("org/model.gguf", True),
+        ("org/model.gguf", False),
         ("org/..", False),
         ("org/model/../../x.gguf", False),
         ("org//model", False),

@@ -166,6 +166,23 @@ def test_another_model_file_makes_the_stored_weights_stale(model_file: Path, cha
     assert torch.equal(logits(load(model_file)), logits(again))
 
 
+def test_other_code_makes_the_stored_weights_stale(model_file: Path, monkeypatch: pytest.MonkeyPatch):
+    load(model_file)
+    monkeypatch.setattr(packed, "_code", lambda: "other")
+    with GgufFile(model_file) as file:
+        mine = packed.PackedFile.of(file)
+        assert mine is not None and mine.load(CONFIG) is None
+
+
+def test_without_a_home_directory_nothing_is_stored(model_file: Path, monkeypatch: pytest.MonkeyPatch):
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(packed, "cache_directory", homeless)
+    load(model_file)
+    assert os.listdir(model_file.parent) == ["model.gguf"]
+
+
 def test_files_elsewhere_are_stored_in_the_cache(model_file: Path, tmp_path: Path):
     other = tmp_path / "mine" / "model.gguf"
     other.parent.mkdir()

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from guided.errors import ModelFileError
+from guided.files.json_file import read_json
 
 __all__ = ["fetch_from_hub", "is_hub_name"]
 
 _PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
-_NAME: Final = re.compile(rf"{_PART}/{_PART}(/.+\.gguf)?")
+_NAME: Final = re.compile(rf"{_PART}/(?!.*\.(?:gguf|safetensors)$){_PART}|{_PART}/{_PART}/.+\.gguf")
 _FILES: Final = ("*.json", "*.safetensors", "chat_template.jinja")
 _NEEDED: Final = ("config.json", "tokenizer.json")
 
@@ -43,11 +44,11 @@ def fetch_from_hub(name: str) -> Path:
     repository = f"{organisation}/{model}"
     try:
         return _fetch(hub, repository, file[0] if file else None, offline=True)
-    except (OSError, ValueError):  # not in the cache, or not all of it
+    except Exception:  # not in the cache, or not all of it
         pass
     try:
         return _fetch(hub, repository, file[0] if file else None, offline=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of the package, of its HTTP client, of the operating system
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[0] if lines else type(error).__name__
         raise ModelFileError(
@@ -60,9 +61,19 @@ def _fetch(hub: Any, repository: str, file: str | None, *, offline: bool) -> Pat
     if file is not None:
         return Path(hub.hf_hub_download(repository, file, local_files_only=offline))
     path = Path(hub.snapshot_download(repository, allow_patterns=list(_FILES), local_files_only=offline))
-    missing = [needed for needed in _NEEDED if not (path / needed).is_file()]
-    if not any(path.glob("*.safetensors")):
-        missing.append("*.safetensors")
+    missing = [needed for needed in (*_NEEDED, *_weight_files(path)) if not (path / needed).is_file()]
     if missing:
         raise OSError(f"the model has no {', '.join(missing)}")
+    if offline and not (path / "tokenizer_config.json").is_file():
+        raise OSError("the chat template may not have been fetched yet")
     return path
+
+
+def _weight_files(path: Path) -> list[str]:
+    """The files that hold the weights: those that the index names, or the only one."""
+    index = path / "model.safetensors.index.json"
+    if not index.is_file():
+        return ["model.safetensors"]
+    data = read_json(index)
+    places = data.get("weight_map") if isinstance(data, dict) else None
+    return sorted({str(name) for name in places.values()}) if isinstance(places, dict) else []

@@ -10,11 +10,11 @@ the user are left alone. A stored file can be deleted at any time; the next load
 Layout: 16 bytes of magic, the length of the header (uint64, little-endian), the header as JSON, padding to a multiple
 of 64, then the weights in the order of the header, each padded to a multiple of 64.
 
-Safety: a file is used only if everything in it is as expected: the version, the source (its size, modification time,
-and a digest of its header and of samples of its weights), the names and shapes that the architecture demands, the
-length of the file, and a digest of all weights. Anything else is ignored and written anew. A file is written under
-another name and then renamed, so that no process ever sees half of it. If it cannot be written, the model works
-without.
+Safety: a file is used only if everything in it is as expected: the source (its size, modification time, and a digest of
+its header and of samples of its weights), the layout and the code that packed it, the names and shapes that the
+architecture demands, the length of the file, and a digest of all weights. Anything else is ignored and written anew. A
+file is written under another name and then renamed, so that no process ever sees half of it. If it cannot be written,
+the model works without.
 
 Cost: one digest over the mapped weights for each load, about 0.1 s per GB; as much disk space as the packed weights.
 """
@@ -29,6 +29,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -72,9 +73,19 @@ class PackedFile:
         status = os.stat(file.path)
         if status.st_size < _LEAST_SIZE:
             return None
+        try:
+            path = _path_for(file.path)
+        except RuntimeError:  # the user has no home directory, so there is no cache
+            return None
         digest = _digest(file.samples(_SAMPLES, _SAMPLE_SIZE))
-        source = {"layout": LAYOUT, "size": status.st_size, "modified": status.st_mtime_ns, "digest": digest}
-        return cls(_path_for(file.path), source)
+        source = {
+            "layout": LAYOUT,
+            "code": _code(),
+            "size": status.st_size,
+            "modified": status.st_mtime_ns,
+            "digest": digest,
+        }
+        return cls(path, source)
 
     def load(self, config: LlamaConfig) -> Llama | None:
         """The model, its weights mapped; None if there is no file, or one that does not belong to this model."""
@@ -139,6 +150,25 @@ class PackedFile:
             at += _padded(size)
         complete = at == len(mapped) and shapes.keys() <= {"head"}
         return weights if complete and _digest([mapped[begin:]]) == header["digest"] else None
+
+
+@cache
+def _code() -> str:
+    """A digest of the code between the model file and the packed weights: a change of it makes stored files stale."""
+    import guided.files.dequantise
+    import guided.models.int4
+    import guided.models.llama_config
+    import guided.models.llama_weights
+    import guided.models.weights
+
+    modules = (
+        guided.files.dequantise,
+        guided.models.int4,
+        guided.models.llama_config,
+        guided.models.llama_weights,
+        guided.models.weights,
+    )
+    return _digest(Path(module.__file__ or "").read_bytes() for module in modules)
 
 
 def _path_for(source: Path) -> Path:
