@@ -99,8 +99,33 @@ def test_links_between_documents_lead_somewhere():
 def test_algorithms_name_files_of_the_core_that_exist():
     core = ROOT / "guided" / "automaton" / "native"
     for path in (ROOT / "docs" / "algorithms").glob("*.md"):
-        for file in re.findall(r"^\| `([a-z]+/[a-z_]+)` \|", path.read_text(encoding="utf-8"), re.MULTILINE):
+        for file in re.findall(r"`([a-z]+/[a-z_]+)`", path.read_text(encoding="utf-8")):
             assert list(core.glob(f"{file}.[ch]pp")), f"{name(path)}: {file}"
+
+
+def test_the_map_has_every_folder_and_its_order_is_that_of_the_layers():
+    """The map in architecture.md: folders that are not planned are there, and each stands below all that it imports."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    lines = text[text.index("guided/\n") :].split("```")[0].splitlines()[1:]
+    folders = [folder for line in lines if "(planned)" not in line for folder in re.findall(r"([a-z]+)/ ", line[:26])]
+    there = {path.parent.name for path in (ROOT / "guided").glob("*/__init__.py")}
+    assert set(folders) == there | {"native"}
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    layers = [layer.removeprefix("guided.") for layer in reversed(tools["importlinter"]["contracts"][0]["layers"])]
+    listed = [folder for folder in folders if folder != "native"]
+    assert listed == [layer for layer in layers if layer in listed]
+
+
+def test_files_that_pages_name_exist():
+    """Files in backticks on the pages about the inside: paths lead from one of the roots, names alone are anywhere."""
+    package = ROOT / "guided"
+    roots = [ROOT, package, package / "automaton" / "native", package / "spec", package / "spec" / "json_schema"]
+    there = [path for folder in ("guided", "tests", "docs") for path in (ROOT / folder).rglob("*.*")]
+    names = {path.name for path in there} | {"CONTRIBUTING.md", "pyproject.toml", "config.json"}
+    for path in (ROOT / "docs" / "architecture.md", *(ROOT / "docs" / "inside").glob("*.md")):
+        for file in re.findall(r"`([\w./]+\.(?:py|[ch]pp|md|toml))`", path.read_text(encoding="utf-8")):
+            found = any((root / file).is_file() for root in roots)
+            assert found or ("/" not in file and file in names), f"{name(path)}: {file}"
 
 
 def test_requirements_name_tests_that_exist():
