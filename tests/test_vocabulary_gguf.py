@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from guided.errors import ModelFileError, VocabularyError
 from guided.files.gguf import GGML_TYPES, GgufFile
 from guided.vocabulary import Vocabulary
-from guided.vocabulary.bpe import byte_alphabet
+from guided.vocabulary.spelling import byte_alphabet
 from tests.vocabulary_support import fuzz, gguf_file, gguf_string, gguf_value
 
 plain_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

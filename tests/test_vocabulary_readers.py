@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from guided.errors import VocabularyError
 from guided.vocabulary import Vocabulary
-from guided.vocabulary.bpe import byte_alphabet
+from guided.vocabulary.spelling import byte_alphabet
 from tests.vocabulary_support import field, fuzz, ranks_file, sentencepiece_file, tekken_file
 
 BYTES = [bytes((byte,)) for byte in range(256)]
@@ -129,10 +129,10 @@ def test_broken_tekken_files(path, data, message):
         Vocabulary.from_tekken(path)
 
 
-def test_pattern_that_is_not_translated(path):
-    path.write_bytes(tekken_with(pattern=r"\p{Han}+"))
+def test_pattern_that_is_none(path):
+    path.write_bytes(tekken_with(pattern=r"\p{Han"))
     vocab = Vocabulary.from_tekken(path)
-    with pytest.raises(VocabularyError, match="Han"):
+    with pytest.raises(VocabularyError, match="tiktoken cannot read this tokenizer"):
         vocab.encode("a")
 
 
@@ -237,11 +237,16 @@ def test_broken_models(path, data, message):
 @pytest.mark.parametrize("charsmap", [b"abc", b"\x08\0\0\0abcd", b"\x03\0\0\0abcdefgh", b"\0\0\0\0abcdefgh"])
 def test_broken_charsmap(path, charsmap):
     path.write_bytes(sentencepiece_file([*HEAD, ("a", 0.0, 1)], charsmap=charsmap))
-    with pytest.raises(VocabularyError, match="normalisation rules"):
+    with pytest.raises(VocabularyError, match="sentencepiece cannot read this model"):
         Vocabulary.from_sentencepiece(path).encode("a")
 
 
 # --- Hugging Face
+
+
+def added(number: int, content: str, **flags: bool) -> dict:
+    names = ("special", "normalized", "single_word", "lstrip", "rstrip")
+    return {"id": number, "content": content} | dict.fromkeys(names, False) | flags
 
 
 def byte_level_json(**changes) -> dict:
@@ -249,26 +254,23 @@ def byte_level_json(**changes) -> dict:
     vocab = {char: byte for byte, char in enumerate(alphabet)} | {"Ġa": 256, "ab": 257, "<|im_end|>": 258}
     model = {"type": "BPE", "vocab": vocab, "merges": ["Ġ a", ["a", "b"]], "unk_token": None}
     return {
-        "added_tokens": [
-            {"id": 258, "content": "<|im_end|>", "special": True, "lstrip": True},
-            {"id": 259, "content": "<think>", "special": False, "normalized": False},
-        ],
+        "added_tokens": [added(258, "<|im_end|>", special=True, lstrip=True), added(259, "<think>")],
         "normalizer": {"type": "NFC"},
         "pre_tokenizer": {
             "type": "Sequence",
             "pretokenizers": [
                 {"type": "Digits", "individual_digits": True},
-                {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+                {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
             ],
         },
-        "decoder": {"type": "ByteLevel"},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "model": model | changes.pop("model", {}),
     } | changes
 
 
 def pieces_json(**changes) -> dict:
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a"]
-    names = [{"id": k, "content": pieces[k], "special": True} for k in range(3)]
+    names = [added(k, pieces[k], special=True) for k in range(3)]
     vocab = {piece: number for number, piece in enumerate(pieces)}
     model = {"type": "BPE", "vocab": vocab, "merges": ["▁ a"], "unk_token": "<unk>", "byte_fallback": True}
     return {
@@ -287,7 +289,7 @@ def pieces_json(**changes) -> dict:
                 {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
                 {"type": "ByteFallback"},
                 {"type": "Fuse"},
-                {"type": "Strip"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
             ],
         },
         "model": model | changes.pop("model", {}),
@@ -303,8 +305,8 @@ def test_byte_level_json(path):
     vocab = from_json(path, byte_level_json())
     assert vocab.size == 260 and vocab.eos_token_ids == {258} and vocab.special_tokens == {258: "<|im_end|>"}
     assert vocab.token_bytes(256) == b" a" and vocab.token_bytes(259) == b"<think>" and vocab.token_bytes(258) is None
-    with pytest.raises(VocabularyError, match="strips the text beside it"):
-        vocab.encode_with_special("a<|im_end|>")
+    assert vocab.encode_with_special("a  <|im_end|> a") == [ord("a"), 258, 256]  # it strips the space on its left
+    assert vocab.decode(vocab.encode("a  <|im_end|> a")) == b"a  <|im_end|> a"
     assert vocab.encode("ab a12<think>e\u0301") == [257, 256, ord("1"), ord("2"), 259, 0xC3, 0xA9]
     backend = SimpleNamespace(to_str=lambda: json.dumps(byte_level_json()))
     assert Vocabulary.from_huggingface(SimpleNamespace(backend_tokenizer=backend, eos_token_id=5)).eos_token_ids == {5}
@@ -351,19 +353,13 @@ def test_tokenizers_that_are_refused(path, data, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"normalizer": {"type": "Lowercase"}}, "the normalizer Lowercase is not followed"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "the pre-tokenizer Whitespace is not followed"),
-        (
-            {"pre_tokenizer": {"type": "Split", "pattern": {"String": "a"}, "behavior": "Removed"}},
-            "a Split that is Removed",
-        ),
-        (
-            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"\h"}, "behavior": "Isolated"}},
-            "escape .h at offset 0",
-        ),
         ({"model": {"dropout": 0.1}}, "dropped at random"),
         ({"model": {"merges": 3}}, "cannot be read"),
-        ({"added_tokens": [{"id": 259, "content": "x", "special": False, "lstrip": True}]}, "'x' has lstrip"),
+        ({"model": {"merges": ["a"]}}, "merge rule 0 is 'a': two symbols are needed"),
+        ({"model": {"merges": ["a a"]}}, "merge rule 0 needs the token 'aa', which there is not"),
+        ({"added_tokens": [added(300, "xyz")]}, "'xyz' has the id 300, but tokenizers gives it 259"),
+        ({"normalizer": {"type": "Mystery"}}, "the package tokenizers cannot read this tokenizer"),
+        ({"normalizer": {"type": "Sequence", "normalizers": [None]}}, "the package tokenizers cannot read"),
     ],
 )
 def test_encoders_that_are_refused(path, changes, message):
@@ -371,6 +367,15 @@ def test_encoders_that_are_refused(path, changes, message):
     vocab = Vocabulary.from_huggingface(path, eos_token_ids=[258])
     with pytest.raises(VocabularyError, match=message):
         vocab.encode("a")
+
+
+def test_steps_are_done_as_the_package_does_them(path):
+    vocab = from_json(path, byte_level_json(normalizer={"type": "Lowercase"}))
+    assert vocab.encode("A") == [ord("a")]
+    cut = {"type": "Split", "pattern": {"String": "-"}, "behavior": "Removed", "invert": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    vocab = from_json(path, byte_level_json(pre_tokenizer={"type": "Sequence", "pretokenizers": [cut, byte_level]}))
+    assert vocab.encode("a-b") == [ord("a"), ord("b")]
 
 
 def test_not_a_tokenizer():

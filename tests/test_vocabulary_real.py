@@ -12,7 +12,7 @@ import pytest
 from guided.errors import VocabularyError
 from guided.files.gguf import GgufFile
 from guided.vocabulary import Vocabulary
-from guided.vocabulary.pretokenize import PATTERNS
+from guided.vocabulary.pretokenizers import PATTERNS
 from tests.vocabulary_support import asset
 
 RNG = random.Random(11)

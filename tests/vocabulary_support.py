@@ -97,7 +97,10 @@ def sentencepiece_file(
     collapse: bool = False,
     charsmap: bytes = b"",
 ) -> bytes:
-    """A .model file; pieces are (text, score, type)."""
+    """A .model file; pieces are (text, score, type). Bytes are a fallback where all of them have a piece."""
+    pieces = list(pieces)
+    if sum(kind == 6 for _, _, kind in pieces) == 256:
+        trainer += field(35, 1)
     out = b""
     for text, score, kind in pieces:
         out += field(1, field(1, text.encode()) + field(2, float(score)) + field(3, kind))

@@ -16,10 +16,18 @@ import numpy as np
 
 from guided.errors import VocabularyError, brief
 from guided.files.gguf import GgufFile
-from guided.vocabulary.bpe import ByteLevelEncoder, Encoder, from_byte_alphabet, pair_ranks
-from guided.vocabulary.pieces import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, PieceEncoder, PieceModel, byte_piece
-from guided.vocabulary.pretokenize import PATTERNS, Splitter
-from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, ends_by_name, no_encoder
+from guided.vocabulary.encoders import byte_level_encoder, sentencepiece_encoder
+from guided.vocabulary.pretokenizers import PATTERNS
+from guided.vocabulary.sentencepiece import (
+    BYTE,
+    NORMAL,
+    USER_DEFINED,
+    model_proto,
+    piece_tokens,
+    special_pieces,
+)
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, ends_by_name, no_encoder
+from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alphabet
 
 __all__ = ["read_gguf"]
 
@@ -72,13 +80,10 @@ def _source(metadata: Mapping[str, Any]) -> Source:
         tokens, encoder = _byte_level(metadata, names, kinds)
     elif model == "llama":
         scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
-        prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
-        collapse = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
-        pieces = PieceModel(names, scores, kinds, "bpe", dummy_prefix=prefix, collapse=collapse)
-        tokens, encoder = pieces.tokens(), lambda: PieceEncoder(pieces)
+        tokens, encoder = piece_tokens(names, kinds), _piece_encoder(metadata, names, scores, kinds)
     else:
         raise VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
-    special = {number: names[number] for number, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
+    special = special_pieces(names, kinds)
     return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
 
 
@@ -111,49 +116,61 @@ def _size(metadata: Mapping[str, Any], count: int) -> int:
     return max(declared, count)
 
 
+def _piece_encoder(
+    metadata: Mapping[str, Any], names: Sequence[str], scores: Sequence[float], kinds: Sequence[int]
+) -> EncoderFactory:
+    prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
+    collapse = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
+    return lambda: sentencepiece_encoder(
+        model_proto(names, scores, kinds, dummy_prefix=prefix, collapse=collapse), len(names)
+    )
+
+
 def _byte_level(
     metadata: Mapping[str, Any], names: Sequence[str], kinds: Sequence[int]
 ) -> tuple[list[bytes | None], EncoderFactory]:
     tokens: list[bytes | None] = []
-    added: dict[str, int] = {}
-    ids: dict[bytes, int] = {}
     for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         token = None
         if kind == NORMAL:
             token = from_byte_alphabet(name)
             token = name.encode("utf-8") if token is None else token
-            ids.setdefault(token, number)
         elif kind == USER_DEFINED:
             token = name.encode("utf-8")
-            added.setdefault(name, number)
         elif kind == BYTE:
             byte = byte_piece(name)
             if byte is None:
                 raise VocabularyError(f"token {number} is a byte token but is spelled {name[:40]!r}")
             token = bytes((byte,))
-            ids.setdefault(token, number)
         tokens.append(token)
-    return tokens, _byte_level_encoder(metadata, ids, added)
+    return tokens, _byte_level_encoder(metadata, names, kinds)
 
 
-def _byte_level_encoder(
-    metadata: Mapping[str, Any], ids: Mapping[bytes, int], added: Mapping[str, int]
-) -> EncoderFactory:
+def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], kinds: Sequence[int]) -> EncoderFactory:
     merges = metadata.get("tokenizer.ggml.merges")
     pre = metadata.get("tokenizer.ggml.pre", "default")
-    ours = _PRE_TOKENIZERS.get(pre) if isinstance(pre, str) else None
+    patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
         return no_encoder("the file holds no merge rules (tokenizer.ggml.merges)")
-    if ours is None:
+    if patterns is None:
         return no_encoder(
             f"the pre-tokenizer {brief(pre)} is not known; known are {', '.join(sorted(_PRE_TOKENIZERS))}"
         )
 
     def build() -> Encoder:
-        return ByteLevelEncoder(
-            ids,
-            merges=pair_ranks(merges),
-            splitters=[Splitter(pattern) for pattern in PATTERNS[ours]],
+        vocab: dict[str, int] = {}
+        added: dict[str, int] = {}
+        for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+            if kind == NORMAL:
+                vocab.setdefault(name, number)
+            elif kind == USER_DEFINED:
+                added.setdefault(name, number)
+            elif kind == BYTE:
+                vocab.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
+        return byte_level_encoder(
+            vocab,
+            merges,
+            patterns=patterns,
             whole_first=pre in _WHOLE_FIRST,
             added=added,
             prefix_space=bool(metadata.get("tokenizer.ggml.add_space_prefix", False)),

@@ -1,9 +1,10 @@
 """Hugging Face: fast tokenizers of transformers, `tokenizers.Tokenizer`, and tokenizer.json files.
 
-In: an object with `backend_tokenizer` or `to_str`, or a path. Out: a `Source`. Only the JSON is read; neither package
-is imported. What a token spells follows from the decoder: "ByteLevel" (GPT-2's alphabet), or U+2581 for a space with
-byte pieces such as <0x0A> ("Metaspace", or "Replace" and "ByteFallback"). WordPiece, WordLevel and decoders whose
-output for one token depends on its neighbours are refused: no fixed bytes, no exact masks. Encoding is in pipeline.py.
+In: an object with `backend_tokenizer` or `to_str`, or a path. Out: a `Source`. Only the JSON is read; the package
+tokenizers is imported when text is first encoded. What a token spells follows from the decoder: "ByteLevel" (GPT-2's
+alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace" and "ByteFallback").
+WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused: no fixed bytes, no
+exact masks.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from guided.errors import VocabularyError
 from guided.files.json_file import read_json
-from guided.vocabulary.bpe import from_byte_alphabet
-from guided.vocabulary.pieces import SPACE, byte_piece
-from guided.vocabulary.pipeline import encoder_factory, flattened
-from guided.vocabulary.source import MAX_SIZE, Source, ends_by_name
+from guided.vocabulary.encoders import huggingface_encoder
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, ends_by_name
+from guided.vocabulary.spelling import SPACE, byte_piece, from_byte_alphabet
 
 __all__ = ["read_huggingface"]
+
+_MAX_NESTING: Final = 8
 
 
 def read_huggingface(tokenizer: Any) -> Source:
@@ -87,7 +89,6 @@ def _source(data: dict[str, Any]) -> Source:
     for piece, number in vocab.items():
         tokens[number] = _token(piece, byte_level, byte_fallback)
     special: dict[int, str] = {}
-    stripping: set[str] = set()
     unknown = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
     if unknown is not None:
         special[unknown] = next(piece for piece, number in vocab.items() if number == unknown)
@@ -95,12 +96,20 @@ def _source(data: dict[str, Any]) -> Source:
         content = entry["content"]
         if entry.get("special"):
             special[entry["id"]] = content
-            if entry.get("lstrip") or entry.get("rstrip") or entry.get("single_word"):
-                stripping.add(content)
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    return Source(tokens, (), special, encoder_factory(data, vocab), not_in_text=frozenset(stripping))
+    return Source(tokens, (), special, _factory(data, False), special_encoder=_factory(data, True))
+
+
+def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:
+    def build() -> Encoder:
+        try:
+            return huggingface_encoder(data, special=special)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise VocabularyError(f"the tokenizer's steps cannot be read: {type(error).__name__} {error}") from None
+
+    return build
 
 
 def _vocab(model: dict[str, Any]) -> dict[str, int]:
@@ -124,7 +133,7 @@ def _vocab(model: dict[str, Any]) -> dict[str, int]:
 
 def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
     """How tokens are spelled: (in GPT-2's byte alphabet, with byte pieces)."""
-    decoders = flattened(data.get("decoder"), "decoders")
+    decoders = _flattened(data.get("decoder"))
     kinds = [decoder["type"] for decoder in decoders]
     if "ByteLevel" in kinds:
         return True, False
@@ -139,6 +148,17 @@ def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
         found = ", ".join(sorted(others)) or "none that says how a space is spelled"
         raise VocabularyError(f"the bytes of a token cannot be told from its decoders ({found})")
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
+
+
+def _flattened(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a decoder, in order; a "Sequence" may hold others."""
+    steps, levels = [decoder] if decoder else [], 0
+    while any(step["type"] == "Sequence" for step in steps):
+        levels += 1
+        if levels > _MAX_NESTING:
+            raise VocabularyError(f"decoders nest deeper than {_MAX_NESTING}")
+        steps = [part for step in steps for part in (step["decoders"] if step["type"] == "Sequence" else [step])]
+    return steps
 
 
 def _token(piece: str, byte_level: bool, byte_fallback: bool) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from guided.errors import VocabularyError
-from guided.vocabulary.bpe import spelled
+from guided.vocabulary.spelling import hex_bytes
 
 __all__ = ["Characters", "FewestTokens"]
 
@@ -48,7 +48,8 @@ class FewestTokens:
         if fewest[-1] is None:
             reached = max(place for place, steps in enumerate(fewest) if steps is not None)
             raise VocabularyError(
-                f"no tokens of this vocabulary spell the bytes {spelled(data[reached:])} at byte {reached} of the text"
+                f"no tokens of this vocabulary spell the bytes {hex_bytes(data[reached:])} at byte {reached} of "
+                "the text"
             )
         out, end = [], len(data)
         while end:
@@ -70,5 +71,5 @@ class Characters:
         except KeyError as error:
             char = str(error.args[0])
             raise VocabularyError(
-                f"no token of this vocabulary spells {char!r} ({spelled(char.encode('utf-8'))})"
+                f"no token of this vocabulary spells {char!r} ({hex_bytes(char.encode('utf-8'))})"
             ) from None

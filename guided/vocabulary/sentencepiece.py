@@ -1,39 +1,43 @@
 """SentencePiece .model files.
 
 In: a file that holds the protocol buffer `ModelProto` (https://github.com/google/sentencepiece,
-src/sentencepiece_model.proto). Out: a `Source`.
-A reader of its own for the few fields that matter; every length is checked against the bytes that are left, and what
-is built is a small multiple of the file. Control, unknown and unused pieces have no bytes; byte pieces are one byte;
-elsewhere U+2581 is a space. Pieces may spell the same bytes twice. Cost: one pass.
+src/sentencepiece_model.proto). Out: a `Source`. `model_proto` writes such a file from the pieces of a GGUF file.
+
+The few fields that say what pieces spell are read here: the package sentencepiece does not tell all of them, and is
+needed for encoding only. Every length is checked against the bytes that are left, and what is built is a small
+multiple of the file. Control, unknown and unused pieces have no bytes; byte pieces are one byte; elsewhere U+2581 is
+a space. Pieces may spell the same bytes twice. Cost: one pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isnan, nan
 from os import PathLike
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from guided.errors import VocabularyError
-from guided.vocabulary.pieces import BYTE, CONTROL, NORMAL, UNKNOWN, PieceEncoder, PieceModel
+from guided.vocabulary.encoders import sentencepiece_encoder
 from guided.vocabulary.source import Source
+from guided.vocabulary.spelling import SPACE, byte_piece
 
-__all__ = ["read_sentencepiece"]
+__all__ = [
+    *("BYTE", "CONTROL", "NORMAL", "UNKNOWN", "USER_DEFINED"),
+    *("model_proto", "piece_tokens", "read_sentencepiece", "special_pieces"),
+]
 
-_ALGORITHMS: Final[dict[int, Literal["unigram", "bpe", "word", "char"]]] = {
-    1: "unigram",
-    2: "bpe",
-    3: "word",
-    4: "char",
-}
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+_ALGORITHMS: Final = range(1, 5)  # unigram, BPE, word, character
+_BPE = 2
 _FLOAT = Struct("<f")
+_LARGEST: Final = 3.4e38
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 # field numbers
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
-_MODEL_TYPE, _SUFFIX, _EOS = 3, 24, 42
-_CHARSMAP, _DUMMY_PREFIX, _COLLAPSE, _ESCAPE = 2, 3, 4, 5
+_MODEL_TYPE, _BYTE_FALLBACK, _EOS = 3, 35, 42
+_DUMMY_PREFIX, _COLLAPSE, _ESCAPE = 3, 4, 5
 
 
 def read_sentencepiece(path: str | PathLike[str]) -> Source:
@@ -44,25 +48,94 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
     """
     data = Path(path).read_bytes()
     try:
-        model, eos = _model(data)
-        tokens = model.tokens()
+        pieces, kinds, escape, eos = _model(data)
+        tokens = piece_tokens(pieces, kinds, escape=escape)
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
-    special = model.special_tokens()
-    return Source(tokens, {eos} if eos in special else (), special, lambda: PieceEncoder(model))
+    special = special_pieces(pieces, kinds)
+    ends = {eos} if special.get(eos) and kinds[eos] == CONTROL else ()
+    return Source(tokens, ends, special, lambda: sentencepiece_encoder(data, len(tokens)))
 
 
-def _model(data: bytes) -> tuple[PieceModel, int]:
+def piece_tokens(pieces: Sequence[str], kinds: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
+    """The bytes of each piece by id; with `escape` U+2581 is a space.
+
+    Raises:
+        VocabularyError: a byte piece is not spelled as one.
+    """
+    out: list[bytes | None] = []
+    for piece, kind in zip(pieces, kinds, strict=True):
+        if kind in (NORMAL, USER_DEFINED):
+            out.append((piece.replace(SPACE, " ") if escape else piece).encode("utf-8"))
+        elif kind == BYTE:
+            byte = byte_piece(piece)
+            if byte is None:
+                raise VocabularyError(f"piece {len(out)} is a byte piece but is spelled {piece[:40]!r}")
+            out.append(bytes((byte,)))
+        else:
+            out.append(None)
+    return out
+
+
+def special_pieces(pieces: Sequence[str], kinds: Sequence[int]) -> dict[int, str]:
+    """Control and unknown pieces by id."""
+    return {number: pieces[number] for number, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
+
+
+def model_proto(
+    pieces: Sequence[str], scores: Sequence[float], kinds: Sequence[int], *, dummy_prefix: bool, collapse: bool
+) -> bytes:
+    """A BPE model as the package sentencepiece reads it.
+
+    The package wants an unknown piece, and all 256 byte pieces or none: those that are missing are added at the end,
+    where their ids are past those of the vocabulary.
+
+    Raises:
+        VocabularyError: a score does not fit.
+    """
+    entries = list(zip(pieces, scores, kinds, strict=True))
+    if UNKNOWN not in kinds:
+        entries.append(("<unknown>", 0.0, UNKNOWN))
+    if BYTE in kinds:
+        there = {byte_piece(piece) for piece, kind in zip(pieces, kinds, strict=True) if kind == BYTE}
+        entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in there]
+    if max(map(abs, scores), default=0.0) > _LARGEST:
+        raise VocabularyError("a score is larger than a number of 32 bits")
+    out = [
+        _message(_PIECES, _message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _number(3, int(kind)))
+        for piece, score, kind in entries
+    ]
+    out.append(_message(_TRAINER, _number(_MODEL_TYPE, _BPE) + _number(_BYTE_FALLBACK, BYTE in kinds)))
+    out.append(_message(_NORMALIZER, _number(_DUMMY_PREFIX, dummy_prefix) + _number(_COLLAPSE, collapse)))
+    return b"".join(out)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _encoded(field << 3 | _VARINT) + _encoded(value)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _encoded(field << 3 | _BYTES) + _encoded(len(content)) + content
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))
+
+
+def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
+    """Pieces, their types, whether U+2581 is a space, and the id that is declared to end a text."""
     pieces: list[str] = []
-    scores: list[float] = []
     kinds: list[int] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
     for number, value in _fields(data, 0, len(data)):
         if number == _PIECES:
-            piece, score, kind = _piece(data, *_span(value))
+            piece, kind = _piece(data, *_span(value))
             pieces.append(piece)
-            scores.append(score)
             kinds.append(kind)
         elif number == _TRAINER:
             trainer.update(_fields(data, *_span(value)))
@@ -70,23 +143,10 @@ def _model(data: bytes) -> tuple[PieceModel, int]:
             normalizer.update(_fields(data, *_span(value)))
     if not pieces or UNKNOWN not in kinds:
         raise ValueError("it lists no pieces" if not pieces else "no piece is the unknown one")
-    algorithm = _ALGORITHMS.get(trainer.get(_MODEL_TYPE, 1))
-    if algorithm is None:
+    if trainer.get(_MODEL_TYPE, 1) not in _ALGORITHMS:
         raise ValueError(f"the model type {trainer[_MODEL_TYPE]!r} is not known")
-    start, end = _span(normalizer.get(_CHARSMAP, (0, 0)))
-    model = PieceModel(
-        pieces,
-        scores,
-        kinds,
-        algorithm,
-        data[start:end],
-        dummy_prefix=bool(normalizer.get(_DUMMY_PREFIX, True)),
-        collapse=bool(normalizer.get(_COLLAPSE, True)),
-        escape=bool(normalizer.get(_ESCAPE, True)),
-        space_as_suffix=bool(trainer.get(_SUFFIX, False)),
-    )
     eos = trainer.get(_EOS, 2)
-    return model, eos if isinstance(eos, int) and 0 <= eos < len(kinds) and kinds[eos] == CONTROL else -1
+    return pieces, kinds, bool(normalizer.get(_ESCAPE, True)), eos if isinstance(eos, int) else -1
 
 
 def _span(value: Any) -> tuple[int, int]:
@@ -95,7 +155,8 @@ def _span(value: Any) -> tuple[int, int]:
     return value
 
 
-def _piece(data: bytes, start: int, end: int) -> tuple[str, float, int]:
+def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
+    """A piece and its type."""
     piece, score, kind = "", 0.0, NORMAL
     for number, value in _fields(data, start, end):
         if number == 1:
@@ -107,7 +168,7 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, float, int]:
             kind = value
     if isnan(score) or not isinstance(kind, int) or not NORMAL <= kind <= BYTE:
         raise ValueError(f"the piece {piece[:40]!r} has no valid score and type")
-    return piece, score, kind
+    return piece, kind
 
 
 def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:

@@ -1,8 +1,8 @@
-"""What a reader of a tokenizer hands to `Vocabulary`, and what all readers share.
+"""What a reader of a tokenizer returns to `Vocabulary`, and what all readers share.
 
 `Source` holds the tokens, the end ids, the names of the special tokens and a factory of the encoder: encoding needs
 tables that masks do not, so they are built when text is first encoded. `no_encoder(reason)` is the factory for a
-tokenizer whose ids can be read but whose way of encoding cannot be followed exactly: it refuses, with the reason.
+tokenizer whose ids can be read but whose way of encoding is not known: it refuses, with the reason.
 """
 
 from __future__ import annotations
@@ -10,12 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Final
+from typing import Final, Protocol
 
 from guided.errors import VocabularyError, brief
-from guided.vocabulary.bpe import Encoder
 
-__all__ = ["END_NAMES", "MAX_SIZE", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder"]
+__all__ = ["END_NAMES", "MAX_SIZE", "Encoder", "EncoderFactory", "Source", "check_ids", "ends_by_name", "no_encoder"]
+
+
+class Encoder(Protocol):
+    """Text -> token ids, as a tokenizer would give them."""
+
+    def encode(self, text: str, continued: bool = False) -> list[int]:
+        """The ids of `text`, which holds no lone surrogate; VocabularyError for text that no tokens spell.
+
+        With `continued` the text goes on after other text: no space is put before it.
+        """
+        ...
+
 
 EncoderFactory = Callable[[], Encoder]
 
@@ -53,7 +64,8 @@ class Source:
         special_tokens: id -> name.
         encoder: makes the encoder; None: encode by the fewest tokens.
         size: number of logits, where the source says more than the tokens do.
-        not_in_text: names of special tokens that take the white space beside them along when they stand in text.
+        special_encoder: makes an encoder that reads names of special tokens as these tokens; None: a text is cut at
+            these names, and the parts are encoded one by one.
     """
 
     tokens: Sequence[bytes | None]
@@ -61,7 +73,7 @@ class Source:
     special_tokens: Mapping[int, str] = field(default_factory=dict)
     encoder: EncoderFactory | None = None
     size: int | None = None
-    not_in_text: frozenset[str] = frozenset()
+    special_encoder: EncoderFactory | None = None
 
 
 def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:

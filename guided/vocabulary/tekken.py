@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError, brief
 from guided.files.json_file import read_json
-from guided.vocabulary.bpe import ByteLevelEncoder
-from guided.vocabulary.pretokenize import Splitter
+from guided.vocabulary.encoders import ranks_encoder
 from guided.vocabulary.source import MAX_SIZE, Source
 
 __all__ = ["read_tekken"]
@@ -67,12 +66,7 @@ def _source(data: dict[str, Any]) -> Source:
     if not isinstance(pattern, str):
         raise ValueError(f"the pattern {brief(pattern)}")
     ends = {number for number, name in names.items() if name == "</s>"}
-
-    def encoder() -> ByteLevelEncoder:
-        ids = {token: rank + count for token, rank in ranks.items()}
-        return ByteLevelEncoder(ids, splitters=[Splitter(pattern)])
-
-    return Source(tokens, ends, names, encoder)
+    return Source(tokens, ends, names, lambda: ranks_encoder(ranks, pattern, offset=count))
 
 
 def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:

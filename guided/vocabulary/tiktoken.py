@@ -4,7 +4,7 @@ In: an object with `_mergeable_ranks`, `_special_tokens` and `_pat_str`, or a fi
 `Source`.
 A token's id is its rank; ranks that are missing are holes; special tokens have ids of their own. Encoding is BPE by
 ranks behind the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py).
-Cost: one pass, about a microsecond per token. tiktoken itself is not imported.
+Cost: one pass, about a microsecond per token. tiktoken itself is imported when text is first encoded.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from guided.errors import VocabularyError
-from guided.vocabulary.bpe import ByteLevelEncoder
-from guided.vocabulary.pretokenize import PATTERNS, Splitter
+from guided.vocabulary.encoders import ranks_encoder
+from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
 
 __all__ = ["by_ranks", "place", "read_tiktoken"]
@@ -42,11 +42,10 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
 
 def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]) -> Source:
     """A vocabulary whose ids are ranks."""
-    patterns = () if pattern is None else PATTERNS.get(pattern, (pattern,))
-    tokens = place(ranks)
-    return Source(
-        tokens, ends, special, lambda: ByteLevelEncoder(ranks, splitters=[Splitter(part) for part in patterns])
-    )
+    patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
+    if len(patterns) > 1:
+        raise VocabularyError(f"the pre-tokenizer {pattern!r} cuts in {len(patterns)} steps; tiktoken has one pattern")
+    return Source(place(ranks), ends, special, lambda: ranks_encoder(ranks, patterns[0]))
 
 
 def place(ranks: Mapping[bytes, int]) -> list[bytes | None]:

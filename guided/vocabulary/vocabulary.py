@@ -10,6 +10,7 @@ may be shared between threads. Encoding tables are built when text is first enco
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
@@ -17,9 +18,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
-from guided.vocabulary.bpe import Encoder, added_pattern, split_added
 from guided.vocabulary.plain import Characters, FewestTokens
-from guided.vocabulary.source import MAX_SIZE, EncoderFactory, Source, check_ids
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids
 
 if TYPE_CHECKING:
     from typing import Self
@@ -55,7 +55,8 @@ class Vocabulary:
         "__weakref__",
         "_encoder",
         "_factory",
-        "_not_in_text",
+        "_special_encoder",
+        "_special_factory",
         "eos_token_ids",
         "size",
         "special_tokens",
@@ -85,7 +86,8 @@ class Vocabulary:
             raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
         self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
         self._encoder: Encoder | None = None
-        self._not_in_text: frozenset[str] = frozenset()
+        self._special_factory: EncoderFactory | None = None
+        self._special_encoder: Encoder | None = None
 
     def __repr__(self) -> str:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
@@ -108,32 +110,37 @@ class Vocabulary:
         they do not. A vocabulary made from a list of tokens alone uses the fewest tokens.
 
         Raises:
-            VocabularyError: bytes that no token spells, or a tokenizer whose encoding cannot be followed exactly.
+            VocabularyError: characters that no tokens spell, a tokenizer whose way of encoding is not known, or the
+                package that encodes for it (tokenizers, tiktoken or sentencepiece) is not installed.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"the text to encode is a str, not a {type(text).__name__}")
+        _check_text(text)
         if self._encoder is None:
             self._encoder = self._factory()
-        try:
-            return self._encoder.encode(text, continued)
-        except UnicodeEncodeError as error:
-            raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
+        return self._encoder.encode(text, continued)
 
     def encode_with_special(self, text: str) -> list[int]:
         """As `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
 
+        A tokenizer of Hugging Face does it in its own way (its tokens may strip the white space beside them); for the
+        others, the text is cut at the names, the longest first, and each part is encoded for itself.
+
         Raises:
-            VocabularyError: as `encode`; and for a name whose token swallows the white space beside it (Hugging Face's
-                lstrip and rstrip), which is not followed.
+            VocabularyError: as `encode`.
         """
+        _check_text(text)
+        if self._special_factory is not None:
+            if self._special_encoder is None:
+                self._special_encoder = self._special_factory()
+            return self._special_encoder.encode(text)
         ids: dict[str, int] = {}
         for number in sorted(self.special_tokens):
             ids.setdefault(self.special_tokens[number], number)
+        names = sorted(filter(None, ids), key=len, reverse=True)
+        parts = re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
         out: list[int] = []
-        for part, special in split_added(text, added_pattern(ids)):
-            if special and part in self._not_in_text:
-                raise VocabularyError(f"the special token {part!r} strips the text beside it, which is not followed")
-            out += [ids[part]] if special else self.encode(part)
+        for position, part in enumerate(parts):  # the text between two names, a name, and so on
+            if part:
+                out += [ids[part]] if position % 2 else self.encode(part)
         return out
 
     def decode(self, ids: Iterable[int]) -> bytes:
@@ -236,10 +243,19 @@ class Vocabulary:
             )
         size = source.size if size is None else size
         vocabulary = cls(source.tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
-        vocabulary._not_in_text = source.not_in_text
+        vocabulary._special_factory = source.special_encoder
         if source.encoder is not None:
             vocabulary._factory = source.encoder
         return vocabulary
+
+
+def _check_text(text: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"the text to encode is a str, not a {type(text).__name__}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
 
 
 def _cleaned(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:

@@ -1,0 +1,322 @@
+"""Text to token ids, done by the packages that define the result: tokenizers, tiktoken and sentencepiece.
+
+In: what a reader found in a file (JSON, merge rules, ranks, a SentencePiece model) and a text. Out: token ids.
+A model was trained on the ids that one of these packages gave, so the package itself is asked; it is imported when
+text is first encoded. What this module adds is what constrained decoding needs and the packages leave open:
+
+- names of special tokens in a text stay text (chat templates ask for the other reading, see `huggingface_encoder`)
+- a text that goes on after other text (`continued`) gets no space put before it, and loses none
+- the unknown token is never given: a text that no tokens spell is an error that names its first such character
+- a file that makes a package fail, Rust panics included, is a VocabularyError
+
+Cost: building is once for each vocabulary, 0.1 s for 50,000 tokens; encoding takes about 2 microseconds a token.
+Not done: batches, offsets, truncation, padding, begin and end tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from guided.errors import VocabularyError, brief
+from guided.vocabulary.source import Encoder
+from guided.vocabulary.spelling import hex_bytes
+
+__all__ = ["byte_level_encoder", "huggingface_encoder", "ranks_encoder", "sentencepiece_encoder"]
+
+Encode = Callable[[str], Sequence[int]]
+
+# The packages know an unknown token; a name that is no token makes `tokenizers` fail where it would give one.
+_NO_TOKEN = "\0 no token \0"
+_UNKNOWN = -1
+_MAX_NESTING = 8
+
+
+class _PackageEncoder:
+    """An encoder made of a package's own function.
+
+    Args:
+        encode: text -> ids.
+        continued: makes the function for text that goes on after other text; called once. None: `encode` serves both.
+        ids: those of the vocabulary; any other id, `_UNKNOWN` among them, is a text that no token spells.
+        unknown: the id of the unknown token, if the package may give it.
+    """
+
+    def __init__(
+        self,
+        encode: Encode,
+        continued: Callable[[], Encode] | None = None,
+        *,
+        ids: range,
+        unknown: int | None = None,
+    ) -> None:
+        self._encode, self._make_continued, self._ids, self._unknown = encode, continued, ids, unknown
+        self._continued = None if continued else encode
+
+    def encode(self, text: str, continued: bool = False) -> list[int]:
+        """The ids of `text`."""
+        encode = self._encode
+        if continued:
+            if self._continued is None:
+                assert self._make_continued is not None
+                self._continued = self._make_continued()
+            encode = self._continued
+        ids = self._tried(encode, text)
+        if ids is None:
+            raise VocabularyError(f"no token of this vocabulary spells {self._unspelled(encode, text)}")
+        return ids
+
+    def _tried(self, encode: Encode, text: str) -> list[int] | None:
+        """The ids, or None where an unknown token is among them."""
+        with _package_errors("this text cannot be encoded"):
+            ids = list(encode(text))
+        known = all(number in self._ids for number in set(ids)) and self._unknown not in ids
+        return ids if known else None
+
+    def _unspelled(self, encode: Encode, text: str) -> str:
+        """The first character that cannot be encoded, with the word it stands in, for the error message."""
+        for word in text.split():
+            if self._tried(encode, word) is None:
+                for char in word:
+                    if self._tried(encode, char) is None:
+                        return f"{char!r} ({hex_bytes(char.encode('utf-8'))}) of {word[:40]!r}"
+        for char in text:
+            if self._tried(encode, char) is None:
+                return f"{char!r} ({hex_bytes(char.encode('utf-8'))})"
+        return brief(text, 80)
+
+
+@contextmanager
+def _package_errors(what: str) -> Iterator[None]:
+    """Errors of a package become VocabularyError. A Rust panic comes as an exception outside `Exception`."""
+    try:
+        yield
+    except VocabularyError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise VocabularyError(f"{what}: {type(error).__name__} {str(error)[:200]}") from None
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise VocabularyError(
+            f"encoding text with this tokenizer needs the package {name}: pip install 'guided-decoding[tokenizers]'"
+        ) from None
+
+
+# --- tokenizers
+
+
+def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> Encoder:
+    """The encoder of a tokenizer.json.
+
+    Args:
+        data: the parsed file.
+        special: names of special tokens in the text become those tokens.
+
+    Raises:
+        VocabularyError: the package does not read the file, encodes at random, or numbers added tokens otherwise.
+    """
+    if data["model"].get("dropout"):
+        raise VocabularyError("text cannot be encoded exactly as this tokenizer does: its merges are dropped at random")
+    ids = [*_model_ids(data["model"]), *(entry["id"] for entry in data.get("added_tokens") or [])]
+    checked = _without_unknown(data)
+    encode = _json_tokenizer(checked, special)
+    plain = _without_prefix(checked)
+    continued = None if plain == _steps(checked) else lambda: _json_tokenizer(checked | plain, special)
+    unknown = checked["model"].get("unk_id")
+    return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown=unknown)
+
+
+def _model_ids(model: Mapping[str, Any]) -> Sequence[int]:
+    vocab = model["vocab"]
+    return list(vocab.values()) if isinstance(vocab, dict) else range(len(vocab))
+
+
+def _without_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The file, so that a BPE model fails where it would give its unknown token or leave text out."""
+    model = data["model"]
+    if isinstance(model["vocab"], dict):
+        model = model | {"unk_token": _NO_TOKEN, "merges": _merge_pairs(model["vocab"], model["merges"])}
+    return {**data, "model": model, "truncation": None, "padding": None, "post_processor": None}
+
+
+def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
+    tokenizers = _package("tokenizers")
+    with _package_errors("the package tokenizers cannot read this tokenizer"):
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(data))
+        tokenizer.encode_special_tokens = not special
+        for entry in data.get("added_tokens") or []:
+            found = tokenizer.token_to_id(entry["content"])
+            if found != entry["id"]:
+                raise VocabularyError(
+                    f"the added token {brief(entry['content'], 60)} has the id {entry['id']}, but tokenizers gives "
+                    f"it {found}"
+                )
+    return _ids_of(tokenizer)
+
+
+def _ids_of(tokenizer: Any) -> Encode:
+    """The tokenizer's function from text to ids, with `_UNKNOWN` where it fails for want of an unknown token."""
+
+    def encode(text: str) -> Sequence[int]:
+        try:
+            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        except Exception as error:  # the package raises no other class
+            if _NO_TOKEN in str(error) or "unk_id" in str(error):
+                return [_UNKNOWN]
+            raise
+        return ids
+
+    return encode
+
+
+def _steps(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"normalizer": data.get("normalizer"), "pre_tokenizer": data.get("pre_tokenizer")}
+
+
+def _without_prefix(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The normalizer and pre-tokenizer without the steps that put a space before a text."""
+    return {name: _step_without_prefix(step, 0) for name, step in _steps(data).items()}
+
+
+def _step_without_prefix(step: Any, depth: int) -> Any:
+    if not isinstance(step, dict):
+        return step
+    if depth > _MAX_NESTING:
+        raise VocabularyError(f"the steps of this tokenizer nest deeper than {_MAX_NESTING}")
+    if step["type"] == "Sequence":
+        name = "normalizers" if "normalizers" in step else "pretokenizers"
+        inner = [_step_without_prefix(part, depth + 1) for part in step[name]]
+        return step | {name: [part for part in inner if part is not None]}
+    if step["type"] == "Prepend":
+        return None
+    changes = {"add_prefix_space": False, "prepend_scheme": "never"}
+    return step | {name: value for name, value in changes.items() if name in step}
+
+
+def _merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
+    """Merge rules, "left right" or [left, right], as pairs.
+
+    Raises:
+        VocabularyError: a rule does not have two sides, or one of the sides or what it makes is not a token.
+    """
+    pairs: list[tuple[str, str]] = []
+    for rank, merge in enumerate(merges):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if len(pair) != 2 or not all(isinstance(side, str) and side for side in pair):
+            raise VocabularyError(f"merge rule {rank} is {str(merge)[:80]!r}: two symbols are needed")
+        left, right = pair
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            missing = next(name for name in (left, right, left + right) if name not in vocab)
+            raise VocabularyError(f"merge rule {rank} needs the token {brief(missing, 60)}, which there is not")
+        pairs.append((left, right))
+    return pairs
+
+
+def byte_level_encoder(
+    vocab: Mapping[str, int],
+    merges: Sequence[Any],
+    *,
+    patterns: Sequence[str],
+    whole_first: bool,
+    added: Mapping[str, int],
+    prefix_space: bool,
+) -> Encoder:
+    """A byte-level BPE tokenizer from its parts, as GGUF files hold them.
+
+    Args:
+        vocab: token in GPT-2's byte alphabet -> id.
+        merges: the merge rules, first come first.
+        patterns: of the pre-tokenizer, each applied to the chunks of the one before.
+        whole_first: a chunk that is a token is that token, whatever the merges give ("ignore_merges").
+        added: tokens that are taken out of the text before anything else: text -> id.
+        prefix_space: a space is put before text that does not start with one.
+
+    Raises:
+        VocabularyError: a merge rule is malformed or names no token.
+    """
+    tokenizers = _package("tokenizers")
+    cut = tokenizers.pre_tokenizers
+    pairs = _merge_pairs(vocab, merges)
+    names = dict(vocab) | dict(added)
+    with _package_errors("the package tokenizers cannot read this tokenizer"):
+        tokenizer = tokenizers.Tokenizer(
+            tokenizers.models.BPE(names, pairs, unk_token=_NO_TOKEN, ignore_merges=whole_first)
+        )
+        splits = [cut.Split(tokenizers.Regex(pattern), "isolated") for pattern in patterns]
+        tokenizer.pre_tokenizer = cut.Sequence([*splits, cut.ByteLevel(add_prefix_space=False, use_regex=False)])
+        tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added])
+
+    encode = _ids_of(tokenizer)
+
+    def with_space(text: str) -> Sequence[int]:
+        return encode(text if text.startswith(" ") or not text else " " + text)
+
+    ids = range(max(names.values(), default=-1) + 1)
+    return _PackageEncoder(with_space if prefix_space else encode, lambda: encode, ids=ids)
+
+
+# --- tiktoken
+
+
+def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> Encoder:
+    """A byte-level BPE tokenizer whose merges follow from the ranks of its tokens.
+
+    Args:
+        ranks: token -> rank; all ranks differ.
+        pattern: of the pre-tokenizer; None: bytes are merged across the whole text.
+        offset: a token's id is its rank plus this.
+
+    Raises:
+        VocabularyError: the pattern is not one that tiktoken reads.
+    """
+    tiktoken = _package("tiktoken")
+    with _package_errors("the package tiktoken cannot read this tokenizer"):
+        encoding = tiktoken.Encoding(
+            "of a file", pat_str=pattern or r"[\s\S]+", mergeable_ranks=dict(ranks), special_tokens={}
+        )
+    singles = frozenset(token[0] for token in ranks if len(token) == 1)
+
+    def encode(text: str) -> list[int]:
+        # tiktoken panics over a byte that is no token.
+        if len(singles) < 256 and not singles.issuperset(text.encode("utf-8")):
+            return [_UNKNOWN]
+        return [number + offset for number in encoding.encode_ordinary(text)]
+
+    return _PackageEncoder(encode, ids=range(offset, offset + max(ranks.values(), default=-1) + 1))
+
+
+# --- sentencepiece
+
+
+def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
+    """The encoder of a SentencePiece model.
+
+    Args:
+        model: the bytes of a .model file, a serialised `ModelProto`.
+        size: the number of pieces that count; what has a higher id is unknown.
+
+    Raises:
+        VocabularyError: the package does not read the model.
+    """
+    package = _package("sentencepiece")
+
+    def load(proto: bytes) -> Any:
+        with _package_errors("the package sentencepiece cannot read this model"):
+            return package.SentencePieceProcessor(model_proto=proto)
+
+    processor = load(model)
+    # Protocol buffers merge what is appended: a normalizer_spec (field 3) without add_dummy_prefix (3) and without
+    # remove_extra_whitespaces (4).
+    continued = b"\x1a\x04\x18\x00\x20\x00"
+    return _PackageEncoder(
+        processor.encode, lambda: load(model + continued).encode, ids=range(size), unknown=processor.unk_id()
+    )
