@@ -73,17 +73,17 @@ def _source(metadata: Mapping[str, Any]) -> Source:
     names = metadata.get("tokenizer.ggml.tokens")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MAX_SIZE:
         raise VocabularyError("tokenizer.ggml.tokens is not a list of strings")
-    kinds = _numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
-    if kinds and not NORMAL <= min(kinds) <= max(kinds) <= BYTE:
+    types = _numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
+    if types and not NORMAL <= min(types) <= max(types) <= BYTE:
         raise VocabularyError("tokenizer.ggml.token_type holds a type that is not 1 to 6")
     if model == "gpt2":
-        tokens, encoder = _byte_level(metadata, names, kinds)
+        tokens, encoder = _byte_level(metadata, names, types)
     elif model == "llama":
         scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
-        tokens, encoder = piece_tokens(names, kinds), _piece_encoder(metadata, names, scores, kinds)
+        tokens, encoder = piece_tokens(names, types), _piece_encoder(metadata, names, scores, types)
     else:
         raise VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
-    special = special_pieces(names, kinds)
+    special = special_pieces(names, types)
     return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
 
 
@@ -117,36 +117,36 @@ def _size(metadata: Mapping[str, Any], count: int) -> int:
 
 
 def _piece_encoder(
-    metadata: Mapping[str, Any], names: Sequence[str], scores: Sequence[float], kinds: Sequence[int]
+    metadata: Mapping[str, Any], names: Sequence[str], scores: Sequence[float], types: Sequence[int]
 ) -> EncoderFactory:
     prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
     collapse = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
     return lambda: sentencepiece_encoder(
-        model_proto(names, scores, kinds, dummy_prefix=prefix, collapse=collapse), len(names)
+        model_proto(names, scores, types, dummy_prefix=prefix, collapse=collapse), len(names)
     )
 
 
 def _byte_level(
-    metadata: Mapping[str, Any], names: Sequence[str], kinds: Sequence[int]
+    metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]
 ) -> tuple[list[bytes | None], EncoderFactory]:
     tokens: list[bytes | None] = []
-    for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+    for number, (name, type_) in enumerate(zip(names, types, strict=True)):
         token = None
-        if kind == NORMAL:
+        if type_ == NORMAL:
             token = from_byte_alphabet(name)
             token = name.encode("utf-8") if token is None else token
-        elif kind == USER_DEFINED:
+        elif type_ == USER_DEFINED:
             token = name.encode("utf-8")
-        elif kind == BYTE:
+        elif type_ == BYTE:
             byte = byte_piece(name)
             if byte is None:
                 raise VocabularyError(f"token {number} is a byte token but is spelled {name[:40]!r}")
             token = bytes((byte,))
         tokens.append(token)
-    return tokens, _byte_level_encoder(metadata, names, kinds)
+    return tokens, _byte_level_encoder(metadata, names, types)
 
 
-def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], kinds: Sequence[int]) -> EncoderFactory:
+def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> EncoderFactory:
     merges = metadata.get("tokenizer.ggml.merges")
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
@@ -160,12 +160,12 @@ def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], kinds
     def build() -> Encoder:
         vocab: dict[str, int] = {}
         added: dict[str, int] = {}
-        for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-            if kind == NORMAL:
+        for number, (name, type_) in enumerate(zip(names, types, strict=True)):
+            if type_ == NORMAL:
                 vocab.setdefault(name, number)
-            elif kind == USER_DEFINED:
+            elif type_ == USER_DEFINED:
                 added.setdefault(name, number)
-            elif kind == BYTE:
+            elif type_ == BYTE:
                 vocab.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
         return byte_level_encoder(
             vocab,

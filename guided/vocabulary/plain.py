@@ -33,20 +33,20 @@ class FewestTokens:
         data = text.encode("utf-8")
         fewest: list[int | None] = [0] + [None] * len(data)
         last = [0] * (len(data) + 1)  # the length of the last token of the best spelling of data[:i]
-        for place in range(len(data)):
-            steps = fewest[place]
+        for position in range(len(data)):
+            steps = fewest[position]
             if steps is None:
                 continue
-            for length in self._lengths.get(data[place], ()):
-                end = place + length
+            for length in self._lengths.get(data[position], ()):
+                end = position + length
                 if end > len(data):
                     break
                 known = fewest[end]
-                # Places come in rising order, so an equal count found earlier has the longer last token: keep it.
-                if (known is None or known > steps + 1) and data[place:end] in self._ids:
+                # Positions come in rising order, so an equal count found earlier has the longer last token: keep it.
+                if (known is None or known > steps + 1) and data[position:end] in self._ids:
                     fewest[end], last[end] = steps + 1, length
         if fewest[-1] is None:
-            reached = max(place for place, steps in enumerate(fewest) if steps is not None)
+            reached = max(position for position, steps in enumerate(fewest) if steps is not None)
             raise VocabularyError(
                 f"no tokens of this vocabulary spell the bytes {hex_bytes(data[reached:])} at byte {reached} of "
                 "the text"

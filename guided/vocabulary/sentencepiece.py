@@ -48,26 +48,26 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
     """
     data = Path(path).read_bytes()
     try:
-        pieces, kinds, escape, eos = _model(data)
-        tokens = piece_tokens(pieces, kinds, escape=escape)
+        pieces, types, escape, eos = _model(data)
+        tokens = piece_tokens(pieces, types, escape=escape)
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
-    special = special_pieces(pieces, kinds)
-    ends = {eos} if special.get(eos) and kinds[eos] == CONTROL else ()
+    special = special_pieces(pieces, types)
+    ends = {eos} if special.get(eos) and types[eos] == CONTROL else ()
     return Source(tokens, ends, special, lambda: sentencepiece_encoder(data, len(tokens)))
 
 
-def piece_tokens(pieces: Sequence[str], kinds: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
+def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
     """The bytes of each piece by id; with `escape` U+2581 is a space.
 
     Raises:
         VocabularyError: a byte piece is not spelled as one.
     """
     out: list[bytes | None] = []
-    for piece, kind in zip(pieces, kinds, strict=True):
-        if kind in (NORMAL, USER_DEFINED):
+    for piece, type_ in zip(pieces, types, strict=True):
+        if type_ in (NORMAL, USER_DEFINED):
             out.append((piece.replace(SPACE, " ") if escape else piece).encode("utf-8"))
-        elif kind == BYTE:
+        elif type_ == BYTE:
             byte = byte_piece(piece)
             if byte is None:
                 raise VocabularyError(f"piece {len(out)} is a byte piece but is spelled {piece[:40]!r}")
@@ -77,13 +77,13 @@ def piece_tokens(pieces: Sequence[str], kinds: Sequence[int], *, escape: bool = 
     return out
 
 
-def special_pieces(pieces: Sequence[str], kinds: Sequence[int]) -> dict[int, str]:
+def special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
     """Control and unknown pieces by id."""
-    return {number: pieces[number] for number, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
+    return {number: pieces[number] for number, type_ in enumerate(types) if type_ in (CONTROL, UNKNOWN)}
 
 
 def model_proto(
-    pieces: Sequence[str], scores: Sequence[float], kinds: Sequence[int], *, dummy_prefix: bool, collapse: bool
+    pieces: Sequence[str], scores: Sequence[float], types: Sequence[int], *, dummy_prefix: bool, collapse: bool
 ) -> bytes:
     """A BPE model as the package sentencepiece reads it.
 
@@ -93,19 +93,19 @@ def model_proto(
     Raises:
         VocabularyError: a score does not fit.
     """
-    entries = list(zip(pieces, scores, kinds, strict=True))
-    if UNKNOWN not in kinds:
+    entries = list(zip(pieces, scores, types, strict=True))
+    if UNKNOWN not in types:
         entries.append(("<unknown>", 0.0, UNKNOWN))
-    if BYTE in kinds:
-        there = {byte_piece(piece) for piece, kind in zip(pieces, kinds, strict=True) if kind == BYTE}
+    if BYTE in types:
+        there = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
         entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in there]
     if max(map(abs, scores), default=0.0) > _LARGEST:
         raise VocabularyError("a score is larger than a number of 32 bits")
     out = [
-        _message(_PIECES, _message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _number(3, int(kind)))
-        for piece, score, kind in entries
+        _message(_PIECES, _message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _number(3, int(type_)))
+        for piece, score, type_ in entries
     ]
-    out.append(_message(_TRAINER, _number(_MODEL_TYPE, _BPE) + _number(_BYTE_FALLBACK, BYTE in kinds)))
+    out.append(_message(_TRAINER, _number(_MODEL_TYPE, _BPE) + _number(_BYTE_FALLBACK, BYTE in types)))
     out.append(_message(_NORMALIZER, _number(_DUMMY_PREFIX, dummy_prefix) + _number(_COLLAPSE, collapse)))
     return b"".join(out)
 
@@ -129,24 +129,24 @@ def _encoded(value: int) -> bytes:
 def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
     """Pieces, their types, whether U+2581 is a space, and the id that is declared to end a text."""
     pieces: list[str] = []
-    kinds: list[int] = []
+    types: list[int] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
     for number, value in _fields(data, 0, len(data)):
         if number == _PIECES:
-            piece, kind = _piece(data, *_span(value))
+            piece, type_ = _piece(data, *_span(value))
             pieces.append(piece)
-            kinds.append(kind)
+            types.append(type_)
         elif number == _TRAINER:
             trainer.update(_fields(data, *_span(value)))
         elif number == _NORMALIZER:
             normalizer.update(_fields(data, *_span(value)))
-    if not pieces or UNKNOWN not in kinds:
+    if not pieces or UNKNOWN not in types:
         raise ValueError("it lists no pieces" if not pieces else "no piece is the unknown one")
     if trainer.get(_MODEL_TYPE, 1) not in _ALGORITHMS:
         raise ValueError(f"the model type {trainer[_MODEL_TYPE]!r} is not known")
     eos = trainer.get(_EOS, 2)
-    return pieces, kinds, bool(normalizer.get(_ESCAPE, True)), eos if isinstance(eos, int) else -1
+    return pieces, types, bool(normalizer.get(_ESCAPE, True)), eos if isinstance(eos, int) else -1
 
 
 def _span(value: Any) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def _span(value: Any) -> tuple[int, int]:
 
 def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
     """A piece and its type."""
-    piece, score, kind = "", 0.0, NORMAL
+    piece, score, type_ = "", 0.0, NORMAL
     for number, value in _fields(data, start, end):
         if number == 1:
             low, high = _span(value)
@@ -165,10 +165,10 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
         elif number == 2:
             score = _FLOAT.unpack(value)[0] if isinstance(value, bytes) and len(value) == 4 else nan
         elif number == 3:
-            kind = value
-    if isnan(score) or not isinstance(kind, int) or not NORMAL <= kind <= BYTE:
+            type_ = value
+    if isnan(score) or not isinstance(type_, int) or not NORMAL <= type_ <= BYTE:
         raise ValueError(f"the piece {piece[:40]!r} has no valid score and type")
-    return piece, kind
+    return piece, type_
 
 
 def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:

@@ -21,7 +21,7 @@ from guided.vocabulary.encoders import ranks_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
 
-__all__ = ["by_ranks", "place", "read_tiktoken"]
+__all__ = ["by_ranks", "read_tiktoken", "tokens_by_rank"]
 
 
 def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] | None, pattern: str | None) -> Source:
@@ -45,10 +45,10 @@ def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: st
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
     if len(patterns) > 1:
         raise VocabularyError(f"the pre-tokenizer {pattern!r} cuts in {len(patterns)} steps; tiktoken has one pattern")
-    return Source(place(ranks), ends, special, lambda: ranks_encoder(ranks, patterns[0]))
+    return Source(tokens_by_rank(ranks), ends, special, lambda: ranks_encoder(ranks, patterns[0]))
 
 
-def place(ranks: Mapping[bytes, int]) -> list[bytes | None]:
+def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     """The tokens by id, None in the holes.
 
     Raises:
