@@ -24,9 +24,9 @@ from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 
 WHY_REFUSED = """\
-Two formats are narrower than the standards: host names have no label in Punycode (`xn--`, `formats/internet.py`), and
-regular expressions no named groups and no references to groups (`formats/regex.py`). The schemas of Kubernetes ask for
-the format `byte`, which is base64; the texts that are refused there are none."""
+Two formats are narrower than the standards: a host name has no label in Punycode (`xn--`, `formats/internet.py`), and a
+regular expression no named groups and no references to groups (`formats/regex.py`). The schemas of Kubernetes require
+the format `byte`, which is base64, and the refused texts are not base64."""
 
 DRAFTS = ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")
 
@@ -167,9 +167,12 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     lines = [
         "# Conformance",
         "",
-        "Made by `python -m benchmarks.conformance`. Members in any order; `format` and contents asserted in their own",
-        "optional tests and in the real schemas; remote documents through the registry. *Groups* are the schemas of a",
-        "suite, *verdicts* its instances: the whole text is accepted or not.",
+        "Which schemas of the public suites compile, and is every verdict right? `python -m benchmarks.conformance`",
+        "writes this page.",
+        "",
+        "A *group* is a schema of a suite. A *verdict* is about one of its instances: the complete text is accepted,",
+        "or it is not. Members may have any order. `format` and contents are asserted in their own optional tests and",
+        "in the real schemas. Remote documents come from the registry.",
         "",
         "## JSON-Schema-Test-Suite, required tests",
         "",
@@ -190,7 +193,7 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     if "declared" in real:
         other = real["declared"].other_order
         lines += [
-            f"With declared order {other} instances whose members stand in another order are refused as well.",
+            f"In declared order, {other} instances are refused as well, because their members have another order.",
             "",
         ]
     sections: dict[str, list[str]] = {

@@ -36,11 +36,15 @@ def markdown(results: Results) -> str:
 
 _HEAD = """# Benchmarks
 
-Written by `python -m benchmarks`; do not edit. guided, xgrammar and llguidance do the same work in the same run: one
-process each, pinned to the same CPU, one thread, taking turns instance by instance. Times are of the Python call alone,
-garbage collector off: the lesser of wall and CPU time, and for each position the median over repeated walks, because
-other processes on the machine are not part of the work. Only ratios carry over to another machine. The vocabulary is
-Llama-3's: 128,256 ids."""
+`python -m benchmarks` writes this page, so edits are lost.
+
+**How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each has a process of its own,
+pinned to the same CPU, with one thread, and they take turns instance by instance. A time is that of the Python call
+alone, with the garbage collector off. To leave out other processes on the machine, it is the lesser of wall and CPU
+time, and for each position the median over repeated walks. Only ratios carry over to another machine. The vocabulary is
+that of Llama-3, with 128,256 ids.
+
+**Which goals are met?** Each goal is listed with what was reached, those that are missed as well."""
 
 _TAIL = """
 ## Run it
@@ -245,7 +249,7 @@ def _patterns(data: Sequence[Results]) -> list[str]:
     out = [
         "## Repetition",
         "",
-        "Specifications that blow up where counts are unrolled into states.",
+        "Specifications that become large if counts are unrolled into states.",
         "",
         *table(header, rows),
     ]
@@ -263,7 +267,7 @@ def _nesting(data: Sequence[Results]) -> list[str]:
         )
         rows.append((row["engine"], f"{row['depth']:,}", *cells))
     header = ("", "depth", "us per level in", "us per level out", "bytes per level")
-    text = "Arrays in arrays, a mask and a step for each bracket. Flat columns mean linear time and memory."
+    text = "Arrays in arrays, a mask and a step for each bracket. Constant columns mean linear time and memory."
     return ["## Nesting", "", text, "", *table(header, rows), "", "![Cost per level](img/nesting.png)"]
 
 
@@ -277,7 +281,10 @@ def _budgets(data: Results) -> list[str]:
         for kind, mine in data.items()
     ]
     header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
-    text = "The same positions of the nested schema, masked with a budget. *Ratio*: to the plain mask of that position."
+    text = (
+        "The same positions of the nested schema, with a budget. *Ratio*: to the mask without a budget "
+        "at that position."
+    )
     return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
 
 
@@ -286,8 +293,9 @@ def _first_walks(data: Results) -> list[str]:
     names = {"plain": "plain", "budget": f"{data['left']:,} tokens left"}
     rows = [(title, *(number(data[kind][key]) for key in keys)) for kind, title in names.items()]
     text = (
-        f"CPU time of masks on the first walks of {data['schemas']} schemas of MaskBench, {data['masks']:,} masks; a "
-        f"process for each kind. The means' ratio is {data['ratio']:.2f}; {data['refused']} more schemas were refused. "
+        f"CPU time of masks on the first walks of {data['schemas']} schemas of MaskBench, {data['masks']:,} masks. "
+        "Masks with and without a budget are measured in a process each. "
+        f"The ratio of the means is {data['ratio']:.2f}; {data['refused']} more schemas were refused. "
         f"The budget adds most to {', '.join(f'`{file}` ({us / 1e3:.1f} ms)' for file, us in data['most'])}."
     )
     return ["## Budgets on first walks", "", text, "", *table(("", "mean us", "p50", "p99", "max"), rows)]
@@ -323,14 +331,14 @@ def _hard(data: Sequence[Results]) -> list[str]:
         rows.append((name, budget, tokens, *(number(row[key]) for key in keys), mib(row["bytes"])))
     over = [f"- {row['shape']}, {_way(row)}: {'; '.join(found)}" for row in data if (found := _over(row))]
     bounds = (
-        "Asked of values that must differ, dictionaries and any order: masks of at most 100 us at the 99th percentile, "
-        "none of more than 5 ms, growth of at most 2 and 100 MB; of conjunctions: compiled in 100 ms, no mask of more "
-        "than 5 ms."
+        "The bounds for values that must differ, dictionaries and members in any order: the 99th percentile of masks "
+        "at most 100 us, no mask above 5 ms, growth at most 2 x, memory at most 100 MB. The bounds for conjunctions: "
+        "compiled in 100 ms, no mask above 5 ms."
     )
     text = (
-        "Walks along one text; a fresh process and empty caches for each. *Growth*: the mean mask of the last thousand "
-        "tokens over that of the first thousand. *MiB*: growth of the process, the grammar and its tables among it. "
-        "`python -m benchmarks hard --llama3 llama3.tiktoken`."
+        "Each row is a walk along one text, in a new process with empty caches. *Growth*: the mean mask of the last "
+        "thousand tokens over that of the first thousand. *MiB*: growth of the process, which includes the grammar and "
+        "its tables. The command is `python -m benchmarks hard --llama3 llama3.tiktoken`."
     )
     verdict = (
         [f"{bounds} {len(over)} of {len(data)} walks are over a bound:", "", *over]
@@ -385,7 +393,7 @@ def _end_to_end(data: Results) -> list[str]:
         "passes",
     )
     dtype = data["dtype"].removeprefix("torch.")
-    text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy; the prompt's pass is left out."
+    text = f"SmolLM2-135M-Instruct, {dtype}, one thread, greedy, without the pass of the prompt."
     return ["## A model end to end", "", text, "", *table(header, rows)]
 
 
@@ -402,15 +410,15 @@ def _engine(data: Results) -> list[str]:
     whole = [found[first]["extract"]["all"] for found in data["rounds"]]
     share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
     text = (
-        f"SmolLM2-135M-Instruct, the same GGUF file, {data['threads']} threads, greedy. Decoding: {data['tokens']} "
-        "tokens after a prompt of 60, the prompt's pass left out; x: guided's speed over the other's (llama.cpp's "
-        "server would batch, its Python call does not). Extraction: ten schemas (`benchmarks/extraction.py`), prompts "
-        "included, at most 200 tokens each; x: the other's time over guided's; transformers with xgrammar's processor, "
-        "llama.cpp with its own grammar. Ratios are taken within a round."
+        f"All engines run SmolLM2-135M-Instruct from the same GGUF file, on {data['threads']} threads, greedily. "
+        f"*Decoding* is {data['tokens']} tokens after a prompt of 60, without the pass of the prompt; x is guided's "
+        "speed over the other's. (llama.cpp's server would batch; its Python call does not.) *Extraction* is ten "
+        "schemas (`benchmarks/extraction.py`) with their prompts, at most 200 tokens each; x is the other's time over "
+        "guided's. transformers uses xgrammar's processor, llama.cpp its own grammar. Ratios are taken within a round."
     )
     lines = ["## The engine", "", text, ""]
     lines += table(("", "batch 1, tokens / s", "x", "batch 8, tokens / s", "x"), speeds)
-    lines += ["", *table(("ten extractions", "s", "x", "tokens", "passes", "whole JSON"), extractions)]
+    lines += ["", *table(("ten extractions", "s", "x", "tokens", "passes", "complete JSON"), extractions)]
     lines += ["", f"Masks took {100 * share:.2f} % of the time of guided's extractions."]
     for one in data["cached"]:
         lines.append(
@@ -423,10 +431,10 @@ def _engine(data: Results) -> list[str]:
 def _tight_budgets(data: Results) -> list[str]:
     fields, sampled = data["fields"], data["fields"] * data["seeds"]
     text = (
-        "The same ten extractions under budgets of so many times the tokens of the shortest completion: how many of "
-        f"{fields} fields come out right, greedy, and of {sampled} with {data['seeds']} seeds at temperature 0.7. "
-        "`budget_ramp`: by how much, at most, the logits of tokens that make the output longer are lowered where less "
-        "is left than twice the shortest completion; 0: the budget only cuts."
+        "The same ten extractions, under budgets that are a multiple of the shortest completion. The table counts how "
+        f"many of {fields} fields are right when decoding greedily, and how many of {sampled} with {data['seeds']} "
+        "seeds at temperature 0.7. `budget_ramp` is the most by which logits of tokens that make the output longer are "
+        "lowered while less is left than twice the shortest completion. With 0 the budget only cuts."
     )
     rows = []
     for row in data["rows"]:
