@@ -180,6 +180,22 @@ def test_the_reference_has_every_public_name():
     assert set(guided.__all__) <= named
 
 
+def test_the_bounds_of_what_is_refused_are_those_of_the_code():
+    from guided.spec.json_schema.algebra import cells, count_graph, name_classes
+    from guided.spec.json_schema.text import multiples, numbers
+
+    text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+    for words in (
+        f"exceeds {count_graph.MOST_STATES:,} |",
+        f"items of more than {count_graph._MOST_APART} values |",
+        f"overlap in more than {name_classes.MOST_CLASSES} ways |",
+        f"more than {cells.MOST_CELLS} overlapping sets of values",
+        f"-{numbers.REACH} or above {numbers.REACH} ",
+        f"need more than {multiples.MOST_STATES:,} states",
+    ):
+        assert words in text, words
+
+
 def test_every_format_is_described():
     from guided.spec.json_schema.formats import FORMATS
 
