@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from guided.automaton import reference_language
 from guided.automaton.reference import ReferenceGrammar, accepts, viable
 from guided.automaton.reference_language import Language
-from guided.automaton.reference_memory import json_value
+from guided.automaton.reference_uniqueness import json_value
 from guided.errors import LimitExceeded, SpecError
 from guided.grammar.ir import (
     EPSILON,

@@ -1,8 +1,10 @@
-"""From the grammar IR to the native core: every node is read once, children before parents.
+"""Compiles a grammar with the native core: hands it the IR nodes and turns its refusals into helpful errors.
 
 In: a `Grammar`, the native vocabulary, `Limits`, and the ids of special token names. Out: the native compiled grammar.
-Shared nodes (the same object) are read once, by the core itself; what is not as usual it asks for here, where errors
-are worded.
+
+The core's `NodeReader` walks over the nodes, children before parents, and reads most of them by itself. A node that is
+shared (the same object in several places) is read once. The reader calls back into this module for a node that it does
+not read, such as a `Permutation` or a node with unusual fields, because here it can be checked and the error worded.
 """
 
 from __future__ import annotations
@@ -50,13 +52,16 @@ from guided.limits import Limits
 __all__ = ["compile_native"]
 
 _LARGEST_COUNT = 2**30 - 1
-_MOST_ENCODINGS = 64
-_DEEPEST = 100_000
-_USUAL = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
-"""What the core looks into by itself, in its order; most nodes it reads as a whole."""
+"""The largest bound of a repetition or length window that the core stores."""
+_UNBOUNDED = -1
+"""How the core's interface writes "no upper bound"."""
+_MAX_CACHED_ENCODINGS = 64
+_MAX_CONDITION_DEPTH = 100_000
+_READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+"""The classes whose fields the core's reader looks into, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
 _KEPT = _core.KeptNodes()
-"""What comes in many grammars as the same objects, such as the text of an integer: read once."""
+"""Nodes that many grammars share as the same objects, such as those of an integer's text: they are read only once."""
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
@@ -65,7 +70,7 @@ _INSTEAD = {
     "no way to an end": "ask for fewer values that differ, or allow more of them",
     "may be empty": "write a member without the empty text, and required=False to let it be left out",
 }
-"""Words of the core's refusals -> what to write instead."""
+"""Words that occur in the core's refusals -> a hint about what to write instead."""
 
 
 def compile_native(
@@ -79,14 +84,14 @@ def compile_native(
     """Compile `grammar` for `vocabulary`.
 
     Args:
-        special_ids: name of a special token -> the ids that bear it.
+        special_ids: name of a special token -> the ids with this name.
         end_tokens: the ids that end an output; a grammar cannot name them.
 
     Raises:
-        SpecError: an empty language, a malformed node, or a reference to a rule that does not exist.
-        VocabularyError: a control token that the vocabulary lacks, or a language that its tokens cannot write.
-        UnsupportedError: a combination of nodes that the core does not take, with the reason.
-        LimitExceeded: states, nodes, work or seconds; `place` is the rule.
+        SpecError: the language is empty, a node is malformed, or a rule that is referred to does not exist.
+        VocabularyError: the vocabulary lacks a control token, or its tokens cannot write any text of the language.
+        UnsupportedError: the core does not support this combination of nodes; the message gives the reason.
+        LimitExceeded: too many states or nodes, or too much work or time; `place` is the rule.
     """
     if not isinstance(grammar, Grammar):
         raise SpecError(
@@ -98,10 +103,12 @@ def compile_native(
             f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    return _Sender(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
+    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
 
 
-class _Sender:
+class _GrammarBuilder:
+    """Builds one grammar in the core, rule by rule."""
+
     def __init__(
         self,
         grammar: Grammar,
@@ -115,7 +122,7 @@ class _Sender:
         self.builder = _core.Builder()
         self.rule = ""
         self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _USUAL, self.rule_number, limits.nodes, _KEPT)
+        self.reader = _core.NodeReader(self.builder, _READER_TYPES, self.rule_number, limits.nodes, _KEPT)
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 
@@ -126,7 +133,7 @@ class _Sender:
             )
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
-        rules = [self._send(name, node) for name, node in self.grammar.rules.items()]
+        rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
         start, names, limits = self.rule_number[self.grammar.start], list(self.grammar.rules), self.limits
         try:
             return self.builder.compile(
@@ -139,16 +146,16 @@ class _Sender:
             error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
             raise
 
-    def _send(self, rule: str, root: Node) -> int:
-        """The number of `root`, after its descendants have been sent."""
+    def _read_rule(self, rule: str, root: Node) -> int:
+        """Reads `root` with all its descendants and returns its number in the core."""
         self.rule = rule
         try:
-            return self.reader.read(root, self._other)
+            return self.reader.read(root, self._add_checked)
         except ValueError as error:
             raise SpecError(f"rule {rule!r}: {error}", hint="for recursion, name a rule and refer to it") from error
 
-    def _other(self, node: Node) -> int:
-        """The number of a node that the core does not read by itself."""
+    def _add_checked(self, node: Node) -> int:
+        """Adds a node that the core does not read by itself and returns its number; `SpecError` if it is malformed."""
         try:
             return self._add(node)
         except (
@@ -157,17 +164,17 @@ class _Sender:
             OverflowError,
             TypeError,
             ValueError,
-        ) as error:  # the core's own checks of what it is given
+        ) as error:  # from the checks below, or the core's own
             raise _malformed(self.rule, node, error) from error
 
     def _add(self, node: Node) -> int:
-        """Hand over a node whose children have been sent."""
+        """Adds a node to the core, after its children, and returns its number."""
         build = self.builder
         if type(node) not in _NODES:
             raise TypeError("not a node")
 
-        def sent(child: Node) -> int:
-            return self.reader.read(child, self._other)
+        def number(child: Node) -> int:
+            return self.reader.read(child, self._add_checked)
 
         match node:
             case Text(text):
@@ -177,31 +184,31 @@ class _Sender:
                     f"rule {self.rule!r} refers to {name!r}, which is not defined", hint=self._instead(name)
                 )
             case Repeat(item, low, high):
-                return build.repeat(sent(item), *self._bounds(low, high))
+                return build.repeat(number(item), *self._bounds(low, high))
             case Length(item, low, high):
-                return build.length(sent(item), *self._bounds(low, high))
+                return build.length(number(item), *self._bounds(low, high))
             case Chars(ranges):
                 return build.chars(_sorted_ranges(ranges))
             case Encoded(item, encoding):
-                return build.encoded(sent(item), self._encoding(encoding))
+                return build.encoded(number(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
             case Distinct(item, known):
-                return build.distinct(sent(item), list(known))
+                return build.distinct(number(item), list(known))
             case Special(token):
                 return self._special(token)
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members are a tuple of Member")
-                items = [sent(member.item) for member in members]
+                items = [number(member.item) for member in members]
                 required = [member.required for member in members]
                 repeatable = [member.repeatable for member in members]
                 bounds = self._bounds(low, high)
                 if not slots and not ordered and condition is None:
-                    return build.permutation(items, required, repeatable, sent(separator), *bounds)
-                own = slots or tuple(range(len(members)))
-                asked = [] if condition is None else _listed(condition)
-                return build.conditional(items, required, repeatable, sent(separator), *bounds, own, ordered, asked)
+                    return build.permutation(items, required, repeatable, number(separator), *bounds)
+                slots = slots or tuple(range(len(members)))
+                nodes = [] if condition is None else _flattened(condition)
+                return build.conditional(items, required, repeatable, number(separator), *bounds, slots, ordered, nodes)
         raise TypeError("not a node")
 
     def _instead(self, name: object) -> str:
@@ -209,12 +216,12 @@ class _Sender:
         return f"did you mean {close[0]!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
 
     def _bounds(self, low: int, high: int | None) -> tuple[int, int]:
-        """Counts as the core takes them: no upper bound is -1, and one past every possible output is no bound."""
+        """The bounds as the core expects them. An upper bound that no output can reach is the same as none."""
         if low < 0 or (high is not None and high < 0):
             raise ValueError("a count is at least 0")
         if low > _LARGEST_COUNT:
             raise LimitExceeded("states", low, _LARGEST_COUNT, fixed=True, hint="repeat a longer part less often")
-        return low, -1 if high is None or high > _LARGEST_COUNT else high
+        return low, _UNBOUNDED if high is None or high > _LARGEST_COUNT else high
 
     def _special(self, token: int | str) -> int:
         if not isinstance(token, int | str):
@@ -233,7 +240,7 @@ class _Sender:
         return self.builder.many("alt", [self.builder.special(number) for number in ids])
 
     def _encoding(self, encoding: Encoding) -> int:
-        """The number of an encoding. Found by identity or equality: to hash one is to walk over its forms."""
+        """The number of an encoding in the core. A linear search, as there are few and hashing is slow."""
         for known, number in self.encodings:
             if known is encoding or known == encoding:
                 return number
@@ -242,10 +249,11 @@ class _Sender:
 
 
 _native_encodings: dict[int, _core.Encoding] = {}
-"""By serial number: nearly all grammars have the same two."""
+"""Serial number -> the core's object. Nearly all grammars have the same two encodings."""
 
 
 def _native_encoding(encoding: Encoding) -> _core.Encoding:
+    """The core's object for `encoding`, cached."""
     known = _native_encodings.get(serial(encoding))
     if known is None:
         forms = [
@@ -255,19 +263,23 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
             )
             for form in encoding.forms
         ]
-        if len(_native_encodings) >= _MOST_ENCODINGS:
+        if len(_native_encodings) >= _MAX_CACHED_ENCODINGS:
             _native_encodings.clear()
         known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
     return known
 
 
 _CONDITIONS = (Written, AllOf, AnyOf, NoneOf)
-"""In the order of the core's numbers."""
+"""A class's position is the number of this kind of condition in the core."""
 
 
-def _listed(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """The conditions that `condition` is made of, each object once, parts first: (kind, members or places of parts)."""
-    places: dict[int, int] = {}
+def _flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
+    """A condition and all its parts as one list, each object once, parts before what they are parts of.
+
+    An element is (kind, numbers); the numbers are members for `Written`, and else positions of parts in the list.
+    The traversal has a stack of its own, so a condition may be nested more deeply than Python's calls.
+    """
+    positions: dict[int, int] = {}
     out: list[tuple[int, tuple[int, ...]]] = []
     open_ = [condition]
     while open_:
@@ -275,15 +287,15 @@ def _listed(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
         if not isinstance(at, _CONDITIONS):
             raise TypeError("not a condition")
         parts = () if isinstance(at, Written) else at.items
-        missing = [part for part in parts if serial(part) not in places]
-        if serial(at) in places or not missing:
+        missing = [part for part in parts if serial(part) not in positions]
+        if serial(at) in positions or not missing:
             open_.pop()
-            if serial(at) not in places:
-                places[serial(at)] = len(out)
-                found = at.members if isinstance(at, Written) else tuple(places[serial(part)] for part in parts)
-                out.append((_CONDITIONS.index(type(at)), found))
-        elif len(open_) > _DEEPEST:
-            raise ValueError(f"conditions nest deeper than {_DEEPEST}")
+            if serial(at) not in positions:
+                positions[serial(at)] = len(out)
+                numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
+                out.append((_CONDITIONS.index(type(at)), numbers))
+        elif len(open_) > _MAX_CONDITION_DEPTH:
+            raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")
         else:
             open_ += missing
     return out
@@ -293,13 +305,17 @@ _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
 
 
 def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int, int, int, int]]]:
-    """The states' acceptance and their edges, the start being number 0."""
+    """Renumbers an automaton so that its start state is number 0.
 
+    Returns:
+        accept: whether each state accepts.
+        edges: (from, low, high, to) for each edge, by source state.
+    """
     if not 0 <= start < len(states):
         raise ValueError(f"there is no state {start}")
     order = list(range(len(states)))
     order[start], order[0] = 0, start
-    number = dict(enumerate(order))  # swaps the two, so it is its own inverse
+    number = dict(enumerate(order))  # exchanges two numbers, so it is its own inverse
     try:
         edges = [(at, low, high, number[to]) for at, old in enumerate(order) for low, high, to in states[old][1]]
     except KeyError as error:
@@ -309,7 +325,7 @@ def _from_start(states: _States, start: int) -> tuple[list[bool], list[tuple[int
 
 @lru_cache(maxsize=1024)
 def _sorted_ranges(ranges: Ranges) -> Ranges:
-    """Ranges as the core takes them: those made by `charset` are so already, others are put in order."""
+    """The same ranges, checked, sorted and joined as the core expects them."""
     for pair in ranges:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"{brief(pair)} is not a pair of code points")
@@ -320,7 +336,7 @@ def _sorted_ranges(ranges: Ranges) -> Ranges:
 
 
 def _malformed(rule: str, node: object, error: Exception) -> SpecError:
-    """The error for a node with fields that make no sense; nodes below it are not shown."""
+    """The error for an object that is not a node, or a node with wrong fields. Child nodes are not shown."""
     kind = type(node)
     if kind not in _NODES or not is_dataclass(node):
         hint = (
@@ -338,4 +354,5 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
 
 
 def _is_plain(value: object) -> bool:
+    """Whether an error message shows `value` itself rather than its class."""
     return value is None or isinstance(value, str | bytes | int | float)

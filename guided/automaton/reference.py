@@ -1,17 +1,22 @@
-"""The readable twin of the native core: a grammar and a vocabulary, and the exact token masks that follow.
+"""The readable twin of the native core: the exact token masks of a grammar over a vocabulary, by definition.
 
-In: an IR `Grammar`, what each token id spells, the end tokens and the names of the control tokens. Out: states, the
-ids that a state allows, the fewest tokens to a complete output. Same operations as the native core, no code in common.
+The native core caches, shares and skips. This module does none of that: it defines what a mask is, and the tests
+compare the core with it. It has the same operations and no code in common.
 
-A token is allowed where, after its bytes, an accepting state can still be reached *in tokens*. If every byte of the
-vocabulary is also a token, a state that exists is enough: the language holds no byte that cannot be written (see
-`reference_language.py`). Otherwise the token graph is searched, breadth first, from each successor.
+In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
+token ids that are allowed in a state, and the fewest tokens from a state to the end of an output.
 
-Tokens: ids that end or are control tokens spell no text, whatever bytes they have; ids with no bytes (None or empty)
-are allowed only where the grammar names them. A control token is named by its id or by its name.
+A token is allowed if, after its bytes, an accepting state can still be reached *in tokens*. If every byte that occurs
+in a token is also a token by itself, it is enough that there is a state after its bytes, because every state has a
+completion in live bytes (`reference_language.py`). Otherwise the graph of states and tokens is searched from each
+successor, breadth first. Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b`
+would have to follow, and no token spells it.
 
-Cost: a mask tries every token; searches are memoised by state and stop with `LimitExceeded` after `MAX_SEARCH` states,
-never with a guess. Slow on purpose.
+End tokens and control tokens spell no text, whatever bytes they have. Ids without bytes (None or empty) are allowed
+only where the grammar names them. A grammar names a control token by its id or by its name.
+
+Cost: a mask tries every token. Searches are memoised by state and raise `LimitExceeded` after `MAX_SEARCH` states; they
+never guess. Slow on purpose.
 """
 
 from __future__ import annotations
@@ -26,13 +31,24 @@ from guided.grammar.ir import Grammar
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
 
 MAX_SEARCH = 10_000
-"""States that one search for the fewest tokens looks at."""
+"""The most states that one search for the fewest tokens visits."""
 
 _NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
 
 class ReferenceGrammar:
-    """One grammar over one vocabulary. States are immutable and compared by identity."""
+    """One grammar over one vocabulary. States are immutable and compared by identity.
+
+    Args:
+        tokens: token id -> its bytes; None or empty for an id that spells nothing.
+        eos_token_ids: the ids that end an output.
+        special_tokens: id -> name of each control token.
+
+    Raises:
+        SpecError: the language is empty, or the grammar is malformed.
+        VocabularyError: the grammar names a control token that is not there, or the tokens cannot write any output.
+        LimitExceeded: a search visits too many states.
+    """
 
     def __init__(
         self,
@@ -60,7 +76,7 @@ class ReferenceGrammar:
         self._start = start
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
-        """The control tokens that the grammar names: id -> all that it is called there."""
+        """The control tokens that the grammar names: id -> what the grammar calls it (names, or the id itself)."""
         found: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
@@ -80,23 +96,23 @@ class ReferenceGrammar:
         return self._start
 
     def accepting(self, state: State) -> bool:
-        """Whether the output may end here (true after an end token, too)."""
+        """Whether the output may end here. This is also true after an end token."""
         return state.accepting
 
     def terminated(self, state: State) -> bool:
-        """Whether an end token was accepted; further ones change nothing, and nothing else may follow."""
+        """Whether an end token was accepted. Further end tokens change nothing; no other token may follow."""
         return state is self._terminated
 
     def step(self, state: State, byte: int) -> State | None:
-        """The state after one byte, or None where no output goes on so."""
+        """The state after one byte, or None if no output continues with it."""
         return self._language.step(state, byte)
 
     def accept_token(self, state: State, token: int) -> State | None:
-        """The state after one token, or None where it is not allowed."""
+        """The state after one token, or None if it is not allowed."""
         if token in self._ends:
             return self._terminated if state.accepting else None
         after = self._after(state, self._texts.get(token))
-        if token in self._controls:  # a plain token may be named by its id, too
+        if token in self._controls:  # a grammar may also name an ordinary token by its id
             after = self._language.either(after, self._language.special(state, self._controls[token]))
         return after if after is not None and self._can_finish(after) else None
 
@@ -105,7 +121,7 @@ class ReferenceGrammar:
         return {token for token in self._ids() if self.accept_token(state, token) is not None}
 
     def min_tokens(self, state: State) -> int | None:
-        """The fewest tokens to a complete output, the end token included; None if there is no way."""
+        """The fewest tokens to the end of an output, the end token included, or None if there is no way."""
         if self.terminated(state):
             return 0
         if not self._ends:
@@ -116,7 +132,7 @@ class ReferenceGrammar:
         return None if fewest is None else fewest + 1
 
     def budget_mask(self, state: State, n: int) -> set[int]:
-        """The ids that are allowed next and leave a way to a complete output in n tokens, this one included."""
+        """The ids that are allowed next if the output must be complete within `n` tokens, this one included."""
         allowed = set()
         for token in self._ids():
             after = self.accept_token(state, token)

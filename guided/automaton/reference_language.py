@@ -1,22 +1,28 @@
-"""The language of an IR grammar, byte by byte: what a constraint means, written to be believed rather than to be fast.
+"""The language of an IR grammar, read byte by byte: an Earley parser that is written to be correct, not to be fast.
 
-In: a `Grammar` and the bytes that can be written. Out: states. A state is the future: equal futures that are found
-equal are one object, `step` and `special` lead from one to the next, None where no completion is left.
+In: a `Grammar` and the live bytes, those that occur in some token. Out: states. `step` and `special` lead from one
+state to the next, or to None if no output continues in this way. States with equal sets of items are one object.
 
-Algorithm: Earley's (CACM 13(2), 1970) with Aycock and Horspool's treatment of empty rules (The Computer Journal 45(6),
-2002). An item is what is left of a rule, its *return*: what its callers do afterwards, and its *memory*: the values
-that were written where values must differ (`reference_memory.py`). Earley writes the column where the rule began; the
-return is the part of that column which can matter, so that states meet again. Every call that may be empty is also
-skipped, hence a call that consumed nothing has nothing to report. Left recursion, hidden or not, cyclic rules and empty
-rules need no special case: a return may lead back to itself. A callee goes on with the memory of its caller and comes
-back with its own, so the calls of one rule with two memories are two calls.
+How: Earley's algorithm (CACM 13(2), 1970), with empty rules treated as by Aycock and Horspool (The Computer Journal
+45(6), 2002): a call of a nullable rule is also skipped, so a call that consumes nothing need not be completed. An item
+has three parts:
+ - the terms of a rule that are still to be read (the part after the dot);
+ - its *return*: what its callers do afterwards. Earley stores the column in which the rule began instead. The return is
+   the part of that column that can still matter, and it does not depend on how much has been read, so that the same
+   state is found again later in the text;
+ - the open uniqueness scopes with the values seen in them (`reference_uniqueness.py`). A callee starts with the scopes
+   of its caller and hands its own back, so calls of one rule with different scopes are different calls.
 
-Only *productive* terms enter a state (`reference_terms.py`: some text or control tokens can be written), so a state
-exists exactly where some completion does. Where values must differ, that is not enough: it may be that only values are
-left that were there. Then a state is kept if a search for a completion finds one, `MAX_AHEAD` states wide at most.
+Example: `list -> "x" | list "," "x"`. The start state has the items ["x"] and ["," "x"] waiting for a call of `list`
+to end. That call is made by `list` itself, so its return leads back to itself; after `x,x` the parser is in the same
+state as after `x`. Left recursion (hidden or not), cyclic rules and empty rules thus need no special case.
 
-Cost: a step is linear in the items of the state; states, returns and derivatives are kept, `MAX_STATES` at most. With
-`Distinct`, each step may search.
+Only *productive* terms enter a state (`reference_terms.py`), so a state exists exactly if some completion does. If
+values must differ, that is not enough: perhaps only values are left that were seen. Then a state is kept only if a
+search over at most `MAX_AHEAD` states finds a completion.
+
+Cost: a step is linear in the items of the state. States, returns and derivatives are memoised, at most `MAX_STATES` of
+them. With `Distinct`, each step may search.
 """
 
 from __future__ import annotations
@@ -25,9 +31,9 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from guided.automaton.reference_memory import NOTHING, Mark, Memory, Open, read, take
 from guided.automaton.reference_regular import MAX_STATES, Run
 from guided.automaton.reference_terms import Rest, Terms
+from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
 from guided.errors import LimitExceeded, SpecError
 from guided.grammar.ir import Grammar, Node, Ref, Repeat, Special
 
@@ -36,19 +42,19 @@ __all__ = ["Language", "State", "accepts", "viable"]
 ALL_BYTES = frozenset(range(256))
 
 MAX_AHEAD = 5_000
-"""States that one search for a completion looks at."""
+"""The most states that one search for a completion visits; beyond it `LimitExceeded` is raised."""
 
 
-Call: TypeAlias = tuple[Node, Memory]
-"""A rule or an item that is called, and what is remembered where it begins."""
+Call: TypeAlias = tuple[Node, Scopes]
+"""A rule, or the item of a repetition, that is called, with the scopes that are open at its start."""
 
 
 class Return:
-    """What is done when a call ends: the calls of `callee` among `calls`. Compared by identity.
+    """The continuation of a call of `callee`: what the parser reads when the call ends. Compared by identity.
 
-    `calls` are the calls at one place: callee -> (what follows the call, the return of the caller). A caller that is
-    itself called at that place stands there by its name: that is how left recursion leads back. `size` is a guess at
-    how much there is to do.
+    `calls` are calls that began at one place in the text: callee -> {(what follows the call, owner of the caller)}. The
+    owner is the caller's return, or, if the caller was itself called at this place, its `Call`, to be looked up in
+    `calls` again. Left recursion is a cycle of such look-ups. `size` estimates the length of the shortest completion.
     """
 
     def __init__(self, callee: Call | None, calls: Calls, size: int = 0) -> None:
@@ -58,14 +64,14 @@ class Return:
 
 Owner: TypeAlias = Return | Call | None
 Calls: TypeAlias = Mapping[Call | None, Collection[tuple[Rest, Owner]]]
-Item: TypeAlias = tuple[Rest, Return, Memory]
+Item: TypeAlias = tuple[Rest, Return, Scopes]
 _END = Return(None, {})
 
 
 class State:
     """A set of items that wait for a byte or a control token. Compared by identity: equal sets are one object.
 
-    `viable`: whether some completion exists; None: not asked yet.
+    `viable` says whether some completion exists; None means that this is not known yet.
     """
 
     def __init__(self, items: frozenset[Item], accepting: bool, viable: bool | None = True) -> None:
@@ -74,7 +80,7 @@ class State:
 
 
 class Language:
-    """The states of one grammar. `live` are the bytes that can be written."""
+    """The states of one grammar. `live` are the bytes that occur in some token."""
 
     def __init__(self, grammar: Grammar, live: frozenset[int] = ALL_BYTES) -> None:
         if grammar.start not in grammar.rules:
@@ -84,21 +90,21 @@ class Language:
         self._states: dict[object, State] = {}
         self.control_tokens = self._terms.control_tokens
         """The control tokens that the grammar names."""
-        self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NOTHING)]))
-        """The state before the first byte; None: the language is empty."""
+        self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
+        """The state before the first byte, or None if the language is empty."""
 
     # ---- stepping
 
     def step(self, state: State, byte: int) -> State | None:
-        """The state after `byte`."""
+        """The state after `byte`, or None if no output continues with it."""
         return self._if_viable(self._step(state, byte))
 
     def special(self, state: State, names: Collection[int | str]) -> State | None:
-        """The state after a control token that goes by any of `names`. It is no part of an entry's text."""
+        """The state after a control token that has any of `names`, or None. Its name is no part of an entry's text."""
         return self._if_viable(self._special(state, names))
 
     def either(self, a: State | None, b: State | None) -> State | None:
-        """The state that allows what one of the two does."""
+        """The union: the state that allows whatever `a` or `b` allows."""
         if a is None or b is None:
             return b if a is None else a
         return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
@@ -108,8 +114,8 @@ class Language:
             return None
         if byte not in state.steps:
             state.steps[byte] = self._close(
-                ((run, *rest[1:]), back, read(memory, byte))
-                for rest, back, memory in state.items
+                ((run, *rest[1:]), back, read_byte(scopes, byte))
+                for rest, back, scopes in state.items
                 if isinstance(rest[0], Run)
                 for run in rest[0].after(byte)
             )
@@ -117,68 +123,72 @@ class Language:
 
     def _special(self, state: State, names: Collection[int | str]) -> State | None:
         return self._close(
-            (rest[1:], back, memory)
-            for rest, back, memory in state.items
+            (rest[1:], back, scopes)
+            for rest, back, scopes in state.items
             if isinstance(rest[0], Special) and rest[0].token in names
         )
 
     def _close(self, kernel: Iterable[Item]) -> State | None:
-        """The state of these items and of all that they call, or None if none of them can be finished."""
-        todo: list[tuple[Rest, Owner, Memory]] = list(kernel)
-        seen: set[tuple[Rest, Owner, Memory]] = set()
+        """The state of these items and all that they predict and complete, or None if no item can be completed.
+
+        This is Earley's predictor and completer. Calls that begin here have no return yet: their owner is the call
+        itself, until all callers are known.
+        """
+        todo: list[tuple[Rest, Owner, Scopes]] = list(kernel)
+        seen: set[tuple[Rest, Owner, Scopes]] = set()
         calls: dict[Call | None, set[tuple[Rest, Owner]]] = {}
-        waiting: list[tuple[Rest, Owner, Memory]] = []
+        waiting: list[tuple[Rest, Owner, Scopes]] = []
         accepting = False
         while todo:
             item = todo.pop()
-            rest, owner, memory = item
+            rest, owner, scopes = item
             if item in seen or not all(self._terms.productive(term) for term in rest):
                 continue
             seen.add(item)
-            if not rest:  # The end of a call. One that began here consumed nothing: its caller has gone on already.
+            if not rest:  # The end of a call. If the call began here it consumed nothing, and was skipped already.
                 accepting |= owner is _END
                 if isinstance(owner, Return):
-                    todo.extend((after, back, memory) for after, back in self._resume(owner))
+                    todo.extend((after, back, scopes) for after, back in self._resume(owner))
                 continue
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run):
-                todo.extend([(tail, owner, memory)] if head.may_stop else [])
+                todo.extend([(tail, owner, scopes)] if head.may_stop else [])
                 waiting.extend([item] if head.may_go_on else [])
             elif isinstance(head, Special):
                 waiting.append(item)
             elif isinstance(head, Mark | Open):
-                marked = take(memory, head)
+                marked = apply_mark(scopes, head)
                 todo.extend([(tail, owner, marked)] if marked is not None else [])
             elif isinstance(head, Ref | Repeat):
-                todo.extend([(tail, owner, memory)] if self._terms.nullable(head) else [])
+                todo.extend([(tail, owner, scopes)] if self._terms.nullable(head) else [])
                 for callee, after in self._call(head):
-                    call = (callee, memory)
+                    call = (callee, scopes)
                     if call not in calls:
                         body = self._terms.rules[callee.name] if isinstance(callee, Ref) else callee
                         calls[call] = set()
-                        todo.append(((body,), call, memory))
+                        todo.append(((body,), call, scopes))
                     calls[call].add((after + tail, owner))
             else:
-                todo.extend((first + tail, owner, memory) for first in self._terms.expand(head))
+                todo.extend((first + tail, owner, scopes) for first in self._terms.expand(head))
         items = {
-            (rest, owner if isinstance(owner, Return) else self._return(owner, calls), memory)
-            for rest, owner, memory in waiting
+            (rest, owner if isinstance(owner, Return) else self._return(owner, calls), scopes)
+            for rest, owner, scopes in waiting
         }
         return self._state(frozenset(items), accepting) if items or accepting else None
 
     def _state(self, items: frozenset[Item], accepting: bool) -> State:
         if len(self._states) > MAX_STATES:
             raise LimitExceeded("states", len(self._states), MAX_STATES, fixed=True)
-        viable = True if accepting or not self._terms.remember else None
+        viable = True if accepting or not self._terms.has_uniqueness else None
         return self._states.setdefault((items, accepting), State(items, accepting, viable))
 
     def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
-        """What `head` calls, and what is left of it afterwards."""
+        """What `head` calls, and which terms remain of `head` afterwards."""
         if isinstance(head, Ref):
             if self._terms.productive(head):
                 yield head, ()
         elif head.max != 0 and self._terms.productive(head.item):
-            # Where the item may be empty, so may the rest: iterations that consume nothing need no call.
+            # If the item is nullable, so are the remaining iterations: those that consume nothing need no call.
             high = None if head.max is None else head.max - 1
             yield head.item, (Repeat(head.item, max(head.min - 1, 0), high),)
 
@@ -190,7 +200,7 @@ class Language:
         return state if state is not None and state.viable else None
 
     def _search(self, start: State) -> None:
-        """Finds out whether some completion exists. What looks near the end is tried first; the answer is the same."""
+        """Decides whether `start` has a completion, by a best-first search. The estimates affect only its time."""
         before: dict[State, State | None] = {start: None}
         todo = [(self._size(start), 0, start)]
         while todo:
@@ -209,7 +219,7 @@ class Language:
                 if len(before) > MAX_AHEAD:
                     raise LimitExceeded("states", len(before), MAX_AHEAD, fixed=True)
                 heapq.heappush(todo, (self._size(after), len(before), after))
-        for state in before:  # there is nowhere else to go from them
+        for state in before:  # all states that can be reached from them were visited, and none is viable
             state.viable = False
 
     def _size(self, state: State) -> int:
@@ -218,7 +228,7 @@ class Language:
     # ---- returns
 
     def _return(self, callee: Call | None, calls: Calls) -> Return:
-        """The return of a call of `callee`, with no more of `calls` than it can come to."""
+        """The return of a call of `callee`, with only those of `calls` that can be reached from it."""
         reached: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
         todo = [callee]
         while todo:
@@ -226,7 +236,8 @@ class Language:
             if name not in reached:
                 reached[name] = frozenset(self._resumptions(name, calls))
                 todo.extend(owner for _, owner in reached[name] if not isinstance(owner, Return))
-        if all(isinstance(owner, Return) for _, owner in reached[callee]):  # then the name does not matter
+        # If no owner has to be looked up, the callee's name does not matter: equal continuations become one object.
+        if all(isinstance(owner, Return) for _, owner in reached[callee]):
             callee, reached = None, {None: reached[callee]}
         key = (callee, frozenset(reached.items()))
         if key not in self._returns:
@@ -234,7 +245,7 @@ class Language:
         return self._returns[key]
 
     def _least(self, calls: Calls) -> dict[Call | None, int]:
-        """A guess at how much there is to do after each callee, at least."""
+        """For each callee, an estimate of the length of the shortest completion (by Bellman-Ford rounds)."""
         least = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
         for _ in calls:
             for name, ways in calls.items():
@@ -244,7 +255,10 @@ class Language:
         return least
 
     def _resumptions(self, callee: Call | None, calls: Calls) -> Iterator[tuple[Rest, Owner]]:
-        """What goes on after `callee`. A caller with nothing left to do is replaced by what goes on after it."""
+        """What follows `callee`. A caller that has nothing left to read is replaced by what follows that caller.
+
+        This elimination of tail calls keeps the returns of right-recursive rules from growing with the text.
+        """
         todo, seen = [callee], {callee}
         while todo:
             for rest, owner in calls[todo.pop()]:
@@ -257,7 +271,7 @@ class Language:
                     todo.append(owner)
 
     def _resume(self, back: Return) -> frozenset[tuple[Rest, Return]]:
-        """What a return leads to; nothing after the end."""
+        """What follows a call with this return: remaining terms and the return of the caller. Empty for `_END`."""
         if back.resumed is None:
             back.resumed = frozenset(
                 (rest, owner if isinstance(owner, Return) else self._return(owner, back.calls))
@@ -277,11 +291,11 @@ def _after(grammar: Grammar, data: bytes) -> State | None:
 
 
 def accepts(grammar: Grammar, data: bytes) -> bool:
-    """Whether `data` is in the language of `grammar`. Control tokens are no part of any `data`."""
+    """Whether `data` is in the language of `grammar`. An output with control tokens is not equal to any `data`."""
     state = _after(grammar, data)
     return state is not None and state.accepting
 
 
 def viable(grammar: Grammar, data: bytes) -> bool:
-    """Whether `data` begins some output of `grammar`; control tokens may be needed after it."""
+    """Whether `data` is a prefix of some output of `grammar`. Control tokens may be needed to complete it."""
     return _after(grammar, data) is not None

@@ -1,15 +1,21 @@
-"""Regular IR nodes, read one byte at a time: the lowest layer of the reference.
+"""Regular languages by derivatives: regular IR nodes matched byte by byte, the lowest layer of the readable twin.
 
-In: a regular node and an `Encoding`. Out: a `Run`, which says whether it may stop here, whether anything can follow,
-and which runs a byte leads to.
+In: a regular node (characters, sequences, alternatives, repetition, *and*, *not*, length windows), an `Encoding`, and
+the *live* bytes, those that occur in some token. Out: a `Run`, which is a position in the node. It says whether the
+node may end here, whether anything can follow, and to which runs a byte leads.
 
-Derivatives are taken on code points (Brzozowski, "Derivatives of regular expressions", 1964), because `Not` and
-`Length` are about code points; bytes are met by remembering, inside a character, the form, the digit reached and the
-sum so far. `Not` is relative to all strings of code points, so a byte sequence that spells none is in no language.
-A run is *alive* if some text finishes it that can be written in the bytes at hand; others are never returned.
+How: Brzozowski's derivatives ("Derivatives of regular expressions", JACM 11(4), 1964). The derivative of a language by
+a character is what may follow that character; as nodes are normalised, there are finitely many. For example, the
+derivative of `ab|ac` by `a` is `b|c`. Derivatives are taken by code points, because `Not` and `Length` speak of code
+points. Bytes come in between: an encoding writes a character as positional digits, one byte each, so a run inside a
+character also knows the form of the encoding, the number of digits read and their sum so far. Bytes that spell no code
+points are in no language, not even in one under `Not`.
 
-Cost: one derivative for each piece that the node's character sets cut the code points into; aliveness searches the
-derivatives, `MAX_STATES` at most. Slow on purpose: no automaton is built, nothing is minimised.
+A run is *alive* if some text of live bytes completes it. Runs that are not alive are never returned.
+
+Cost: one derivative for each interval into which the node's character classes cut the code points; to decide whether a
+run is alive, up to `MAX_STATES` derivatives are searched. This module is slow on purpose: it builds no automaton and
+minimises nothing.
 """
 
 from __future__ import annotations
@@ -43,12 +49,13 @@ from guided.grammar.ir import (
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""States made, or alternatives in the derivatives that one search looks at, before `LimitExceeded` is raised."""
+"""The most states of a language, and the most alternatives in the derivatives of one search. Beyond it
+`LimitExceeded` is raised."""
 
 MAX_DEPTH = 100
-"""Nesting of nodes in a rule, and of nodes and rules inside one regular node."""
+"""The deepest nesting of nodes in a rule, and of nodes and rules inside one regular node."""
 MAX_NODES = 100_000
-"""Nodes of one regular node after its rules have been looked through."""
+"""The most nodes of one regular node after the rules that it refers to have been inlined."""
 
 EVERYTHING: Node = Not(EMPTY)
 
@@ -58,8 +65,9 @@ def in_bounds(low: int, high: int | None) -> bool:
     return high is None or max(low, 0) <= high
 
 
-# Constructors that keep terms small. What matters is that a union or an intersection is a set: then there are finitely
-# many derivatives. The order by hash is arbitrary, but the same for equal sets.
+# Normalising constructors. Unions and intersections are flattened and their operands treated as sets (associativity,
+# commutativity and idempotence), which makes the number of different derivatives finite, as Brzozowski proved. Operands
+# are ordered by hash: any order would do as long as equal sets have the same one.
 
 
 def seq(items: Iterable[Node]) -> Node:
@@ -96,7 +104,13 @@ def opposite(item: Node) -> Node:
 
 
 def regular(node: Node, rules: Mapping[str, Node]) -> Node:
-    """The regular `node` with its rules looked through, built by the constructors above."""
+    """The regular `node` with the rules that it refers to inlined, built by the constructors above.
+
+    Raises:
+        SpecError: a rule that is not defined or is recursive, or a node that is not regular.
+        UnsupportedError: an `Encoded` inside of the node.
+        LimitExceeded: more than `MAX_DEPTH` levels or `MAX_NODES` nodes.
+    """
     count = 0
 
     def build(node: Node, inside: tuple[str, ...], depth: int) -> Node:
@@ -167,7 +181,7 @@ def nullable(node: Node) -> bool:
 
 
 def derive(node: Node, point: int) -> Node:
-    """What may follow `point` in the strings of the regular `node` that begin with it."""
+    """Brzozowski's derivative: what may follow `point` in those strings of `node` that begin with it."""
     match node:
         case Chars(ranges):
             return EPSILON if any(low <= point <= high for low, high in ranges) else EMPTY
@@ -186,7 +200,8 @@ def derive(node: Node, point: int) -> Node:
         case Alt(items):
             return alt(derive(item, point) for item in items)
         case Repeat(item, low, high):
-            # If the item is nullable, iterations skipped before this one can be made up for by empty ones after it.
+            # The derivative of the first iteration is enough, even if the item is nullable: an empty iteration before
+            # the one that reads `point` can be replaced by an empty one after it.
             if not in_bounds(low, high) or high == 0:
                 return EMPTY
             return seq((derive(item, point), Repeat(item, max(low - 1, 0), None if high is None else high - 1)))
@@ -203,7 +218,7 @@ def derive(node: Node, point: int) -> Node:
 
 
 def _borders(node: Node) -> Iterator[int]:
-    """Code points where the set of characters that `node` can begin with, or what follows them, may change."""
+    """Where derivatives may change: between two neighbouring borders, all code points have the same derivative."""
     match node:
         case Chars(ranges):
             for low, high in ranges:
@@ -227,7 +242,7 @@ def _borders(node: Node) -> Iterator[int]:
 
 
 def _width(node: Node) -> int:
-    """How many alternatives a derivative consists of."""
+    """The number of operands in a derivative: a measure of the work that it takes to derive it again."""
     match node:
         case Alt(items) | And(items):
             return sum(map(_width, items))
@@ -237,13 +252,13 @@ def _width(node: Node) -> int:
 
 
 def _overlap(a: Ranges, b: Ranges) -> Ranges:
-    """The numbers in both sets of ranges."""
+    """The intersection of two sets of ranges."""
     pairs = ((max(low, lo), min(high, hi)) for low, high in a for lo, hi in b if low <= hi and lo <= high)
     return tuple(sorted(pairs))
 
 
 def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same numbers as sorted ranges that do not touch."""
+    """The union: sorted ranges, of which no two overlap or touch."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -255,7 +270,7 @@ def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 @lru_cache(maxsize=256)
 def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
-    """For each digit: what it and the digits after it can add to the code point, in live bytes; last, nothing more."""
+    """For each digit, the sums that it and all later digits can have in live bytes. The last element is the sum 0."""
     sums: list[Ranges] = [((0, 0),)]
     for spans in reversed(form.digits):
         heads = {
@@ -269,7 +284,7 @@ def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
 
 
 class Spelling:
-    """An encoding with the bytes that can be written, and what is known about terms spelled in it."""
+    """An encoding restricted to live bytes, and what is known about the terms that are spelled in it."""
 
     def __init__(self, encoding: Encoding, live: frozenset[int]) -> None:
         if not all(form.digits for form in encoding.forms):
@@ -277,80 +292,89 @@ class Spelling:
         self.forms = [(form, _tail_sums(form, live)) for form in encoding.forms]
         spelled = [pair for form, sums in self.forms for pair in _overlap(sums[0], form.ranges)]
         self.characters = _overlap(_union(spelled), ALL_CHARS)
-        self._pieces_of: dict[Node, tuple[tuple[Ranges, Node], ...]] = {}
+        self._derivatives: dict[Node, tuple[tuple[Ranges, Node], ...]] = {}
         self._alive: dict[Node, bool] = {}
-        self._runs: dict[tuple[Node, int, int, int], Run] = {}
+        self._runs: dict[tuple[Node, int | None, int, int], Run] = {}
 
-    def run(self, term: Node, form: int = -1, digit: int = 0, value: int = 0) -> Run:
-        """The run of these parts: one object for equal parts."""
+    def run(self, term: Node, form: int | None = None, digit: int = 0, value: int = 0) -> Run:
+        """The run with these fields (see `Run`). Equal fields give the same object."""
         key = (term, form, digit, value)
         if key not in self._runs:
             self._runs[key] = Run(self, *key)
         return self._runs[key]
 
     def steps(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
-        """The characters that can begin `term`, with what follows them; only where that can be finished."""
-        return tuple((ranges, rest) for ranges, rest in self._pieces(term) if self.alive(rest))
+        """The derivatives of `term` that are alive, each with the characters that lead to it."""
+        return tuple((ranges, rest) for ranges, rest in self._derive(term) if self.alive(rest))
 
     def alive(self, term: Node) -> bool:
-        """Whether `term` contains a string that can be written."""
+        """Whether `term` contains a string that can be spelled in live bytes."""
         if term not in self._alive:
             seen, todo, found, work = {term}, [term], False, 0
             while todo and not found:
                 at = todo.pop()
                 found = nullable(at) or self._alive.get(at, False)
-                fresh = {rest for _, rest in self._pieces(at) if self._alive.get(rest, True)} - seen
-                todo.extend(fresh)
-                seen |= fresh
-                work += sum(map(_width, fresh))
+                unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
+                todo.extend(unseen)
+                seen |= unseen
+                work += sum(map(_width, unseen))
                 if work > MAX_STATES:
                     raise LimitExceeded("states", work, MAX_STATES, fixed=True)
             self._alive.update({term: True} if found else dict.fromkeys(seen, False))
         return self._alive[term]
 
-    def _pieces(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
-        """The characters in groups of equal derivatives. Between two borders one character speaks for all."""
-        if term not in self._pieces_of:
+    def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
+        """All derivatives of `term` but the empty one, each with its characters. One is derived per interval."""
+        if term not in self._derivatives:
             groups: dict[Node, list[tuple[int, int]]] = {}
             cuts = sorted({0, 0x110000, *_borders(term)})
             for low, end in pairwise(cuts):
                 if part := _overlap(((low, end - 1),), self.characters):
                     groups.setdefault(derive(term, part[0][0]), []).extend(part)
             groups.pop(EMPTY, None)
-            self._pieces_of[term] = tuple((_union(ranges), rest) for rest, ranges in groups.items())
-        return self._pieces_of[term]
+            self._derivatives[term] = tuple((_union(ranges), rest) for rest, ranges in groups.items())
+        return self._derivatives[term]
 
 
 class Run:
-    """A regular term being spelled: between characters (`form` is -1), or inside one. Compared by identity."""
+    """A position in a regular term that is being spelled. Compared by identity.
 
-    def __init__(self, spelling: Spelling, term: Node, form: int, digit: int, value: int) -> None:
+    `form` is None between two characters. Inside a character it is the number of the encoding's form, `digit` is how
+    many of its digits have been read, and `value` is their sum.
+    """
+
+    def __init__(self, spelling: Spelling, term: Node, form: int | None, digit: int, value: int) -> None:
         self.spelling, self.term, self.form, self.digit, self.value = spelling, term, form, digit, value
         self._after: dict[int, tuple[Run, ...]] = {}
 
     @cached_property
     def may_stop(self) -> bool:
         """Whether the term may end here."""
-        return self.form < 0 and nullable(self.term)
+        return self.form is None and nullable(self.term)
 
     @cached_property
     def may_go_on(self) -> bool:
-        """Whether some byte leads on."""
-        return self.form >= 0 or bool(self.spelling.steps(self.term))
+        """Whether some byte can follow."""
+        return self.form is not None or bool(self.spelling.steps(self.term))
 
     @cached_property
     def alive(self) -> bool:
-        """Whether the term can be finished from here."""
+        """Whether the term can be completed from here."""
         return self.may_stop or self.may_go_on
 
     def after(self, byte: int) -> tuple[Run, ...]:
-        """The runs that `byte` leads to: several where the encoding spells several characters with it."""
+        """The runs after `byte`: several if several forms of the encoding have a digit with this byte."""
         if byte not in self._after:
-            starts = range(len(self.spelling.forms)) if self.form < 0 else (self.form,)
-            self._after[byte] = tuple({run for form in starts for run in self._spell(form, byte)})
+            forms = range(len(self.spelling.forms)) if self.form is None else (self.form,)
+            self._after[byte] = tuple({run for form in forms for run in self._spell(form, byte)})
         return self._after[byte]
 
     def _spell(self, number: int, byte: int) -> Iterator[Run]:
+        """The runs after `byte` as the next digit of form `number`.
+
+        `reach` are the code points that the digits read so far can still become; some derivative must be by one of
+        them. Inside a character the run keeps the term. Only the last digit selects the derivative.
+        """
         form, sums = self.spelling.forms[number]
         for span in form.digits[self.digit]:
             if not span.low <= byte <= span.high:

@@ -1,13 +1,19 @@
-"""The terms of a grammar: what is known of them before any text is read.
+"""The terms of a grammar: which are nullable, which are productive, and how one is expanded into others.
 
-In: a `Grammar` and the bytes that can be written. Out: for each term, whether it may be empty, whether anything it
-contains can be written, what it is made of. A term is an IR node or the rest of one: a `Run` inside a regular node, the
-`Members` that a permutation has left, a mark that changes what is remembered (see `reference_memory.py`).
+A *term* is what the parser (`reference_language.py`) finds in a rule: an IR node, or what remains of one that has been
+read in part. The remaining part of a regular node is a `Run`, that of a permutation is its `Members`; a `Mark` or an
+`Open` says where uniqueness scopes and their entries begin and end (`reference_uniqueness.py`).
 
-Algorithm: least fixpoints over the rules. What `Distinct` forbids is left out: it depends on the text.
+In: a `Grammar` and the live bytes, those that occur in some token. Out, for each term:
+ - whether it is *nullable*: its language contains the empty text;
+ - whether it is *productive*: its language contains some text of live bytes and control tokens;
+ - the sequences of terms that it expands to.
 
-Cost: each fact is decided once. Nesting of the specification is bounded by `MAX_DEPTH`. Not done: `Encoded` inside
-`And`, `Not`, `Length` or another `Encoded` is refused: combine the items first, then spell them.
+How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. What
+`Distinct` forbids is not considered here, because it depends on the text.
+
+Cost: each fact is decided once for each term and round. The nesting of nodes is limited to `MAX_DEPTH`. Not supported:
+`Encoded` inside `And`, `Not`, `Length` or another `Encoded`. Combine the items first, then encode the result.
 """
 
 from __future__ import annotations
@@ -16,8 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from guided.automaton.reference_memory import Mark, Open
 from guided.automaton.reference_regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
+from guided.automaton.reference_uniqueness import Mark, Open
 from guided.errors import LimitExceeded, SpecError
 from guided.grammar.ir import (
     UTF8,
@@ -51,7 +57,11 @@ __all__ = ["Members", "Rest", "Term", "Terms"]
 
 @dataclass(frozen=True)
 class Members:
-    """The rest of a `Permutation`: the members that can't come again or were asked for, and how many have come."""
+    """What remains of a `Permutation`.
+
+    `seen` are the members that were written, as far as they matter for what may follow; `count` is how many members
+    were written (see `choices`).
+    """
 
     whole: Permutation
     seen: frozenset[int] = frozenset()
@@ -59,13 +69,13 @@ class Members:
 
     @property
     def may_stop(self) -> bool:
-        """Whether nothing more has to come."""
-        asked = {i for i, member in enumerate(self.whole.members) if member.required}
-        enough = asked <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+        """Whether the permutation may end here."""
+        required = {i for i, member in enumerate(self.whole.members) if member.required}
+        enough = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
         return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
-        """Whether its slot, and the order if there is one, let member `at` come next."""
+        """Whether member `at` may come next as far as slots and the order of members are concerned."""
         members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
         if members[at].repeatable:
             return True
@@ -74,11 +84,13 @@ class Members:
         return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
 
     def choices(self) -> Iterator[tuple[int, Members]]:
-        """The members that may come next, and the rest after each."""
+        """The members that may come next, each with what remains after it."""
         whole = self.whole
         if whole.max is not None and self.count >= whole.max:
             return
-        # With no upper bound, counts past the lower one are alike; 1 stands for "not the first".
+        # To keep states few, what makes no difference is forgotten: without an upper bound, a count above the lower
+        # bound is like the bound itself (1 is kept apart from 0: a separator comes before all members but the first);
+        # a repeatable member that nothing asks for may come again as if it had not been written.
         top = max(whole.min, 1) if whole.max is None else whole.max
         for i, member in enumerate(whole.members):
             if self.is_open(i):
@@ -86,13 +98,13 @@ class Members:
                 yield i, Members(whole, self.seen if forgets else self.seen | {i}, min(self.count + 1, top))
 
     def item(self, at: int) -> Node:
-        """What is written for member `at`."""
+        """The node of member `at`, preceded by the separator unless it is the first."""
         item = self.whole.members[at].item
         return Seq((self.whole.separator, item)) if self.count else item
 
 
 def holds(condition: Condition, seen: frozenset[int]) -> bool:
-    """Whether a condition holds where these members were written, and no others."""
+    """Whether a condition holds if exactly the members `seen` have been written."""
     match condition:
         case Written(members):
             return bool(seen.intersection(members))
@@ -109,7 +121,12 @@ Rest: TypeAlias = tuple[Term, ...]
 
 
 class Terms:
-    """The terms of one grammar. `live` are the bytes that can be written."""
+    """The terms of one grammar. `live` are the bytes that occur in some token.
+
+    Raises:
+        SpecError: a reference to no rule, or an empty item where the IR forbids it.
+        LimitExceeded: nodes are nested too deeply.
+    """
 
     def __init__(self, grammar: Grammar, live: frozenset[int]) -> None:
         self.rules, self._live = grammar.rules, live
@@ -124,11 +141,11 @@ class Terms:
         self._least(self.productive, self._productive_rules)
         self.control_tokens = frozenset(node.token for node in self._nodes() if isinstance(node, Special))
         """The control tokens that the grammar names."""
-        self.remember = any(isinstance(node, Distinct) for node in self._nodes())
-        """Whether values must differ anywhere."""
+        self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
+        """Whether values must differ anywhere in the grammar."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
-        """The sequences that `head` stands for."""
+        """The sequences of terms whose union has the same language as `head`."""
         match head:
             case Seq(items):
                 yield items
@@ -150,7 +167,7 @@ class Terms:
     # ---- facts
 
     def _least(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Grows `into` to the least set of rules of which `holds`, which reads it, is true."""
+        """Least fixpoint: adds rules to `into` until it has all for which `holds`, which reads `into`, is true."""
         grown = True
         while grown:
             self._known.clear()
@@ -159,7 +176,7 @@ class Terms:
             grown = bool(found)
 
     def nullable(self, term: Term) -> bool:
-        """Whether `term` contains the empty text."""
+        """Whether the language of `term` contains the empty text."""
         match term:
             case Ref(name):
                 return name in self._nullable_rules
@@ -184,7 +201,7 @@ class Terms:
         return self.run(term).may_stop
 
     def productive(self, term: Term) -> bool:
-        """Whether `term` contains anything that can be written."""
+        """Whether the language of `term` contains a text of live bytes and control tokens."""
         if term not in self._known:
             self._known[term] = self._decide_productive(term)
         return self._known[term]
@@ -212,24 +229,24 @@ class Terms:
         return self.run(term).alive
 
     def _fillable(self, rest: Members) -> bool:
-        """Whether a permutation can be finished: the members that must come can, and enough others for the bounds."""
+        """Whether a permutation can be completed: all required members, and enough others for the bounds."""
         whole = rest.whole
         if whole.condition is not None or whole.ordered or whole.slots:
             return self._finishable(rest)
         members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
-        must = [can for i, member, can in members if member.required and i not in rest.seen]
-        others = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
-        fewest = max(len(must), whole.min - rest.count, 0)
-        most = [fewest] if whole.max is None else [whole.max - rest.count]
-        if not any(member.repeatable for member in others):
-            most.append(len(others))
+        missing = [can for i, member, can in members if member.required and i not in rest.seen]
+        available = [member for i, member, can in members if can and (i not in rest.seen or member.repeatable)]
+        fewest = max(len(missing), whole.min - rest.count, 0)
+        upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
+        if not any(member.repeatable for member in available):
+            upper_bounds.append(len(available))
         if not self.productive(whole.separator):
-            most.append(0 if rest.count else 1)
-        return all(must) and fewest <= min(most)
+            upper_bounds.append(0 if rest.count else 1)
+        return all(missing) and fewest <= min(upper_bounds)
 
     def _finishable(self, rest: Members) -> bool:
-        """As above, by trying all that may come, a set of members at a time."""
-        todo, met = [rest], {rest}
+        """As `_fillable`, with conditions, slots or an order: a search over all sets of members that can be written."""
+        todo, visited = [rest], {rest}
         while todo:
             at = todo.pop()
             if at.may_stop:
@@ -237,13 +254,13 @@ class Terms:
             if at.count and not self.productive(at.whole.separator):
                 continue
             for i, after in at.choices():
-                if after not in met and self.productive(at.whole.members[i].item):
-                    met.add(after)
+                if after not in visited and self.productive(at.whole.members[i].item):
+                    visited.add(after)
                     todo.append(after)
         return False
 
     def size(self, term: Term) -> int:
-        """A guess at how much `term` takes to write."""
+        """An estimate of how long the shortest text of `term` is. It orders searches and decides nothing."""
         match term:
             case Seq(items):
                 return sum(self.size(item) for item in items)
@@ -256,8 +273,8 @@ class Terms:
             case Permutation():
                 return self.size(Members(term))
             case Members(whole, seen, count):
-                asked = sum(member.required and i not in seen for i, member in enumerate(whole.members))
-                return max(asked, whole.min - count)
+                missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
+                return max(missing, whole.min - count)
             case Mark() | Open():
                 return 0
             case Run():
@@ -265,7 +282,7 @@ class Terms:
         return 1
 
     def run(self, node: Node) -> Run:
-        """The run at the beginning of a regular node that has no items of its own here."""
+        """The run at the start of a node that is matched by derivatives as a whole, not expanded into its items."""
         if node not in self._runs:
             item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
             if encoding not in self._spellings:
@@ -276,7 +293,11 @@ class Terms:
     # ---- checks
 
     def _nodes(self) -> Iterator[Node]:
-        """Every node of every rule; boolean and spelled nodes as a whole. Refuses what is nested too deeply."""
+        """Every node of every rule, but for the insides of regular and encoded nodes.
+
+        Raises:
+            LimitExceeded: nodes are nested deeper than `MAX_DEPTH`.
+        """
         todo = [(node, 1) for node in self.rules.values()]
         while todo:
             node, depth = todo.pop()
@@ -292,7 +313,7 @@ class Terms:
                     todo.extend((item, depth + 1) for item in (separator, *(member.item for member in members)))
 
     def _check(self) -> None:
-        """Refuses what the IR's docstrings exclude, and what this module does not do."""
+        """Raises `SpecError` or `UnsupportedError` for what the IR excludes or this module does not support."""
         for node in self._nodes():
             match node:
                 case Ref(name) if name not in self.rules:
@@ -301,7 +322,7 @@ class Terms:
                     self.run(node)
 
     def _check_empty(self) -> None:
-        """Refuses items that may be empty where the IR's docstrings exclude them."""
+        """Raises `SpecError` for an item that may be empty where the IR excludes this."""
         for node in self._nodes():
             match node:
                 case Permutation(members) if any(self.nullable(member.item) for member in members):

@@ -1,17 +1,22 @@
-"""What a reader of the text remembers: the JSON values that were written where values must differ.
+"""Values that must differ from each other: the uniqueness scopes that are open while a text is read.
 
-In: the bytes of the text, one by one, and where scopes (`Distinct`) and entries (`Entry`) begin and end. Out: a
-memory, or None where an entry ends with a value that was there.
+A grammar marks the part of the output whose values must differ with `Distinct`, and each such value with `Entry`. This
+module follows these marks along one text and refuses an entry whose value the scope has seen already.
 
-A memory is the stack of open scopes, innermost last. A scope holds the values that its ended entries had, and the text
-of each entry that is under way, innermost last. Outside of all scopes the memory is `NOTHING`, and stays so: entries
-are not looked at there. JSON whitespace outside of strings is no part of an entry's text.
+In: the bytes of the text, one at a time, and the marks between them. Out: the stack of open scopes, innermost last, or
+None if an entry has just ended with a seen value. Each scope stores the values of its completed entries (its *seen
+set*) and the text of each entry that is still being written, innermost last. Outside of all scopes the stack is
+`NO_SCOPES`, and entries are ignored. White space outside of strings does not belong to an entry's text.
 
-Values: strings after decoding, numbers by what they are worth, arrays in order, objects as sets of members. What is no
-JSON is a value of its own spelling; a member that is written twice counts once. Python's `json` reads them.
+Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and to {1, 2}. The third entry, `1.0`, ends with a
+value that is in it, so the result is None.
 
-Cost: a byte copies the stack, the end of an entry parses it. `MAX_OPEN` scopes and entries may be open at once, and an
-exponent has `MAX_EXPONENT` digits, else `LimitExceeded`.
+Values are compared as JSON Schema compares them: strings after decoding, numbers by their numeric value, arrays item by
+item, objects as sets of members. A text that is not JSON is equal only to itself. A member that is written twice counts
+once. Values are parsed with Python's `json`.
+
+Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
+open at once and an exponent may have at most `MAX_EXPONENT` digits; beyond that `LimitExceeded` is raised.
 """
 
 from __future__ import annotations
@@ -25,50 +30,54 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 
-__all__ = ["NOTHING", "Mark", "Memory", "Open", "json_value", "read", "take"]
+__all__ = ["NO_SCOPES", "Mark", "Open", "Scopes", "apply_mark", "json_value", "read_byte"]
 
 MAX_OPEN = 50
-"""Scopes and entries that are open at once."""
+"""The most scopes and entries that may be open at once."""
 MAX_EXPONENT = 1000
-"""Digits of an exponent."""
+"""The most characters of an exponent, its sign included."""
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 
 
 class Scope(NamedTuple):
-    """Where values must differ. `known` are strings that are taken from the beginning."""
+    """One open uniqueness scope.
+
+    `known` are strings that count as seen from the start, `values` the values of completed entries, `entries` the texts
+    of the entries that are being written.
+    """
 
     known: frozenset[str]
     values: frozenset[Hashable] = frozenset()
     entries: tuple[bytes, ...] = ()
 
 
-Memory: TypeAlias = tuple[Scope, ...]
-NOTHING: Memory = ()
+Scopes: TypeAlias = tuple[Scope, ...]
+NO_SCOPES: Scopes = ()
 
 
 @dataclass(frozen=True)
 class Open:
-    """A scope begins."""
+    """The mark at which a scope begins. `known` are strings that count as seen from the start."""
 
     known: frozenset[str]
 
 
 class Mark(Enum):
-    """A scope ends; an entry begins or ends."""
+    """The other marks: the innermost scope ends (`CLOSE`); an entry begins or ends."""
 
     CLOSE = "close"
     BEGIN = "begin"
     END = "end"
 
 
-def take(memory: Memory, mark: Mark | Open) -> Memory | None:
-    """The memory after `mark`; None: the entry that ends has a value that was there."""
+def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
+    """The open scopes after `mark`, or None if the entry that ends has a seen value."""
     if isinstance(mark, Open):
-        return _bounded((*memory, Scope(mark.known)))
-    if not memory:
-        return memory
-    outer, scope = memory[:-1], memory[-1]
+        return _bounded((*scopes, Scope(mark.known)))
+    if not scopes:
+        return scopes
+    outer, scope = scopes[:-1], scopes[-1]
     if mark is Mark.CLOSE:
         return outer
     if mark is Mark.BEGIN:
@@ -79,16 +88,16 @@ def take(memory: Memory, mark: Mark | Open) -> Memory | None:
     return (*outer, Scope(scope.known, scope.values | {value}, scope.entries[:-1]))
 
 
-def read(memory: Memory, byte: int) -> Memory:
-    """The memory after one byte of the text."""
-    return tuple(scope._replace(entries=tuple(_longer(text, byte) for text in scope.entries)) for scope in memory)
+def read_byte(scopes: Scopes, byte: int) -> Scopes:
+    """The open scopes after one byte of the text."""
+    return tuple(scope._replace(entries=tuple(_longer(text, byte) for text in scope.entries)) for scope in scopes)
 
 
-def _bounded(memory: Memory) -> Memory:
-    opened = sum(1 + len(scope.entries) for scope in memory)
+def _bounded(scopes: Scopes) -> Scopes:
+    opened = sum(1 + len(scope.entries) for scope in scopes)
     if opened > MAX_OPEN:
         raise LimitExceeded("depth", opened, MAX_OPEN, fixed=True)
-    return memory
+    return scopes
 
 
 def _longer(text: bytes, byte: int) -> bytes:
@@ -110,7 +119,7 @@ def _inside_string(text: bytes) -> bool:
 
 
 def json_value(text: bytes) -> Hashable:
-    """What `text` says: equal for texts that are equal as JSON. Strings are `str`, nothing else is."""
+    """The value that `text` spells. Texts with equal JSON values have equal results; only strings become `str`."""
     try:
         return _frozen(
             json.loads(
@@ -132,7 +141,7 @@ class _Members(list[tuple[str, object]]):
 
 
 def _frozen(value: object) -> Hashable:
-    """A value that `json` made, hashable. True is 1 in Python: numbers are no Python numbers here."""
+    """A hashable form of a value from `json`. Numbers are tuples here because in Python `True == 1`."""
     match value:
         case _Members():
             return ("object", frozenset((name, _frozen(inner)) for name, inner in value))
@@ -144,7 +153,7 @@ def _frozen(value: object) -> Hashable:
 
 
 def _number(text: str) -> tuple[str, str, str, int]:
-    """What a number is worth: its sign, its digits without zeros at either end, the power of ten of the last one."""
+    """The numeric value: the sign, the digits without zeros at either end, and the power of ten of the last digit."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise ValueError(text)
