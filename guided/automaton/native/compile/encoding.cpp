@@ -10,23 +10,32 @@ namespace guided {
 
 namespace {
 
-struct Piece {  // offsets relative to the digits read so far
+// A range of code points, relative to the digits read so far, and the state that it leads to.
+struct Segment {
   int64_t lo, hi;
   int32_t to;
 };
 
-std::vector<Piece> clip(const std::vector<Piece>& pieces, int64_t from, int64_t to) {
-  std::vector<Piece> out;
-  auto it = std::lower_bound(pieces.begin(), pieces.end(), from, [](const Piece& p, int64_t x) { return p.hi < x; });
-  for (; it != pieces.end() && it->lo <= to; ++it) {
-    Piece p{std::max(it->lo, from) - from, std::min(it->hi, to) - from, it->to};
+// What is left of sorted segments within from..to, relative to `from`.
+std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, int64_t to) {
+  std::vector<Segment> out;
+  auto it =
+      std::lower_bound(segments.begin(), segments.end(), from, [](const Segment& p, int64_t x) { return p.hi < x; });
+  for (; it != segments.end() && it->lo <= to; ++it) {
+    Segment p{.lo = std::max(it->lo, from) - from, .hi = std::min(it->hi, to) - from, .to = it->to};
     if (!out.empty() && out.back().to == p.to && out.back().hi + 1 == p.lo)
-      out.back().hi = p.hi;  // equal remainders must look equal
+      out.back().hi = p.hi;  // a normal form: equal residuals must have equal lists
     else
       out.push_back(p);
   }
   return out;
 }
+
+constexpr int32_t kNoResidual = -1;  // of a Step: it leads to a border
+constexpr int32_t kNoBorder = -1;    // of a Step: it leads to a residual
+constexpr int32_t kSeparator = -1;   // in a set: between borders and residuals
+constexpr int32_t kNoSpelling = -1;  // of a character whose spellings cannot be one edge
+constexpr Symbol kFirstNonAscii = 128;
 
 class Encoder {
  public:
@@ -47,22 +56,22 @@ class Encoder {
   struct Residual {
     const Form* form;
     int digit;
-    std::vector<Piece> pieces;
+    std::vector<Segment> segments;
   };
-  // A byte from..to leads to a border state (residual < 0) or to a residual.
+  // A byte lo..hi leads to a border or to a residual.
   struct Step {
     int lo, hi;
     int32_t border, residual;
   };
 
-  int32_t residual_of(const Form* form, int digit, std::vector<Piece> pieces) {
+  int32_t residual_of(const Form* form, int digit, std::vector<Segment> segments) {
     std::vector<int32_t>& key = key_;
     key.clear();
     auto address = reinterpret_cast<uintptr_t>(form);
     key.push_back(static_cast<int32_t>(address));
     key.push_back(static_cast<int32_t>(address >> 32));
     key.push_back(digit);
-    for (const Piece& p : pieces) {
+    for (const Segment& p : segments) {
       key.push_back(static_cast<int32_t>(p.lo));
       key.push_back(static_cast<int32_t>(p.hi));
       key.push_back(p.to);
@@ -70,20 +79,20 @@ class Encoder {
     const auto [number, inserted] = residual_ids_.intern(key);
     meter_.work(static_cast<int64_t>(key.size()) + kLookup);
     if (inserted) {
-      residuals_.push_back({form, digit, std::move(pieces)});
+      residuals_.push_back({.form = form, .digit = digit, .segments = std::move(segments)});
       steps_.emplace_back();
       stepped_.push_back(0);
     }
     return number;
   }
 
-  // The byte moves of one residual.
+  // The steps of one residual, by its next digit.
   const std::vector<Step>& steps_of(int32_t id) {
     if (stepped_[id]) return steps_[id];
     std::vector<Step> steps;
     const Form* form = residuals_[id].form;
     int digit = residuals_[id].digit;
-    const std::vector<Piece> pieces = std::move(residuals_[id].pieces);  // not needed again
+    const std::vector<Segment> segments = std::move(residuals_[id].segments);  // not needed again
     bool last = digit + 1 == static_cast<int>(form->digits.size());
     int64_t rest = form->rest[digit];
     auto push = [&](int b, int32_t border, int32_t residual) {
@@ -95,10 +104,10 @@ class Encoder {
         steps.push_back({b, b, border, residual});
     };
     for (const DigitSpan& span : form->digits[digit]) {
-      // Only the bytes whose values meet the pieces.
+      // Skip the bytes at both ends whose values are too small or too large for any segment.
       int low = span.low, high = span.high;
       if (span.step > 0) {
-        int64_t first = pieces.front().lo - rest - span.value, final = pieces.back().hi - span.value;
+        int64_t first = segments.front().lo - rest - span.value, final = segments.back().hi - span.value;
         if (final < 0) continue;
         if (first > 0) low += static_cast<int>(std::min<int64_t>((first + span.step - 1) / span.step, 256));
         high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
@@ -108,15 +117,15 @@ class Encoder {
         size_t at = 0;
         for (int b = low; b <= high; ++b) {
           int64_t value = span.value + (b - span.low) * span.step;
-          while (at < pieces.size() && pieces[at].hi < value) ++at;
-          if (at < pieces.size() && pieces[at].lo <= value) push(b, pieces[at].to, -1);
+          while (at < segments.size() && segments[at].hi < value) ++at;
+          if (at < segments.size() && segments[at].lo <= value) push(b, segments[at].to, kNoResidual);
         }
         continue;
       }
       for (int b = low; b <= high; ++b) {
         int64_t value = span.value + (b - span.low) * span.step;
-        std::vector<Piece> part = clip(pieces, value, value + rest);
-        if (!part.empty()) push(b, -1, residual_of(form, digit + 1, std::move(part)));
+        std::vector<Segment> part = clip(segments, value, value + rest);
+        if (!part.empty()) push(b, kNoBorder, residual_of(form, digit + 1, std::move(part)));
       }
     }
     steps_[id] = std::move(steps);
@@ -124,36 +133,36 @@ class Encoder {
     return steps_[id];
   }
 
-  // The residuals that stand for the characters a border state takes.
+  // The residuals before the first byte of a character, for the characters on the edges of state `s`: one per form.
   const std::vector<int32_t>& first_residuals(int32_t s) {
     auto it = first_.find(s);
     if (it != first_.end()) return it->second;
     std::vector<int32_t> out;
     for (size_t e = 0; e < options_.encodings.size(); ++e) {
       Symbol base = static_cast<Symbol>(e) << kEncodingShift;
-      std::vector<Piece> all;
+      std::vector<Segment> all;
       for (const Edge& edge : dfa_.edges[s])
         if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
           all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
       if (all.empty()) continue;
       for (const Form& form : options_.encodings[e]->forms) {
-        std::vector<Piece> pieces;
+        std::vector<Segment> segments;
         size_t i = 0;
         for (const Range& r : form.ranges) {
           while (i < all.size() && all[i].hi < r.lo) ++i;
           for (size_t j = i; j < all.size() && all[j].lo <= r.hi; ++j)
-            pieces.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
+            segments.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
         }
-        if (!pieces.empty()) out.push_back(residual_of(&form, 0, std::move(pieces)));
+        if (!segments.empty()) out.push_back(residual_of(&form, 0, std::move(segments)));
       }
     }
     return first_[s] = std::move(out);
   }
 
-  // The state that stands for sorted borders and residuals.
+  // The number of the state with these borders and residuals, both sorted.
   int32_t intern(std::span<const int32_t> borders, std::span<const int32_t> residuals) {
     key_.assign(borders.begin(), borders.end());
-    key_.push_back(-1);
+    key_.push_back(kSeparator);
     key_.insert(key_.end(), residuals.begin(), residuals.end());
     const auto [number, inserted] = sets_.intern(key_);
     meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
@@ -163,12 +172,12 @@ class Encoder {
 
   void expand(int32_t s) {
     const std::span<const int32_t> set = sets_[s];
-    const auto middle = std::ranges::find(set, -1);
+    const auto middle = std::ranges::find(set, kSeparator);
     const std::vector<int32_t> borders(set.begin(), middle), residuals(middle + 1, set.end());
     std::vector<Edge>& list = list_;
     list.clear();
-    const bool easy = residuals.empty() && borders.size() == 1;
-    if (!(easy && (copy_plain(borders[0]) || (use_spellings_ && spell(borders[0]))))) {
+    const bool one_border = residuals.empty() && borders.size() == 1;
+    if (!(one_border && (copy_plain(borders[0]) || (use_spellings_ && spell(borders[0]))))) {
       std::vector<Step>& steps = pool_;
       steps.clear();
       for (int32_t b : borders)
@@ -187,15 +196,15 @@ class Encoder {
     out_.edges.set(s, list);
   }
 
-  // A border whose characters are all of one encoding, and spelled by the byte of the same value and in no other way:
-  // then characters that differ begin with different bytes.
+  // The simplest case: all characters of a border are of one encoding, and the only spelling of each is the byte of the
+  // same value. The edges can be copied. Returns whether this is so.
   bool copy_plain(int32_t border) {
     const Edge* first = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
       if (!is_text(e.lo)) continue;
       const Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
       if (!first) first = &e;
-      if (first->lo >> kEncodingShift != encoding || e.hi - base >= 128) return false;
+      if (first->lo >> kEncodingShift != encoding || e.hi - base >= kFirstNonAscii) return false;
       for (Symbol c = e.lo - base; c <= e.hi - base; ++c)
         if (!options_.alphabet.plain(encoding, static_cast<uint8_t>(c))) return false;
     }
@@ -208,7 +217,7 @@ class Encoder {
     return true;
   }
 
-  // A border from which only one character leads on: its spelling is known from elsewhere, and copied.
+  // The next case: a border with one character gets an edge that represents its spellings. Returns whether this is so.
   bool spell(int32_t border) {
     const Edge* only = nullptr;
     for (const Edge& e : dfa_.edges[border]) {
@@ -223,16 +232,17 @@ class Encoder {
       if (spelling)
         spellings_.push_back(std::move(spelling));
       else
-        number->second = -1;
+        number->second = kNoSpelling;
     }
-    if (number->second < 0) return false;
+    if (number->second == kNoSpelling) return false;
     inside_ += spellings_[number->second]->inside();
     const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
     list_.push_back({symbol, symbol, intern({&only->to, 1}, {})});
     return true;
   }
 
-  // Null where one spelling begins another one: the end of the first is then inside of the second.
+  // The automaton of a character's spellings, cached. Null if one spelling is a prefix of another: then there is no
+  // single end without edges.
   std::shared_ptr<const Spelling> spelling_of(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
@@ -251,7 +261,7 @@ class Encoder {
     return spelling;
   }
 
-  // Renumbers the states so that the end, which is one and has no edges, is the last.
+  // Exchanges the end (the only accepting state, without edges) with the last state.
   static void end_last(Dfa& dfa) {
     const int32_t last = dfa.size() - 1;
     const auto end = static_cast<int32_t>(std::ranges::find(dfa.accept, 1) - dfa.accept.begin());
@@ -267,6 +277,7 @@ class Encoder {
     dfa = std::move(out);
   }
 
+  // Turns steps into edges: where several overlap, their bytes lead to the set of all that they lead to.
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
     auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
     if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
@@ -292,7 +303,7 @@ class Encoder {
     }
   }
 
-  // Calls, tokens and effects lead to borders. They stand behind the bytes.
+  // Adds the edges of calls, tokens and actions, after those of bytes. They lead from borders to borders.
   void add_others(const std::vector<int32_t>& borders, std::vector<Edge>& list) {
     if (borders.size() == 1) {
       for (const Edge& e : dfa_.edges[borders[0]])
@@ -315,6 +326,7 @@ class Encoder {
     }
   }
 
+  // The edge for bytes lo..hi to the set of all that the steps from..to lead to.
   Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
     std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
     borders.clear();
@@ -345,7 +357,7 @@ class Encoder {
   std::unordered_map<int32_t, std::vector<int32_t>> first_;
   std::unordered_map<Symbol, int32_t> spelling_numbers_;
   std::vector<std::shared_ptr<const Spelling>> spellings_;
-  int64_t inside_ = 0;  // states that are laid out for spellings later
+  int64_t inside_ = 0;  // states that spellings will have when the rule is laid out
   std::vector<int32_t> key_, borders_, residual_set_;
   std::vector<Step> pool_;
   std::vector<Edge> list_;

@@ -1,15 +1,25 @@
-// From automata over code points to automata over bytes.
+// Encoding: an automaton over code points becomes one over bytes.
 //
 // In: a deterministic automaton whose text symbols are `encoding << 21 | code point`, and the encodings (forms.hpp).
-// Out: one over bytes (0..255); calls, tokens and effects stay as they are.
+// Out: a deterministic automaton over bytes (0..255). Calls, control tokens and actions stay as they are. Characters
+// with a spelling in bytes that no token has (not `live`) lose that spelling.
 //
-// A state of the result is a set of automaton states at a character
-// border and of *residuals*: (form, digit reached, the part of the transition function that the digits so far leave).
-// Residuals are interned relative to the digits read, so that equal remainders meet: the idea of range tries
-// (regex-automata's range_trie.rs) without the trie. Characters whose bytes are not in `live` are dropped.
-// A state from which a single character leads on, as in a literal, gets one edge that stands for the character's
-// spelling: all literals share these, and only where a rule is laid out for stepping are they copied.
-// Cost: O(distinct residuals * bytes of a digit); a uniform range costs one residual per digit.
+// How: a subset construction. A state of the result is a set of
+//  - states of the input, at the border between two characters, and
+//  - *residuals*, inside a character: the form of the encoding, how many of its digits were read, and which of the
+//    state's edges the following digits can still select.
+// The ranges of a residual are stored relative to the sum of the digits read. Example: `[U+0400-U+04FF]` in UTF-8,
+// whose first byte is 0xD0, 0xD1, 0xD2 or 0xD3 (64 code points each, value (byte - 0xC0) * 64):
+//     border --D0--> residual {0..63 -> q}     each of the four bytes leaves the same range, relative to its value,
+//     border --D1--> the same residual         so that all lead to one state, and
+//     residual --80..BF--> q                   its continuation bytes lead to q
+// This merging of equal suffixes is what range tries do (regex-automata's range_trie.rs), without a trie.
+//
+// A state with a single character, as in a literal, gets one edge with a symbol `kSpelling + i` instead. It represents
+// the automaton of the character's spellings, which all literals share; the states inside of it are copied only when
+// the rule is laid out for stepping (rule_block.hpp).
+//
+// Cost: O(different residuals * bytes of a digit). A range that a digit does not cut costs one residual per digit.
 #pragma once
 
 #include <memory>
@@ -22,15 +32,15 @@
 
 namespace guided {
 
-// The bytes of one character: from state 0 to the last one, which is its end.
+// All spellings of one character, as an automaton over bytes: state 0 is the start, the last state the only end.
 struct Spelling {
   Dfa dfa;
   Digest digest;
   size_t size() const { return static_cast<size_t>(dfa.size()); }
-  int32_t inside() const { return dfa.size() - 2; }  // how many states lie between
+  int32_t inside() const { return dfa.size() - 2; }  // the number of states between start and end
 };
 
-// An edge with the symbol kSpelling + i stands for spellings[i].
+// An edge with the symbol kSpelling + i represents the automaton spellings[i].
 struct ByteAutomaton {
   Dfa dfa;
   std::vector<std::shared_ptr<const Spelling>> spellings;
@@ -39,14 +49,14 @@ struct ByteAutomaton {
 
 struct EncodeOptions {
   const Encodings& encodings;
-  const std::vector<Digest>& digests;
-  const ByteSet& live;
+  const std::vector<Digest>& digests;  // of the encodings
+  const ByteSet& live;                 // bytes that occur in some token
   const LiveAlphabet& alphabet;
-  ContentCache<Spelling>* spellings;  // of single characters; may be null
+  ContentCache<Spelling>* spellings;  // a cache of the spellings of characters; may be null
 };
 
-// The result is nearly minimal where `dfa` is: remainders that meet are equal, those of different spellings may be
-// alike.
+// If `dfa` is minimal the result is nearly so: residuals of one form are merged, equivalent ones of different forms
+// are not.
 ByteAutomaton encode(const Dfa& dfa, const EncodeOptions& options, Meter& meter);
 
 }  // namespace guided

@@ -10,7 +10,7 @@ namespace guided {
 
 namespace {
 
-// What one rule is, the rules that it calls named by digests.
+// The digest of one rule's content, in which the rules that it calls are represented by the digests in `callee`.
 Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool with_bounds) {
   Digest d;
   d.add(static_cast<uint64_t>(rule.kind));
@@ -25,9 +25,11 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
   return d;
 }
 
-// Digests that are equal only for rules with the same behaviour. Recursive components are coloured by refinement until
-// the number of colours is stable; the final digest holds the whole coloured component, so that equal digests mean
-// equal quotient automata. Own bounds are left out where the rule is relative.
+// By rule, a digest that is equal only for rules with the same behaviour. It includes the digests of all callees, which
+// is circular for mutually recursive rules. Those get their digests by colour refinement: all begin with the same
+// colour, each round a rule's new colour is the digest of its content and of its callees' colours, until the number of
+// colours is stable. A rule's digest then includes all colours of its component, so equal digests mean equal quotient
+// automata. The bounds of a relative rule are left out of its own digest, but not of its callers'.
 std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter) {
   size_t n = rules.size();
   std::vector<std::vector<int32_t>> graph(n);
@@ -43,13 +45,13 @@ std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter)
       for (int32_t r : list) full[r] = Digest{1, 1};
       size_t colours = 0;
       for (size_t round = 0; round <= list.size(); ++round) {
-        std::vector<Digest> fresh;
+        std::vector<Digest> refined;
         for (int32_t r : list) {
           meter.work(1 + static_cast<int64_t>(rules[r].callees.size()));
-          fresh.push_back(content(rules[r], full, true));
+          refined.push_back(content(rules[r], full, true));
         }
-        for (size_t i = 0; i < list.size(); ++i) full[list[i]] = fresh[i];
-        std::set<Digest> distinct(fresh.begin(), fresh.end());
+        for (size_t i = 0; i < list.size(); ++i) full[list[i]] = refined[i];
+        std::set<Digest> distinct(refined.begin(), refined.end());
         if (distinct.size() == colours) break;
         colours = distinct.size();
       }
@@ -69,7 +71,7 @@ std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter)
   return own;
 }
 
-// Copies the blocks of the rules into one grammar, one after the other.
+// Copies the blocks of rules into one grammar, one after the other, and makes their numbers absolute.
 class Linker {
  public:
   Linker(Grammar& g, const std::vector<LoweredRule>& rules) : g_(g) {
@@ -126,7 +128,7 @@ class Linker {
   Grammar& g_;
 };
 
-// What a rule is, its automaton and digest aside.
+// Fills in a rule, except for its positions and its digest.
 void describe(const LoweredRule& from, Rule& rule) {
   rule.kind = from.kind;
   rule.min = from.min;

@@ -1,4 +1,5 @@
-// The grammar IR as the core receives it: the nodes of guided/grammar/ir.py in one array, children by index.
+// The grammar IR as the core receives it: the nodes of guided/grammar/ir.py in one array, children before their parents
+// and referred to by index. What each kind of node means is documented in ir.py.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,14 @@
 namespace guided {
 
 constexpr int kMaxDepth = 2000;  // of recursion over nodes
-constexpr int kShallow = 48;     // as deep as any thread's own stack may go
+constexpr int kShallow = 48;     // up to this depth nodes are lowered on the caller's stack, beyond on a larger one
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kStackPerLevel = 32 << 10;
 #else
-constexpr size_t kStackPerLevel = 8 << 10;  // a level takes up to 1.5 KB, and several times that under sanitizers
+constexpr size_t kStackPerLevel = 8 << 10;  // bytes; a level needs up to 1.5 KB, several times that under sanitizers
 #endif
-constexpr size_t kStackKept = 128 << 10;  // for what is not lowering
-constexpr const char* kDepth = "depth";
+constexpr size_t kStackKept = 128 << 10;  // bytes, for everything but the recursion
+constexpr const char* kDepth = "depth";   // the name of the limit
 
 enum class Kind : uint8_t {
   Chars,
@@ -51,7 +52,7 @@ struct IrNode {
   std::vector<uint8_t> required = {}, repeatable = {};   // Permutation
   std::shared_ptr<const Dfa> automaton = nullptr;        // Automaton
   Digest digest = {};                                    // of the whole subtree
-  bool closed = true;                                    // no rule, token or permutation anywhere in it
+  bool closed = true;                                    // no rule, token or permutation in the subtree
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };
 
@@ -62,7 +63,7 @@ struct IrGrammar {
   int32_t start = 0;
   Encodings encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
-  std::vector<KnownNames> known;  // of each Distinct
+  std::vector<KnownNames> known;  // by Distinct: the strings that count as seen from the start
 };
 
 }  // namespace guided

@@ -8,6 +8,7 @@ namespace guided {
 
 namespace {
 
+// The new automaton of one rule. `members`: the rules of its component.
 Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& comp,
                      const std::vector<int32_t>& members, int32_t rule, Meter& meter) {
   Nfa nfa;
@@ -37,11 +38,11 @@ Dfa suffix_automaton(const std::vector<LoweredRule>& rules, const std::vector<in
   return minimise(determinise(nfa, meter), meter);
 }
 
-// For each rule its left corners, and whether they are reached through an effect or stand in a rule with a register.
+// The left-corner graph.
 struct Corners {
-  std::vector<std::vector<int32_t>> rules;
-  std::vector<std::vector<uint8_t>> guarded;
-  std::vector<int32_t> component;
+  std::vector<std::vector<int32_t>> rules;    // by rule: its left corners
+  std::vector<std::vector<uint8_t>> guarded;  // by rule and corner: it is behind an action, or its rule has a register
+  std::vector<int32_t> component;             // by rule: its strongly connected component
 
   explicit Corners(const std::vector<LoweredRule>& all) : rules(all.size()), guarded(all.size()) {
     for (size_t r = 0; r < all.size(); ++r)
@@ -52,7 +53,7 @@ struct Corners {
  private:
   void find(const LoweredRule& rule, size_t r) {
     const Dfa& dfa = rule.automaton();
-    std::vector<int32_t> reach{0};  // the start, and what effects lead to from there
+    std::vector<int32_t> reach{0};  // the start, and the states that actions lead to from there
     for (size_t i = 0; i < reach.size(); ++i)
       for (const Edge& e : dfa.edges[reach[i]]) {
         if (is_call(e.lo)) {
@@ -83,7 +84,7 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
   const std::vector<int32_t>& comp = corners.component;
   std::vector<std::vector<int32_t>> members(n);
   for (int32_t r = 0; r < n; ++r) members[comp[r]].push_back(r);
-  std::vector<std::pair<int32_t, Dfa>> fresh;
+  std::vector<std::pair<int32_t, Dfa>> rewritten;
   int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool inside = false;
@@ -93,11 +94,11 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
         if (corners.guarded[r][i]) throw Unsupported("left recursion through a counted repetition or a permutation");
       }
     if (!inside && members[comp[r]].size() == 1) continue;
-    fresh.emplace_back(r, suffix_automaton(rules, comp, members[comp[r]], r, meter));
-    states += fresh.back().second.size();
+    rewritten.emplace_back(r, suffix_automaton(rules, comp, members[comp[r]], r, meter));
+    states += rewritten.back().second.size();
     meter.states(states);
   }
-  for (auto& [r, dfa] : fresh) rules[r].change(std::move(dfa));
+  for (auto& [r, dfa] : rewritten) rules[r].change(std::move(dfa));
 }
 
 }  // namespace guided

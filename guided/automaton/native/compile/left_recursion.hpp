@@ -1,13 +1,22 @@
-// Left recursion, removed without parse trees.
+// Left recursion is removed by the left-corner transform, done on automata.
 //
-// In: rules whose automata never accept the empty string, calls as symbols. A rule's left corners are the calls on its
-// start state. For a strongly connected component C of the left-corner graph and a rule R of C, one automaton:
-//   start -> (what X's start reads outside C) -> X ...     for every X in C
-//   end of Y -> (where a call of Y at X's start leads)     for every X, Y in C
+// The problem: a rule that can begin with a call of itself would be entered without end before any byte is read. As the
+// core needs the language and no parse trees, such rules can be rewritten: `R -> R a | b` is `b a*`.
+//
+// In: rules whose automata have calls as symbols and never accept the empty string. The *left corners* of a rule are
+// the rules called from its start state. Out: the same languages without left recursion.
+//
+// How: for each rule R of a strongly connected component C of the left-corner graph, one new automaton:
+//   start -> (what the start of X reads that is no call into C) -> the rest of X     for every X in C
+//   end of Y -> (where a call of Y from the start of X leads)                        for every X, Y in C
 //   R accepts at the end of R
-// which is `R -> R a | b` as `b a*`, for mutual recursion too (Moore's left-corner automaton).
-// Cost: |C| copies of the component. Calls elsewhere than at the start are left alone.
-// Not done: a left corner through a counted rule (its count would have to start over a level up): refused.
+// In words: a text of R begins with a part that is not a call into C; whenever a rule of C has been read completely,
+// the text goes on in a rule that begins with it. (Moore, "Removing left recursion from context-free grammars", 2000.)
+// For `R -> R a | b`: start --b--> end of R --a--> end of R.
+//
+// Cost: |C| copies of the component. Calls that are not at a start are left alone.
+// Not supported: a left corner inside a counted rule or a permutation, whose register would have to start over one
+// level up. It is refused with `Unsupported`.
 #pragma once
 
 #include <vector>
@@ -16,9 +25,9 @@
 
 namespace guided {
 
-// Whether a rule may begin with itself.
+// Whether some rule is left-recursive, directly or through others.
 bool has_left_recursion(const std::vector<LoweredRule>& rules);
-// Rewrites such rules; none of them is prepared.
+// Rewrites the left-recursive rules, which must not be prepared yet.
 void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter);
 
 }  // namespace guided

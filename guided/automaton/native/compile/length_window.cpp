@@ -9,10 +9,12 @@ namespace {
 
 constexpr int64_t kInfinite = -1;
 
+// The shortest and longest length of a state's rests. b may be kInfinite.
 struct Interval {
-  int64_t a = 0, b = 0;  // b may be kInfinite
+  int64_t a = 0, b = 0;
 };
 
+// By state: the length of its shortest rest. Breadth first, backwards from the accepting states.
 std::vector<int64_t> shortest_rests(const Dfa& dfa) {
   const Predecessors before(dfa);
   std::vector<int64_t> a(dfa.size(), -1);
@@ -31,7 +33,8 @@ std::vector<int64_t> shortest_rests(const Dfa& dfa) {
   return a;
 }
 
-// Longest rests: infinite for states that reach a cycle (every state of a trimmed automaton reaches an end).
+// By state: the length of its longest rest, infinite if it reaches a cycle (from which a trimmed automaton reaches an
+// end). In topological order, backwards; states that reach a cycle never become ready.
 std::vector<int64_t> longest_rests(const Dfa& dfa) {
   int32_t n = dfa.size();
   std::vector<int32_t> left(n, 0);
@@ -58,6 +61,7 @@ std::vector<int64_t> longest_rests(const Dfa& dfa) {
   return b;
 }
 
+// Whether the lengths of each state's rests form the given interval: the equation in length_window.hpp.
 bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
   std::vector<Interval> parts;
   for (int32_t s = 0; s < dfa.size(); ++s) {
@@ -81,7 +85,7 @@ bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
 Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   if (dfa.empty()) return {};
   const std::vector<int64_t> rest = shortest_rests(dfa);
-  int64_t top = max >= 0 ? max : min;  // without an upper bound the count stops at min
+  int64_t top = max >= 0 ? max : min;  // without an upper bound, counts above min make no difference
   std::map<std::pair<int32_t, int64_t>, int32_t> ids;
   std::vector<std::pair<int32_t, int64_t>> list;
   Dfa out;
@@ -113,11 +117,11 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   std::vector<Interval> rests(dfa.size());
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
   if (a[0] >= min && (max < 0 || (b[0] != kInfinite && b[0] <= max))) return {Window::Everything, {}, {}};
-  // Under an upper bound alone the shortest rest decides, under a lower bound alone the longest.
+  // Which bounds matter. With an upper bound alone the shortest rest decides, with a lower bound alone the longest.
   const bool above = max >= 0, below = a[0] < min;
   if (above && below && !solves_equation(dfa, rests))
     return {Window::Written, minimise(unrolled_window(dfa, min, max, meter), meter), {}};
-  if ((max >= 0 && a[0] > max) || (b[0] != kInfinite && b[0] < min)) return {Window::Written, {}, {}};
+  if ((max >= 0 && a[0] > max) || (b[0] != kInfinite && b[0] < min)) return {Window::Written, {}, {}};  // empty
 
   Window out{Window::Counted, {}, {}};
   std::map<std::pair<int64_t, int64_t>, int32_t> effect_of;

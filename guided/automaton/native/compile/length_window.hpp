@@ -1,15 +1,27 @@
-// The strings of a regular language that have min..max characters, without writing the count into the states.
+// Length windows: the strings of a regular language that have min to max characters (`minLength`, `maxLength`).
 //
-// In: a trimmed automaton D over characters and the window. Out: one of
-//   Everything  the window cuts nothing off: D itself
-//   Counted     an automaton with `Inc(a, b)` effects for a frame that counts characters: before every character the
-//               guard asks that, with it counted, some rest between a and b characters long still fits the window
-//   Written     D times the count, as states: only where both bounds matter and the lengths that a state can still
-//               add have gaps
-// Exactness: under one bound only the shortest or the longest rest of a state matters. Under both, the lengths of its
-// accepted rests must be an interval. The candidates [a, b] (shortest and longest rest) are checked against the
-// equation rests(q) = {0 if q accepts} | 1 + union of rests(next); every step adds one, so the equation has one
-// solution, and a candidate that solves it is right.
+// The problem: the product of the automaton with a counter has a state for each state and count, a thousand times as
+// many for `maxLength: 1000`. A counter in the frame's register avoids this, but then it must be known before each
+// character whether the string can still end inside the window. A *rest* of a state is a string from it to the end.
+//
+// In: a trimmed automaton D over characters, and the window. Out: one of
+//   Everything  every string of D has a length inside the window: D itself
+//   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character, and is allowed only
+//               if some rest of a to b characters then still leads into the window
+//   Written     the product of D and the counter, as states; only if both bounds matter and the lengths of the rests of
+//               some state have gaps
+//
+// Example: `[a-z]+` with 3 to 5 characters. After each character any number may follow, so before each there is
+// Inc(0, unbounded): with `count` the count after it, count + 0 <= 5. At the end the matcher checks count >= 3. But for
+// `(ab)*` the rests of the start have the lengths 0, 2, 4, ...: with 3 to 3 characters the guard would allow `a`,
+// though no string of three characters exists. That is Written.
+//
+// Exactness: with one bound, only the shortest or the longest rest of a state matters. With both, the lengths of the
+// rests of each state must form an interval. The candidates are [shortest, longest] rest; they are right if they solve
+//     rests(q) = {0 if q accepts} union, over all edges q -> r, of 1 + rests(r)
+// because each step adds one, so this equation has only one solution.
+//
+// Cost: linear in the edges, but for Written: times the length of the window.
 #pragma once
 
 #include "compile/rules.hpp"
@@ -22,7 +34,9 @@ struct Window {
   std::vector<Effect> effects;
 };
 
+// `max` -1: no upper bound.
 Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
+// The product of the automaton and the counter.
 Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
 
 }  // namespace guided

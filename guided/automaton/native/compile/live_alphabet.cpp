@@ -6,15 +6,15 @@ namespace guided {
 
 namespace {
 
-struct Stretch {  // of sums of digits
+struct SumRange {  // sums of digits, inclusive; may lie above the code points
   int64_t lo, hi;
 };
 
-// Sorted, with neighbours joined.
-std::vector<Stretch> joined(std::vector<Stretch> ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const Stretch& x, const Stretch& y) { return x.lo < y.lo; });
-  std::vector<Stretch> out;
-  for (const Stretch& r : ranges) {
+// Sorted, with overlapping and adjacent ranges joined.
+std::vector<SumRange> joined(std::vector<SumRange> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const SumRange& x, const SumRange& y) { return x.lo < y.lo; });
+  std::vector<SumRange> out;
+  for (const SumRange& r : ranges) {
     if (!out.empty() && r.lo <= out.back().hi + 1)
       out.back().hi = std::max(out.back().hi, r.hi);
     else
@@ -23,11 +23,11 @@ std::vector<Stretch> joined(std::vector<Stretch> ranges) {
   return out;
 }
 
-// The sums that live digits spell, from the last digit forwards.
-std::vector<Stretch> live_sums(const Form& form, const ByteSet& live, Meter& meter) {
-  std::vector<Stretch> sums{{0, 0}};
+// The sums of a form's digits in live bytes, computed from the last digit to the first.
+std::vector<SumRange> live_sums(const Form& form, const ByteSet& live, Meter& meter) {
+  std::vector<SumRange> sums{{0, 0}};
   for (size_t digit = form.digits.size(); digit-- > 0;) {
-    std::vector<Stretch> values, more;
+    std::vector<SumRange> values, more;
     for (const DigitSpan& s : form.digits[digit])
       for (int b = s.low; b <= s.high; ++b)
         if (live.has(static_cast<uint8_t>(b))) {
@@ -35,8 +35,8 @@ std::vector<Stretch> live_sums(const Form& form, const ByteSet& live, Meter& met
           if (value <= static_cast<int64_t>(kMaxCodePoint)) values.push_back({value, value});
         }
     values = joined(std::move(values));
-    for (const Stretch& v : values) {  // a run of values, a run of sums: a run
-      for (const Stretch& s : sums)
+    for (const SumRange& v : values) {  // the sums of two ranges are a range
+      for (const SumRange& s : sums)
         if (v.lo + s.lo <= static_cast<int64_t>(kMaxCodePoint)) more.push_back({v.lo + s.lo, v.hi + s.hi});
       meter.work(static_cast<int64_t>(sums.size()));
       meter.states(static_cast<int64_t>(more.size()) / 8);
@@ -47,19 +47,20 @@ std::vector<Stretch> live_sums(const Form& form, const ByteSet& live, Meter& met
 }
 
 std::vector<Range> live_characters(const Encoding& encoding, const ByteSet& live, Meter& meter) {
-  std::vector<Stretch> all;
+  std::vector<SumRange> all;
   for (const Form& form : encoding.forms)
-    for (const Stretch& s : live_sums(form, live, meter))
+    for (const SumRange& s : live_sums(form, live, meter))
       for (const Range& r : form.ranges) {
         int64_t lo = std::max<int64_t>(s.lo, r.lo), hi = std::min<int64_t>(s.hi, r.hi);
         if (lo <= hi) all.push_back({lo, hi});
       }
   std::vector<Range> out;
-  for (const Stretch& r : joined(std::move(all))) out.push_back({static_cast<Symbol>(r.lo), static_cast<Symbol>(r.hi)});
+  for (const SumRange& r : joined(std::move(all)))
+    out.push_back({static_cast<Symbol>(r.lo), static_cast<Symbol>(r.hi)});
   return out;
 }
 
-// One form that has one digit, of the byte itself.
+// Whether the only spelling of a character is the byte of the same value.
 bool is_plain(const Encoding& encoding, int64_t c) {
   const Form* only = nullptr;
   for (const Form& form : encoding.forms)

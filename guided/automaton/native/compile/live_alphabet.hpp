@@ -1,12 +1,15 @@
 // The characters that a vocabulary can write.
 //
-// In: encodings, and the bytes that occur in some token (`live`). Out: for each encoding the code points that some form
-// of it spells in live bytes only, and which of them are spelled as themselves; an automaton over code points without
-// the others.
-// How: a form spells sums of digits, so the sums of live digits are found from the last digit forwards, as stretches.
-// Sums past the last code point are no characters, and dropped; many stretches of sums are metered as states.
-// Cost: O(stretches * live bytes of a digit), once for each encoding of a vocabulary; O(edges * stretches) an
-// automaton.
+// The problem: some vocabularies lack bytes; a character-level one has only those of its characters. A character that
+// cannot be written must be removed before automata are minimised and tested for emptiness.
+//
+// In: encodings, and the *live* bytes, those that occur in some token. Out: for each encoding, the code points with a
+// spelling in live bytes, and those whose only spelling is the byte of the same value; and automata over code points
+// without all others.
+// How: a form of an encoding spells sums of digits, so the sums of live digits are computed from the last digit to the
+// first, as sorted ranges. Sums above the largest code point are dropped.
+// Cost: O(ranges * live bytes of a digit), once for each encoding of a vocabulary; many ranges are metered as states.
+// O(edges * ranges) for an automaton.
 #pragma once
 
 #include <memory>
@@ -18,19 +21,18 @@
 
 namespace guided {
 
-// The code points that some form of an encoding spells in live bytes only.
 struct LiveCharacters {
-  std::vector<Range> ranges;
-  ByteSet plain;  // spelled as the byte of the same value, and in no other way
+  std::vector<Range> ranges;  // the code points that have a spelling in live bytes
+  ByteSet plain;              // ASCII characters whose only spelling is the byte of the same value
   size_t size() const { return ranges.size(); }
 };
 
 class LiveAlphabet {
  public:
-  // `digests`: of the encodings; `made`: what was made for earlier grammars; may be null.
+  // `digests`: of the encodings; `made`: a cache, may be null.
   LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
                ContentCache<LiveCharacters>* made, Meter& meter);
-  // `dfa` without the characters that cannot be written.
+  // `dfa` without the characters that cannot be written. States may become dead.
   Dfa restricted(Dfa dfa) const;
   bool plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
 

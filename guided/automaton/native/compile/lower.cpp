@@ -12,6 +12,7 @@ namespace guided {
 
 namespace {
 
+// Whether some rule calls itself, directly or through others.
 bool calls_itself(const std::vector<LoweredRule>& rules) {
   std::vector<std::vector<int32_t>> calls(rules.size());
   std::vector<int32_t> members(rules.size(), 0);
@@ -24,7 +25,8 @@ bool calls_itself(const std::vector<LoweredRule>& rules) {
   return false;
 }
 
-// The automaton and effects, calls by their numbers in the rule; names of scopes go by their content.
+// The digest of an automaton and its actions. Calls are represented by their numbers within the rule, and the strings
+// that a scope knows from the start by their content.
 Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
   Digest d;
   const Dfa& dfa = automaton.dfa;
@@ -48,10 +50,10 @@ Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effec
   return d;
 }
 
-// Numbers the calls of an automaton by their first occurrence. Out: the rules, by number.
+// Renumbers the calls of an automaton by their first occurrence, and returns the called rules by these numbers.
 std::vector<int32_t> number_calls(Dfa& dfa) {
   std::vector<int32_t> callees;
-  std::unordered_map<Symbol, int32_t> numbers;  // only where they are many
+  std::unordered_map<Symbol, int32_t> numbers;
   for (int32_t s = 0; s < dfa.size(); ++s)
     for (Edge& e : dfa.edges[s]) {
       if (!is_call(e.lo)) continue;
@@ -67,10 +69,10 @@ int32_t index_of(const std::vector<int32_t>& list, int64_t item) {
   return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
 }
 
-// Makes the rules of a grammar known to later ones.
-class Keeper {
+// Stores the portable rules of a grammar in the vocabulary's cache, for later grammars.
+class RuleStore {
  public:
-  Keeper(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
+  RuleStore(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
 
   void run() {
     for (const LoweredRule& rule : rules_) {
@@ -80,9 +82,9 @@ class Keeper {
   }
 
  private:
-  static constexpr int kDeepest = 50;  // counters within counters
+  static constexpr int kDeepest = 50;  // nesting of counters in counters
 
-  // The rule with its counters, references by their places in the key; null where it calls what has no place there.
+  // The rule with its counters; references become indices into the key. Null if it calls a rule that the key lacks.
   std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
     auto known = std::make_shared<KnownRule>();
     known->rule = rule.prepared;
@@ -108,7 +110,7 @@ class Keeper {
     return known;
   }
 
-  // A closed counter is one object, whatever it stands in.
+  // The same for a counter. A closed one is one object, whichever rules contain it.
   std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
     if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
     auto known = known_as(rules_[rule], key, depth);
@@ -121,6 +123,7 @@ class Keeper {
   std::unordered_map<int32_t, std::shared_ptr<const KnownRule>> closed_;
 };
 
+// Encodes a rule's automaton in bytes and lays it out.
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
   auto out = std::make_shared<PreparedRule>();
   out->automaton =
@@ -161,7 +164,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
     meter.states(positions);
   }
   meter.rule = -1;
-  if (options.caches) Keeper(out.rules, *options.caches).run();
+  if (options.caches) RuleStore(out.rules, *options.caches).run();
   return out;
 }
 

@@ -27,7 +27,7 @@ LoweredGrammar Lowerer::run() {
     rules_[i].dfa = finish(nfa);
     rules_[i].effects = std::move(effects);
     rules_[i].origin = p.rule;
-    for (int32_t& ref : rules_[i].key.refs) {  // those that are called, by their own numbers from here on
+    for (int32_t& ref : rules_[i].key.refs) {  // from IR rules to lowered ones; -1: not called
       const auto called = instances_.find({ref, p.encoding});
       ref = called == instances_.end() ? -1 : called->second;
     }
@@ -37,7 +37,7 @@ LoweredGrammar Lowerer::run() {
   return out;
 }
 
-// Whether the rule is known from an earlier grammar: it is taken over.
+// Fills in rule `i` from the cache of earlier grammars; false if it is not there.
 bool Lowerer::is_known(size_t i, const Pending& p) {
   if (!options_.caches || options_.flat) return false;
   RuleKey key = keys_.of(p.rule, p.encoding);
@@ -48,18 +48,18 @@ bool Lowerer::is_known(size_t i, const Pending& p) {
     return false;
   }
   current_origin_ = p.rule;
-  LoweredRule rule = taken_over(*known, key, p.encoding);
+  LoweredRule rule = from_cache(*known, key, p.encoding);
   rule.origin = p.rule;
   rules_[i] = std::move(rule);
   return true;
 }
 
-// The rule under the numbers of this grammar, after its counters.
-LoweredRule Lowerer::taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding) {
+// A cached rule with the numbers of this grammar. Its counters become rules first.
+LoweredRule Lowerer::from_cache(const KnownRule& known, const RuleKey& key, int32_t encoding) {
   LoweredRule rule;
-  for (int32_t place : known.refs)
-    rule.callees.push_back(place >= 0 ? instance(key.refs[place], encoding)
-                                      : known_counter(known.counters[-1 - place], key, encoding));
+  for (int32_t ref : known.refs)
+    rule.callees.push_back(ref >= 0 ? instance(key.refs[ref], encoding)
+                                    : known_counter(known.counters[-1 - ref], key, encoding));
   rule.prepared = known.rule;
   rule.effects = known.effects;
   for (Effect& e : rule.effects)
@@ -70,7 +70,7 @@ LoweredRule Lowerer::taken_over(const KnownRule& known, const RuleKey& key, int3
 int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding) {
   if (known->closed)
     if (const auto it = known_counters_.find(known); it != known_counters_.end()) return it->second;
-  LoweredRule rule = taken_over(*known, key, encoding);
+  LoweredRule rule = from_cache(*known, key, encoding);
   rule.kind = RuleKind::Counter;
   rule.min = known->min;
   rule.max = known->max;
@@ -164,7 +164,7 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       return;
     }
     case Kind::Seq: {
-      int32_t at = from, looped = looped_;  // by what has been built of it
+      int32_t at = from, looped = looped_;  // for the next item
       for (size_t i = 0; i < n.items.size(); ++i) {
         int32_t next = i + 1 == n.items.size() ? to : nfa.add();
         looped_ = looped;
@@ -222,13 +222,14 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
   }
 }
 
-// The symbol of an effect in the rule that is being built.
+// The symbol of an action in the rule that is being built.
 Symbol Lowerer::effect(const Effect& wanted) {
   auto it = std::find(effects_->begin(), effects_->end(), wanted);
   if (it == effects_->end()) it = effects_->insert(it, wanted);
   return kEffect + static_cast<Symbol>(it - effects_->begin());
 }
 
+// The item of a node between two actions: Open and Close for Distinct, Begin and Keep for Entry.
 void Lowerer::build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from,
                             int32_t to, int depth) {
   if (operand_depth_ > 0 || enc != 0) throw Unsupported("Distinct or Entry inside And, Not, Length or Encoded");

@@ -1,14 +1,17 @@
-// IR nodes to automata (Thompson's construction over symbol ranges), one rule at a time.
+// IR nodes to automata: Thompson's construction (CACM 11(6), 1968) over ranges of symbols, one rule at a time.
 //
-// In: an IrGrammar, the characters that the vocabulary can write. Out: its rules with calls still symbolic and nothing
-// pruned.
+// In: an IrGrammar, and the characters that the vocabulary can write. Out: the rules that can be reached from the start
+// rule, each a minimal automaton over characters, calls, control tokens and actions. Rules that generate nothing are
+// not removed yet.
 //
-// How: a rule of the IR is made when it is first called, once for each encoding; nodes are built between two states,
-// and the whole is determinised and minimised. Operands of And, Not and Length are regular languages over characters,
-// built with all that they refer to in place and each kept. What would be long as states becomes a rule of its own
-// with a register in its frame (register_rules.cpp).
-// Cost: linear in the nodes but for determinising and boolean operations; a rule is made once for a vocabulary, unless
-// a permutation stands in it, or what it refers to is looked through (rule_keys.hpp).
+// How: each node is built between two states of a nondeterministic automaton, which is then determinised and minimised.
+// A rule of the IR is built when it is first called, once for each encoding in which it is called. Operands of And, Not
+// and Length must be regular languages: they are built separately, with the rules that they refer to inlined, combined
+// as automata over characters, and memoised. What would have many states as an automaton (counted repetitions, length
+// windows, permutations) becomes a rule of its own with a register in its frame (register_rules.cpp).
+//
+// Cost: linear in the nodes, but for determinisation and Boolean operations. A rule is built once for a vocabulary, as
+// long as its key is portable (rule_keys.hpp).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +29,7 @@ namespace guided {
 
 class Lowerer {
  public:
-  // `only_closed`: of the rules that are known from earlier grammars, only those that call nothing are taken over.
+  // `only_closed`: of the rules that are known from earlier grammars, use only those that refer to no other rule.
   Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
           Meter& meter)
       : ir_(ir),
@@ -42,10 +45,10 @@ class Lowerer {
  private:
   struct Pending {
     int32_t rule, encoding;
-    bool synthetic;
+    bool synthetic;  // built already: the IR has no such rule
   };
-  // A language and, apart from it, the window on its number of characters (max -1: none above): a window on one operand
-  // of And is one on all of it.
+  // A language and, separate from it, a window on its number of characters (max -1: no upper bound). Separate, because
+  // the window of one operand of And holds for the whole And.
   struct Windowed {
     Dfa dfa;
     int64_t min = 0, max = -1;
@@ -57,11 +60,11 @@ class Lowerer {
 
   // ---- rules, by number
   bool is_known(size_t i, const Pending& p);
-  LoweredRule taken_over(const KnownRule& known, const RuleKey& key, int32_t encoding);
+  LoweredRule from_cache(const KnownRule& known, const RuleKey& key, int32_t encoding);
   int32_t known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding);
-  int32_t instance(int32_t rule, int32_t encoding);
-  int32_t synthetic(LoweredRule rule);  // one that the IR does not have
-  Dfa finish(const Nfa& nfa);
+  int32_t instance(int32_t rule, int32_t encoding);  // a rule of the IR, built later if it is new
+  int32_t synthetic(LoweredRule rule);               // a rule that the IR does not have
+  Dfa finish(const Nfa& nfa);                        // the minimal automaton, without the empty string
 
   // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
   const Dfa& regular(int32_t id, int depth);
@@ -93,7 +96,7 @@ class Lowerer {
   Meter& meter_;
   Nullability nullable_;
   RuleKeys keys_;
-  std::vector<uint8_t> open_rules_;  // those that a rule in place lies in
+  std::vector<uint8_t> open_rules_;  // by rule: it is being inlined, so that another reference to it is recursive
   const LiveAlphabet& live_;
   UnrollWeight weight_;
   std::vector<LoweredRule> rules_;
@@ -102,9 +105,9 @@ class Lowerer {
   std::map<std::vector<int64_t>, int32_t> counters_;
   std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;
-  bool in_flat_ = false;  // rules are built in place
-  int operand_depth_ = 0;
-  int32_t looped_ = -1;  // the item of an unbounded repetition right before the node that is being built; -1: none
+  bool in_flat_ = false;   // rules are inlined
+  int operand_depth_ = 0;  // of And, Not and Length
+  int32_t looped_ = -1;    // the item of an unbounded repetition right before the node that is being built; -1: none
   std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };

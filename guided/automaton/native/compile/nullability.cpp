@@ -12,18 +12,18 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
   std::vector<int32_t> mark(ir.nodes.size(), -1);
   for (size_t r = 0; r < n; ++r) {
     std::vector<int32_t>& list = below[r];
-    auto meet = [&](int32_t id) {
+    auto visit = [&](int32_t id) {
       if (mark[id] == static_cast<int32_t>(r)) return;
       mark[id] = static_cast<int32_t>(r);
       list.push_back(id);
     };
-    meet(ir.rules[r]);
+    visit(ir.rules[r]);
     for (size_t i = 0; i < list.size(); ++i) {
       const IrNode& node = ir.nodes[list[i]];
       meter.work(1);
       if (node.kind == Kind::Ref) references[r].push_back(node.ref);
-      for (int32_t c : node.items) meet(c);
-      if (node.kind == Kind::Permutation) meet(node.ref);
+      for (int32_t c : node.items) visit(c);
+      if (node.kind == Kind::Permutation) visit(node.ref);
     }
     std::sort(list.begin(), list.end());
   }
@@ -31,7 +31,7 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   for (const auto& rules : members) {  // callees first
-    // Values only grow inside a component (Not and its like never hold a recursive reference), so this ends.
+    // Inside a component values only grow, as Not never contains a recursive reference: the iteration ends.
     size_t rounds = 2;
     for (int32_t r : rules) rounds += below[r].size();
     for (bool changed = true; changed && rounds > 0; --rounds) {
@@ -39,10 +39,10 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
       for (int32_t r : rules)
         for (int32_t id : below[r]) {
           meter.work(1);
-          bool fresh = value_[id] || decide(ir.nodes[id]);
-          if (ir.nodes[id].kind == Kind::Not) fresh = decide(ir.nodes[id]);
-          changed |= fresh != (value_[id] != 0);
-          value_[id] = fresh;
+          bool value = value_[id] || decide(ir.nodes[id]);
+          if (ir.nodes[id].kind == Kind::Not) value = decide(ir.nodes[id]);
+          changed |= value != (value_[id] != 0);
+          value_[id] = value;
         }
     }
   }

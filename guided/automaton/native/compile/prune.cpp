@@ -7,6 +7,7 @@ namespace guided {
 
 namespace {
 
+// Calls visit(action) for each edge with an action.
 template <class Visit>
 void each_effect(const LoweredRule& rule, const Dfa& dfa, Visit&& visit) {
   for (int32_t s = 0; s < dfa.size(); ++s)
@@ -14,14 +15,14 @@ void each_effect(const LoweredRule& rule, const Dfa& dfa, Visit&& visit) {
       if (is_effect(e.lo)) visit(rule.effects[e.lo - kEffect]);
 }
 
-// Whether a permutation can go on after a member: its separator can be written.
-bool goes_on(const LoweredRule& rule, const Dfa& dfa) {
+// Whether a member of a permutation may be followed by another: its separator can be written.
+bool has_separator(const LoweredRule& rule, const Dfa& dfa) {
   bool more = false;
   each_effect(rule, dfa, [&](const Effect& e) { more |= e.op == Effect::More; });
   return more;
 }
 
-// The members of a permutation that can be written.
+// By member of a permutation: whether it can be written.
 std::vector<uint8_t> members(const LoweredRule& rule, const Dfa& dfa) {
   std::vector<uint8_t> there(rule.required.size(), 0);
   each_effect(rule, dfa, [&](const Effect& e) {
@@ -30,7 +31,7 @@ std::vector<uint8_t> members(const LoweredRule& rule, const Dfa& dfa) {
   return there;
 }
 
-// Whether the rule generates something, `dfa` being what is left of its automaton.
+// Whether a rule whose automaton has been reduced to `dfa` generates something.
 bool generates(const LoweredRule& rule, const Dfa& dfa) {
   if (dfa.empty() || rule.kind == RuleKind::Plain) return !dfa.empty();
   if (rule.kind == RuleKind::Counter) return rule.min <= 0 || !dfa.edges[0].empty();
@@ -39,7 +40,7 @@ bool generates(const LoweredRule& rule, const Dfa& dfa) {
     std::vector<uint8_t> repeatable = rule.repeatable;
     for (size_t i = 0; i < there.size(); ++i)
       if (!there[i]) repeatable[i] = kAbsent;
-    return ConditionSearch(*rule.condition, repeatable, rule.min, goes_on(rule, dfa) ? rule.max : 1).generates();
+    return ConditionSearch(*rule.condition, repeatable, rule.min, has_separator(rule, dfa) ? rule.max : 1).generates();
   }
   int64_t available = 0, needed = 0;
   bool unbounded = false;
@@ -51,7 +52,7 @@ bool generates(const LoweredRule& rule, const Dfa& dfa) {
     available += there[i];
     unbounded |= there[i] && rule.repeatable[i];
   }
-  if (!goes_on(rule, dfa) && std::max(needed, rule.min) > 1) return false;
+  if (!has_separator(rule, dfa) && std::max(needed, rule.min) > 1) return false;
   return (rule.max < 0 || needed <= rule.max) && (unbounded || available >= rule.min);
 }
 
@@ -61,7 +62,7 @@ bool calls_unproductive(const LoweredRule& rule, const std::vector<uint8_t>& pro
   return out;
 }
 
-// The automaton without calls of unproductive rules, trimmed.
+// The automaton without calls of unproductive rules, trimmed again.
 Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
   Dfa dfa = rule.automaton();
   for (int32_t s = 0; s < dfa.size(); ++s)
@@ -69,7 +70,7 @@ Dfa productive_part(const LoweredRule& rule, const std::vector<uint8_t>& product
   return trim(std::move(dfa));
 }
 
-// Rules' automata are trimmed: only calls that are dropped can change them.
+// Automata are trimmed, so they change only if a call is removed.
 bool is_productive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
   if (!calls_unproductive(rule, productive)) return generates(rule, rule.automaton());
   return generates(rule, productive_part(rule, productive));
@@ -86,7 +87,7 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
       if (callers[callee].empty() || callers[callee].back() != static_cast<int32_t>(r))
         callers[callee].push_back(static_cast<int32_t>(r));
     });
-  std::deque<int32_t> work;  // first come, first served: callees settle before their caller is looked at again
+  std::deque<int32_t> work;  // first in, first out: most callees are decided before their caller is examined again
   for (size_t r = n; r-- > 0;) work.push_back(static_cast<int32_t>(r));
   std::vector<uint8_t> queued(n, 1);
   while (!work.empty()) {
@@ -110,8 +111,8 @@ void prune_rules(std::vector<LoweredRule>& rules, Meter& meter) {
     else if (calls_unproductive(rule, productive))
       rule.change(productive_part(rule, productive));
     if (rule.kind != RuleKind::Set || rule.dfa.empty()) continue;
-    if (!goes_on(rule, rule.dfa)) rule.max = 1;
-    // Members that can't be written no longer count as available.
+    if (!has_separator(rule, rule.dfa)) rule.max = 1;
+    // Members that cannot be written no longer count as available.
     const std::vector<uint8_t> there = members(rule, rule.dfa);
     for (size_t i = 0; i < there.size(); ++i)
       if (!there[i]) rule.repeatable[i] = kAbsent;

@@ -1,7 +1,10 @@
-// Rules that generate nothing, and positions from which no end is reached, are removed.
+// Pruning: removes rules that generate nothing, and states from which no end can be reached.
 //
-// A least fixpoint over rules: a rule generates something if its automaton accepts along edges whose calls do. A
-// counter must be able to iterate; a permutation must be able to write its required members and enough of the others.
+// In: rules with trimmed automata. Out: the same languages; every rule that is still called generates something.
+// How: productive rules are a least fixpoint, found with a worklist: a rule is productive if its automaton accepts
+// along edges that call productive rules only. A counter must also be able to iterate, and a permutation to write its
+// required members and enough others for its bounds and its condition.
+// Cost: a rule is examined again each time one of its callees turns out to be productive.
 #pragma once
 
 #include <vector>
@@ -10,7 +13,7 @@
 
 namespace guided {
 
-// Drops edges of calls that generate nothing; empties the automata of rules that generate nothing.
+// Removes the edges of unproductive calls. Rules keep their numbers; unproductive ones get an empty automaton.
 void prune_rules(std::vector<LoweredRule>& rules, Meter& meter);
 
 }  // namespace guided

@@ -1,12 +1,21 @@
-// Repetitions, length windows and permutations: rules of their own with a register in the frame (see Lowerer).
+// Repetitions, length windows and permutations: rules with a register in their frame (the second part of Lowerer).
 //
-// In: a node and two states of the automaton that is being built. Out: an edge between them that calls a rule whose
-// frame counts, or holds the set of members that were written; or the states themselves, where they are few.
+// The problem: as states of an automaton, `x{1000}` needs a thousand copies of x, and the members of an object in any
+// order need a state for each subset. With a register in the frame, one copy of each item is enough.
 //
-// How: an effect before each iteration, character or member asks its guard and moves the register on (rules.hpp). A
-// repetition is written out while its copies weigh little (unroll_weight.hpp), and where it is searched for; a window
-// is a count only where that is exact (length_window.hpp). The same repetition is one rule wherever it stands.
-// Cost: that of the item, once; times the count where it is written out.
+// In: a node, and two states of the automaton that is being built. Out: either an edge between them that calls a new
+// rule, whose register is a count or the set of written members; or, if they are few, the states themselves.
+//
+// How: a guarded action before each iteration, character or member checks the register and changes it (rules.hpp):
+//     x{m,n}                 start --Inc--> x --> start          the count must allow one more, and at the end >= m
+//     permutation a, b / ,   start --Put a--> a --> end          Put: the member may still be written
+//                            start --Put b--> b --> end
+//                            end --More--> "," --> as at start   More: something may still follow
+// A repetition is unrolled if its copies are small (unroll_weight.hpp), or if it may start anywhere in a text that is
+// searched (is_searched). A length window is a count only where that is exact (length_window.hpp). Equal repetitions
+// share one rule.
+//
+// Cost: that of the item, once; times the count if it is unrolled.
 #include <algorithm>
 #include <utility>
 
@@ -16,8 +25,9 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMostSearched = 400;  // characters of a run that is searched for and written out
+constexpr int64_t kMostSearched = 400;  // the longest repetition that is unrolled because it is searched for
 
+// A new state from which one gets back to `loop`.
 int32_t loop_back(Nfa& nfa, int32_t loop) {
   int32_t end = nfa.add();
   nfa.move(end, loop);
@@ -25,8 +35,9 @@ int32_t loop_back(Nfa& nfa, int32_t loop) {
 }
 }  // namespace
 
-// Whether a run of characters may begin anywhere in what is read before it. Counted in a register, each place where it
-// may have begun would be a thread of its own; written out, a state is the length of the run so far.
+// Whether a repetition of characters follows an unbounded one that can read the same characters, as in `.*[0-9]{40}`.
+// Such a repetition may have started at any earlier character: with a register, there would be a parser thread for each
+// start; unrolled, determinisation needs only the length of the longest one.
 bool Lowerer::is_searched(const IrNode& n) const {
   const IrNode& item = ir_.nodes[n.items[0]];
   if (looped_ < 0 || item.kind != Kind::Chars || ir_.nodes[looped_].kind != Kind::Chars) return false;
@@ -70,7 +81,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   }
   if (n.min == n.max) return;
   for (int64_t i = n.min; i < n.max; ++i) {
-    // A fresh state for each copy: `from` itself may have other edges that must not be left early.
+    // A new state for each copy: with a move from `from` itself, its other edges could be skipped, too.
     int32_t here = nfa.add();
     nfa.move(at, here);
     nfa.move(here, to);
@@ -80,7 +91,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   }
 }
 
-// x{m,n}: S -Inc-> x -> S, S accepts (the matcher checks the count against m).
+// The rule of x{m,n}: S --Inc--> x --> S, where S accepts. That the count is at least m is checked at the frame's end.
 int32_t Lowerer::counter(const IrNode& n, int32_t enc, int depth) {
   std::vector<int64_t> key{n.items[0], enc, n.min, n.max};
   auto found = counters_.find(key);
@@ -103,11 +114,12 @@ int32_t Lowerer::counter(const IrNode& n, int32_t enc, int depth) {
   rule.kind = RuleKind::Counter;
   rule.min = item_nullable ? 1 : std::max<int64_t>(n.min, 1);
   rule.max = n.max;
-  // Not trimmed to minimal emptiness here: prune_rules() knows what a counter needs.
+  // Not tested for emptiness here: prune_rules() knows what a counter needs.
   rule.dfa = minimise(determinise(loop, meter_), meter_);
   return counters_[key] = synthetic(std::move(rule));
 }
 
+// A regular node as a language and a window: nested Length nodes, And, and `[...]{m,n}` contribute to the window.
 Lowerer::Windowed Lowerer::windowed(int32_t id, int depth) {
   descend(depth);
   const IrNode& n = ir_.nodes[id];

@@ -43,9 +43,9 @@ class Layout {
 
  private:
   static constexpr int64_t kMostSpans = 4;  // a position with more byte edges gets a row
-  // Where the states inside of a spelling begin, and what its end is.
+  // Maps the states of a spelling to positions: its inner states to first, first + 1, ..., its end to `end`.
   struct Inside {
-    const Spelling* spelling;  // null: the states are the automaton's
+    const Spelling* spelling;  // null: a state of the rule's automaton, which is its own position
     int32_t first, end;
     int32_t operator()(int32_t state) const {
       if (!spelling) return state;
@@ -53,16 +53,16 @@ class Layout {
     }
   };
 
-  // Byte classes: bytes that no state of the rule tells apart.
+  // Byte classes, from the borders of all ranges. (Coarser ones may exist: bytes in different ranges may be alike.)
   void classify() {
     std::array<uint8_t, 257> cut{};
-    auto look_at = [&](const Dfa& dfa) {
+    auto add_borders = [&](const Dfa& dfa) {
       for (int32_t s = 0; s < dfa.size(); ++s)
         for (const Edge& e : dfa.edges[s])
           if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
     };
-    look_at(from_.dfa);
-    for (const auto& spelling : from_.spellings) look_at(spelling->dfa);
+    add_borders(from_.dfa);
+    for (const auto& spelling : from_.spellings) add_borders(spelling->dfa);
     int32_t last = 0;
     for (int b = 0; b < 256; ++b) {
       if (b > 0 && cut[b]) ++last;
@@ -130,7 +130,7 @@ class Layout {
   std::vector<Inside> inside_;
 };
 
-// Calls visit(to, effect or null) for each place that an edge of `p` leads to.
+// Calls visit(position, action or null) for each edge of `p`.
 template <class Visit>
 void each_edge(const RuleBlock& block, const Position& p, const std::vector<Effect>& effects, Visit&& visit) {
   block.each_next(p, [&](int32_t to) { visit(to, nullptr); });
@@ -139,17 +139,17 @@ void each_edge(const RuleBlock& block, const Position& p, const std::vector<Effe
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(block.effects[i].to, &effects[block.effects[i].effect]);
 }
 
-// The scopes that a frame has open at each position: the same on every way to it.
+// Computes the number of scopes that a frame has open at each position. It is the same on all paths to the position.
 void count_scopes(RuleBlock& block, const std::vector<Effect>& effects) {
-  std::vector<uint8_t> met(block.positions.size(), 0);
+  std::vector<uint8_t> visited(block.positions.size(), 0);
   std::vector<int32_t> work{0};
-  met[0] = 1;
+  visited[0] = 1;
   while (!work.empty()) {
     const Position p = block.positions[work.back()];
     work.pop_back();
     each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {
-      if (met[to]) return;
-      met[to] = 1;
+      if (visited[to]) return;
+      visited[to] = 1;
       block.positions[to].scopes =
           p.scopes + (effect && effect->op == Effect::Open) - (effect && effect->op == Effect::Close);
       work.push_back(to);
@@ -157,13 +157,14 @@ void count_scopes(RuleBlock& block, const std::vector<Effect>& effects) {
   }
 }
 
-// The least that a frame must still count from each position: along the way backwards from the ends.
+// Computes the least that a frame must still count from each position: shortest paths with weights 0 and 1, backwards
+// from the ends (0-1 breadth-first search).
 void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
-  struct Way {
+  struct Incoming {
     int32_t from, counts;
   };
   const auto size = static_cast<int32_t>(block.positions.size());
-  std::vector<std::vector<Way>> before(block.positions.size());
+  std::vector<std::vector<Incoming>> before(block.positions.size());
   std::vector<int32_t> rest(block.positions.size(), INT32_MAX);
   std::deque<int32_t> work;  // the nearest first
   for (int32_t s = 0; s < size; ++s) {

@@ -1,9 +1,13 @@
-// A rule's automaton laid out for stepping: made once for a rule, copied into every grammar that has it.
+// The layout of one rule for stepping: made once for a rule, and copied into every grammar that contains it.
 //
-// In: a deterministic automaton over bytes, spellings of characters, calls, tokens and effects. Out: its positions,
-// their edges in lists. All numbers are relative: positions and lists begin at 0, a call is the number of the call in
-// the rule, an effect the number of the effect.
-// Cost: linear in the positions and edges; a class of bytes for each set of bytes that no state tells apart.
+// In: a deterministic automaton over bytes, spellings of characters, calls, control tokens and actions. Out: a block:
+// the positions (states) of the automaton and lists of their edges. Edges that represent spellings are replaced by the
+// states of these spellings, whose positions follow those of the automaton:
+//     | states of the automaton | inside of the 1st spelling | inside of the 2nd | ...
+// Few byte edges are stored as spans, many as a row of a table over *byte classes* (bytes that all states of the rule
+// treat alike share a class). All numbers are relative to the block: positions and lists start at 0, a call is the
+// number of the call within the rule, an action the number of the action.
+// Cost: linear in positions and edges.
 #pragma once
 
 #include <array>
@@ -16,17 +20,22 @@ namespace guided {
 
 enum class RuleKind : uint8_t { Plain, Counter, Set };
 
+// An action: a transition that reads no byte, changes the frame's register or its scopes, and may have a guard.
+//   Inc           counter: one more, if a rest of `a` to `b` (-1: unbounded) further counts can lead into the bounds
+//   Put           permutation: member `a` is written, if it still may be
+//   More          permutation: a separator comes, if another member may follow
+//   Open, Close   a uniqueness scope begins (`a`: number of its known strings, `b`: their digest), ends
+//   Begin, Keep   an entry of the scope begins, ends; Keep is refused if its value was seen
 struct Effect {
   enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
-  // Inc: the shortest and longest (-1: unbounded) rest, in counts, after this one. Put: a = member. Open: a = names
   int64_t a = 0, b = -1;
   bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
-  bool of_memory() const { return op >= Open; }
+  bool of_memory() const { return op >= Open; }  // about scopes, not about the register
 };
 
 struct CallEdge {
   int32_t rule, after;
-  bool tail;  // nothing but the caller's end follows: no frame is kept
+  bool tail;  // a tail call: only the caller's end follows, so the caller's frame is not kept
 };
 struct EffectEdge {
   Effect effect;
@@ -42,14 +51,14 @@ struct TokenEdge {
 
 struct Position {
   int32_t rule = 0;
-  int32_t row = -1;  // start of its row in Grammar::next; -1: byte_lo..byte_hi in Grammar::spans
+  int32_t row = -1;  // start of its row in Grammar::next; -1: its edges are byte_lo..byte_hi of Grammar::spans
   int32_t byte_lo = 0, byte_hi = 0;
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
   bool accept = false;   // the rule may end here
-  bool active = false;   // has byte or token edges: worth keeping in a configuration
-  int32_t scopes = 0;    // that the frame has open here (uniqueness.hpp)
-  int32_t rest = 0;      // of a relative rule: the least that the frame must still count
-  bool boundary = true;  // a token may end here (false only where no whole token leads on)
+  bool active = false;   // has edges of bytes or control tokens; others are left out of configurations
+  int32_t scopes = 0;    // the number of scopes that the frame has open here (uniqueness.hpp)
+  int32_t rest = 0;      // in a relative rule: the least that the frame must still count
+  bool boundary = true;  // a token may end here; false only if no complete token leads on to an end
   ByteSet bytes;         // bytes with an edge
 };
 
@@ -66,7 +75,7 @@ struct RuleBlock {
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
 
-  // Calls visit(position) for what bytes lead to; some more than once.
+  // Calls visit(position) for the positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);
@@ -75,7 +84,7 @@ struct RuleBlock {
   }
 };
 
-// `effects`: of the rule. `rests`: positions are asked for the least that a frame must still count from them.
+// `effects`: the rule's actions, by number. `rests`: whether to compute `Position::rest`.
 RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool rests);
 
 }  // namespace guided

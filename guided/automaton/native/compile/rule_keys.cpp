@@ -6,7 +6,7 @@ RuleKey RuleKeys::of(int32_t rule, int32_t encoding) {
   RuleKey key;
   key.portable = true;
   const int32_t root = ir_.rules[rule];
-  std::vector<int32_t> met, stack;
+  std::vector<int32_t> visited, stack;
   if (!ir_.nodes[root].closed) stack.push_back(root);
   while (!stack.empty()) {
     const int32_t id = stack.back();
@@ -23,12 +23,12 @@ RuleKey RuleKeys::of(int32_t rule, int32_t encoding) {
     stack.pop_back();
     if (number_[id] >= 0) continue;
     add(n, key);
-    number_[id] = static_cast<int32_t>(met.size());
-    met.push_back(id);
+    number_[id] = static_cast<int32_t>(visited.size());
+    visited.push_back(id);
   }
   add_child(root, key.digest);
   key.digest.add(ir_.encoding_digests[encoding]);
-  for (int32_t id : met) number_[id] = -1;
+  for (int32_t id : visited) number_[id] = -1;
   for (int32_t ref : key.refs) ref_[ref] = -1;
   return key;
 }
@@ -43,7 +43,7 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
   switch (n.kind) {
     case Kind::And:
     case Kind::Not:
-    case Kind::Length:  // the content of the rules that it refers to counts
+    case Kind::Length:  // the automaton depends on the content of the rules that it refers to
     case Kind::Permutation:
       key.portable = false;
       break;

@@ -1,8 +1,11 @@
-// Rules on their way from the IR to positions, and what is kept of them for later grammars.
+// Rules between the IR and the compiled grammar, and the form in which they are cached for later grammars.
 //
-// An effect is a guarded operation, taken without reading: `Inc` of a counter (before an iteration, so that a frame at
-// its bound never starts one), `Put` and `More` of a permutation's seen-set; around scopes in which values must differ
-// `Open` and `Close`, around each value `Begin` and `Keep` (uniqueness.hpp).
+//     IR node --lowerer--> LoweredRule (dfa over characters) --prepare--> LoweredRule (prepared) --assemble--> Grammar
+//                               |                                              |
+//                            RuleKey ---------------- cache -------------> KnownRule
+//
+// An edge of a rule can have an action (`Effect`), which changes the frame's register without reading a byte. The guard
+// of `Inc` is checked before an iteration, so that a frame whose count has reached its bound never starts another one.
 #pragma once
 
 #include <memory>
@@ -19,32 +22,32 @@
 
 namespace guided {
 
-// A rule over bytes, and how it is laid out. Names nothing of the grammar that it stands in: calls are numbered by
+// A rule over bytes and its layout. It is independent of the grammar that it was made for: its calls are numbered by
 // their first occurrence.
 struct PreparedRule {
   ByteAutomaton automaton;
-  Digest shape;  // of the automaton and its effects: what is called, and bounds, aside
+  Digest shape;  // of the automaton and its actions, without the identity of called rules and without bounds
   int32_t calls = 0;
   RuleBlock block;
   size_t size() const { return automaton.size() + block.positions.size(); }
 };
 
-// What a rule of the IR says, apart from the names of what it refers to: rules with equal digests have equal automata.
+// The content of an IR rule, without the names of what it refers to: rules with equal digests have equal automata.
 struct RuleKey {
-  bool portable = false;  // the rule can be known from another grammar
+  bool portable = false;  // the rule may be taken from another grammar
   Digest digest;
-  std::vector<int32_t> refs;    // the rules that it refers to, in the order of the digest
-  std::vector<int32_t> scopes;  // its lists of known names, in this order too
+  std::vector<int32_t> refs;    // the rules that it refers to, by their numbers in the digest
+  std::vector<int32_t> scopes;  // the lists of strings that its scopes know from the start, likewise
 };
 
-// A rule that was made for an earlier grammar, with the counters that stand in it.
+// A rule in the cache, with the counters that it calls.
 struct KnownRule {
   std::shared_ptr<const PreparedRule> rule;
-  std::vector<int32_t> refs;    // by call: its place in RuleKey::refs; a counter's is -1 - its place in `counters`
-  std::vector<Effect> effects;  // names are places in RuleKey::scopes
+  std::vector<int32_t> refs;    // by call: index into RuleKey::refs, or, for a counter, -1 - index into `counters`
+  std::vector<Effect> effects;  // Open: `a` is an index into RuleKey::scopes
   std::vector<std::shared_ptr<const KnownRule>> counters;
   int64_t min = 0, max = -1;  // of a counter
-  bool closed = true;         // it refers to no rule and to no list of names, nor do its counters
+  bool closed = true;         // neither it nor its counters refer to a rule or to a list of strings
   size_t size() const {
     size_t out = rule->size();
     for (const auto& counter : counters) out += counter->size();
@@ -58,15 +61,15 @@ struct ByteCaches {
   ContentCache<LiveCharacters> characters;
 };
 
-// A rule on its way: first `dfa` over characters, calls named by the numbers of rules, then `prepared`. One that is
-// known from an earlier grammar is prepared from the begin. An automaton that generates nothing stays empty.
+// A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule; then
+// it is `prepared`. A rule from the cache is prepared from the start. One that generates nothing has an empty `dfa`.
 struct LoweredRule {
   Dfa dfa;
   std::shared_ptr<const PreparedRule> prepared;
-  std::vector<int32_t> callees;                            // by the calls of `prepared`: rules
-  RuleKey key;                                             // portable: goes into the cache
-  std::vector<std::shared_ptr<const Spelling>> spellings;  // where `dfa` is over bytes already
-  bool encoded = false;
+  std::vector<int32_t> callees;                            // by call of `prepared`: the rule
+  RuleKey key;                                             // if portable, the rule goes into the cache
+  std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
+  bool encoded = false;                                    // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
   int64_t min = 0, max = -1;                   // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // each once
@@ -79,7 +82,7 @@ struct LoweredRule {
     const auto number = static_cast<int32_t>(call.lo - kCall);
     return prepared ? callees[number] : number;
   }
-  // Calls visit(rule) for each call; a symbolic automaton's may come more than once.
+  // Calls visit(rule) for each rule that is called; before the rule is prepared, for some more than once.
   template <class Visit>
   void each_callee(Visit&& visit) const {
     if (prepared) {
@@ -90,9 +93,9 @@ struct LoweredRule {
       for (const Edge& e : dfa.edges[s])
         if (is_call(e.lo)) visit(static_cast<int32_t>(e.lo - kCall));
   }
-  // Another automaton over the same symbols takes the place of what was read: it is this grammar's alone.
+  // Replaces the automaton by another one over the same symbols. The rule no longer goes into the cache.
   void change(Dfa changed);
-  // A counter whose guards look at nothing but the count and the least that must follow.
+  // Whether this is a counter whose guards depend only on the count and the least that must follow.
   bool relative() const;
 };
 
@@ -108,7 +111,7 @@ struct LowerOptions {
   ByteSet live;  // bytes that occur in some token
   ByteCaches* caches = nullptr;
   int max_depth = kMaxDepth;
-  bool flat = false;  // one plain rule, everything inline: for vocabularies in which some byte is no token by itself
+  bool flat = false;  // inline all rules into one: for vocabularies in which some live byte is no token by itself
 };
 
 }  // namespace guided

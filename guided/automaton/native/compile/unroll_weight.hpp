@@ -1,6 +1,7 @@
-// How large a copy of a node is: whether counted repetition is written out or counted in a register.
+// The size of a node's automaton, estimated: it decides whether a counted repetition is unrolled or gets a register.
 //
-// In: a node. Out: about the number of states of one copy, or more than kMost. Each node is weighed once.
+// In: a node. Out: about the number of states of one copy; any number above kMost means "too large". Each node is
+// weighed once.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +13,19 @@ namespace guided {
 
 class UnrollWeight {
  public:
-  static constexpr int64_t kMost = 24;  // up to this weight repetition is written out, beyond it is a register
+  static constexpr int64_t kMost = 24;  // up to this many states in all copies a repetition is unrolled
   explicit UnrollWeight(const IrGrammar& ir) : ir_(ir) {}
 
   int64_t of(int32_t id, int depth = 0) {
-    if (depth > 64) return kMost + 1;
+    if (depth > kDeepest) return kMost + 1;
     if (auto it = known_.find(id); it != known_.end()) return it->second;
     int64_t weight = weigh(ir_.nodes[id], depth + 1);
     return known_[id] = weight;
   }
 
  private:
+  static constexpr int kDeepest = 64;  // deeper nodes count as too large
+
   int64_t weigh(const IrNode& n, int depth) {
     int64_t sum = 0;
     switch (n.kind) {

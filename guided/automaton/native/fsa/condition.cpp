@@ -8,10 +8,6 @@
 
 namespace guided {
 
-namespace {
-constexpr uint64_t kNone = 1;  // the option "absent"
-}  // namespace
-
 Digest Condition::digest() const {
   Digest out;
   out.add(ordered);
@@ -34,7 +30,7 @@ Condition Condition::read(const std::vector<uint8_t>& required, const std::vecto
       throw std::invalid_argument("a slot out of range");
   for (int32_t m = 0; m < members; ++m)
     if (repeatable[m] && in_slot[slots[m]] > 1) throw std::invalid_argument("a repeatable member shares its slot");
-  Condition out{{}, slots, ordered};
+  Condition out{.nodes = {}, .slots = slots, .ordered = ordered};
   for (const auto& [kind, parts] : nodes) {
     const auto below = kind == Written ? members : static_cast<int32_t>(out.nodes.size());
     if (kind < Written || kind > None || std::ranges::any_of(parts, [&](int32_t p) { return p < 0 || p >= below; }))
@@ -78,7 +74,7 @@ ConditionSearch::ConditionSearch(const Condition& condition, const std::vector<u
     for (int32_t member : from.parts) {
       auto same = [&](const InSlot& one) { return one.slot == slot_of_[member]; };
       auto it = std::ranges::find_if(node.written, same);
-      if (it == node.written.end()) it = node.written.insert(it, {slot_of_[member], 0});
+      if (it == node.written.end()) it = node.written.insert(it, {.slot = slot_of_[member], .options = 0});
       it->options |= option[member];
     }
   }
@@ -98,22 +94,23 @@ ConditionSearch::ConditionSearch(const Condition& condition, const std::vector<u
 ConditionSearch::Root ConditionSearch::root_at(int32_t node) const {
   Root out;
   std::vector<int32_t> open{node};
-  std::unordered_set<int32_t> met{node};
+  std::unordered_set<int32_t> visited{node};
   while (!open.empty()) {
     const int32_t at = open.back();
     open.pop_back();
     out.nodes.push_back(at);
     for (const InSlot& one : nodes_[at].written) out.slots.push_back(one.slot);
     for (int32_t part : nodes_[at].parts)
-      if (met.insert(part).second) open.push_back(part);
+      if (visited.insert(part).second) open.push_back(part);
   }
-  std::ranges::sort(out.nodes);  // parts stand before what they are parts of
+  std::ranges::sort(out.nodes);  // parts have smaller numbers than what they are parts of
   std::ranges::sort(out.slots);
   out.slots.erase(std::unique(out.slots.begin(), out.slots.end()), out.slots.end());
   return out;
 }
 
-// Parts: roots that share slots, directly or not. Where members are counted, all slots are one part.
+// Groups the conjuncts into parts by union-find over slots: two conjuncts that share a slot are in one part. If the
+// number of members is bounded, all slots depend on each other and form one part.
 void ConditionSearch::split() {
   std::vector<int32_t> leader(slots_.size());
   std::iota(leader.begin(), leader.end(), 0);
@@ -125,7 +122,7 @@ void ConditionSearch::split() {
     for (int32_t slot : root.slots) leader[find(slot)] = find(root.slots[0]);
   if (counted_)
     for (size_t s = 1; s < slots_.size(); ++s) leader[find(static_cast<int32_t>(s))] = find(0);
-  std::unordered_map<int32_t, int32_t> numbers;  // -1: that of the roots which speak of no slot
+  std::unordered_map<int32_t, int32_t> numbers;  // leading slot -> part; -1: the part of conjuncts without slots
   auto part_of = [&](int32_t slot) {
     auto [it, inserted] = numbers.try_emplace(slot < 0 ? -1 : find(slot), static_cast<int32_t>(parts_.size()));
     if (inserted) parts_.emplace_back();
@@ -174,20 +171,22 @@ std::vector<int32_t> ConditionSearch::touched(const SeenSet& seen, int32_t membe
 
 uint64_t ConditionSearch::domain(int32_t slot, const SeenSet& seen, bool ended) const {
   const Slot& at = slots_[slot];
-  uint64_t open = kNone;
+  uint64_t open = kAbsentOption;
   for (size_t k = 0; k < at.members.size(); ++k) {
     if (seen.has(static_cast<size_t>(at.members[k]))) return uint64_t{2} << k;
     if (repeatable_[at.members[k]] != kAbsent) open |= uint64_t{2} << k;
   }
   const bool passed = ordered_ && !at.repeatable && slot <= seen.last;
-  return ended || passed ? kNone : open;
+  return ended || passed ? kAbsentOption : open;
 }
 
 std::string ConditionSearch::key(int32_t part, const SeenSet& seen) const {
   std::string out(reinterpret_cast<const char*>(&part), sizeof part);
   for (int32_t slot : parts_[part].slots) {
     const uint64_t options = domain(slot, seen, false);
-    out.push_back(static_cast<char>(options == kNone ? 1 : options & kNone ? 0 : 2 + __builtin_ctzll(options)));
+    // 0: still free, 1: absent for good, else the member that was written. What else a free slot can have is fixed.
+    const int state = options == kAbsentOption ? 1 : options & kAbsentOption ? 0 : 2 + __builtin_ctzll(options);
+    out.push_back(static_cast<char>(state));
   }
   if (counted_) out.append(reinterpret_cast<const char*>(&seen.count), sizeof seen.count);
   return out;

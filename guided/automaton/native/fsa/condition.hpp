@@ -1,14 +1,25 @@
-// What a permutation asks of its members together, and which of them can still make it true.
+// Conditions on the members of a permutation (an object written in any order): can the condition still become true?
 //
-// In: a condition (written members, combined by all, any and none of), the slots that members share, and what was
-// written so far. Out: whether the condition can still come true, and a choice of members that makes it so.
+// In: a Boolean formula over "member m was written" (All, Any and None of parts), the slots of the members, and the set
+// of members written so far. Members that share a slot exclude each other. Out: whether some choice of further members
+// makes the formula true, and such a choice.
 //
-// How: a slot is a variable whose values are its members and "absent". Domains are narrowed by what each conjunct
-// requires until nothing changes; then a slot of a conjunct that does not hold yet is tried, absent first, and what
-// follows is searched in depth: the procedure of Davis, Logemann and Loveland (CACM 5(7), 1962) over finite domains.
-// Parts of the condition that share no slot are searched apart, so n independent conditions cost n small searches.
-// Cost: a conjunct is looked at again where one of its slots was narrowed; how often, in one search, is bounded. The
-// answers are kept by who asks.
+// How: constraint satisfaction. A slot is a variable; its values are its members and "absent". First, propagation:
+// every conjunct of the formula removes values that would make it false, until nothing changes. Then a slot of a
+// conjunct that is not true yet is assigned a value, "absent" first, and the search goes on depth first. This is the
+// procedure of Davis, Logemann and Loveland (CACM 5(7), 1962) over finite domains.
+//
+// Example: members a0, a1 in slot A and b0 in slot B; All(Any(a0, b0), None(a0)). Nothing is written.
+//     domains          A = {absent, a0, a1}   B = {absent, b0}
+//     None(a0)         A = {absent, a1}
+//     Any(a0, b0)      B = {b0}                only b0 can make it true
+//     choice           A = absent, B = b0
+// Once b0 is written the formula is true; had a0 been written, no choice would help.
+//
+// Conjuncts that share no slot, directly or through others, form separate *parts* with a search each: n independent
+// conditions cost n small searches, not one of exponential size.
+// Cost: a conjunct is evaluated again whenever one of its slots was narrowed; the number of evaluations in one search
+// is limited (`LimitFailure`), as the problem is NP-complete. Not done here: caching; callers cache answers by `key`.
 #pragma once
 
 #include <cstdint>
@@ -21,62 +32,65 @@
 
 namespace guided {
 
-constexpr uint8_t kAbsent = 2;
-constexpr int32_t kEverySlot = INT32_MAX;
-constexpr int32_t kMostInSlot = 62;
+constexpr uint8_t kAbsent = 2;             // in a list `repeatable` (0 or 1): a member that cannot be written at all
+constexpr int32_t kEverySlot = INT32_MAX;  // as a rank in the order of slots: after every slot
+constexpr int32_t kMostInSlot = 62;        // members of one slot: they and "absent" are bits of a 64-bit domain
 
-// As the IR has it: nodes with children first; the last one is the condition.
+// A formula as a list of nodes, parts before what they are parts of; the last node is the whole formula.
 struct Condition {
   enum Kind : uint8_t { Written, All, Any, None };
   struct Node {
     Kind kind;
-    std::vector<int32_t> parts;  // Written: members, any of which; else nodes
+    std::vector<int32_t> parts;  // Written: members, of which one must be written; otherwise: nodes
   };
   std::vector<Node> nodes;
-  std::vector<int32_t> slots;  // member -> slot; members of one slot exclude each other
-  bool ordered = false;        // slots are written in their order; repeatable members come last
+  std::vector<int32_t> slots;  // member -> slot
+  bool ordered = false;        // slots are written in the order of their numbers, repeatable members after all others
   Digest digest() const;
-  // `nodes`: (kind, parts). What is required joins the condition. Throws std::invalid_argument.
+  // `nodes`: (kind, parts) as above. Required members are added to the formula as conjuncts. Throws
+  // std::invalid_argument if a number is out of range or a repeatable member shares its slot.
   static Condition read(const std::vector<uint8_t>& required, const std::vector<uint8_t>& repeatable,
                         const std::vector<int32_t>& slots, bool ordered,
                         const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes);
 };
 
-// What was written: a permutation's register.
+// The members that were written: the register of a permutation's frame.
 struct SeenSet {
-  int64_t count = 0;
-  std::vector<uint64_t> bits;
-  int32_t last = -1;  // in order: the slot of the last member, kEverySlot after a repeatable one
+  int64_t count = 0;           // how many members were written, repetitions included
+  std::vector<uint64_t> bits;  // by member
+  int32_t last = -1;  // if slots are ordered: the slot of the last member, kEverySlot after a repeatable one, -1: none
   bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
   bool operator==(const SeenSet&) const = default;
 };
 
 class ConditionSearch {
  public:
-  // `repeatable`: as in LoweredRule, kAbsent for a member that cannot be written. min, max: of the number of members.
+  // `repeatable`: by member, 0, 1 or kAbsent. `min`, `max`: bounds on the number of members; a `max` of -1 is no bound.
   ConditionSearch(const Condition& condition, const std::vector<uint8_t>& repeatable, int64_t min, int64_t max);
 
-  // Whether the slots let `member` be written next, conditions aside.
+  // Whether `member` may be written next as far as slots and their order are concerned.
   bool is_open(const SeenSet& seen, int32_t member) const;
-  // What is written once `member` has been.
+  // The set of written members after `member`.
   SeenSet with(const SeenSet& seen, int32_t member) const;
   int32_t parts() const { return static_cast<int32_t>(parts_.size()); }
-  // The parts whose outlook a member may change.
+  // The parts that writing `member` may change: that of its slot, and those of the slots that the order now rules out.
   std::vector<int32_t> touched(const SeenSet& seen, int32_t member) const;
-  // All that the answers for a part hang on.
+  // A key for caching: equal keys have equal answers for this part.
   std::string key(int32_t part, const SeenSet& seen) const;
-  bool holds(int32_t part, const SeenSet& seen) const;  // nothing more being written
-  bool generates() const;                               // some choice of one member or more makes the condition true
-  // Members to be written for a part; none where it cannot come true. Of a slot's members the cheapest is tried first,
-  // those that cost more than `most` are not (no costs: all are alike).
+  bool holds(int32_t part, const SeenSet& seen) const;  // whether the part is true if nothing more is written
+  bool generates() const;  // whether, from nothing written, one member or more can make the condition true
+  // The further members of some choice that makes the part true, or nullopt if there is none. `costs`: by member; the
+  // cheapest member of a slot is tried first, and one that costs more than `most` never. Empty: all cost the same.
   std::optional<std::vector<int32_t>> plan(int32_t part, const SeenSet& seen, const std::vector<int64_t>& costs,
                                            int64_t most) const;
 
  private:
-  enum Value : uint8_t { No, Yes, Open };
+  static constexpr uint64_t kAbsentOption = 1;  // bit 0 of a domain; bit k + 1 is member k of the slot
+
+  enum Value : uint8_t { No, Yes, Open };  // of a node: false or true whatever is chosen, or not decided yet
   struct InSlot {
     int32_t slot;
-    uint64_t options;
+    uint64_t options;  // a set of values of the slot, as bits
   };
   struct Node {
     Condition::Kind kind;
@@ -84,11 +98,12 @@ class ConditionSearch {
     std::vector<InSlot> written;
   };
   struct Slot {
-    std::vector<int32_t> members;  // option k + 1; option 0 is absent
+    std::vector<int32_t> members;
     bool repeatable = false;
   };
-  struct Root {
-    std::vector<int32_t> nodes, slots;  // what it is made of, children first, itself last; the slots that it speaks of
+  struct Root {                  // a conjunct of the formula
+    std::vector<int32_t> nodes;  // its nodes, parts first, itself last
+    std::vector<int32_t> slots;  // the slots that occur in it
   };
   struct Part {
     std::vector<int32_t> slots, roots;
@@ -97,7 +112,9 @@ class ConditionSearch {
 
   Root root_at(int32_t node) const;
   void split();
+  // The position of a slot in the order of slots.
   int32_t rank(int32_t slot) const { return slots_[slot].repeatable ? kEverySlot : slot; }
+  // The values that a slot can still have. `ended`: nothing more is written.
   uint64_t domain(int32_t slot, const SeenSet& seen, bool ended) const;
 
   std::vector<Slot> slots_;
@@ -107,8 +124,8 @@ class ConditionSearch {
   std::vector<Root> roots_;
   std::vector<std::vector<int32_t>> roots_of_;  // by slot
   std::vector<Part> parts_;
-  std::vector<int32_t> part_of_;  // slot -> part, -1: in none
-  bool ordered_, counted_;
+  std::vector<int32_t> part_of_;  // slot -> part; -1: in none
+  bool ordered_, counted_;        // counted_: bounds on the number of members matter
   int64_t min_, max_;
 };
 

@@ -1,4 +1,22 @@
-// Minimisation by partition refinement (see the head of symbolic_automaton.hpp).
+// Minimisation of a deterministic automaton over ranges.
+//
+// In: a DFA. Out: the DFA with the fewest states for the same language, its states numbered breadth first, so that
+// equal languages give equal automata.
+//
+// How, in two phases:
+//  1. Acyclic states, by hashing (Revuz, "Minimisation of acyclic deterministic automata in linear time", 1992). A
+//     state that reaches no cycle is processed after all its successors; two such states are equivalent if their
+//     signatures are equal. The *signature* of a state says whether it accepts, and for each range of symbols the class
+//     of its successor. Self-loops are allowed here if the automaton then has no longer cycle: that alone covers literals,
+//     enumerations and texts like `[^"]*`, and no second phase is needed.
+//  2. All other states, by partition refinement. They begin as one class. A class is split by the signatures of its
+//     members, as in Moore's algorithm; but as in Hopcroft's, only the members with a successor that changed its class
+//     are examined again, and the largest part keeps the number of the class. So a state changes its class at most
+//     log2(states) times.
+// The phases do not mix: a state of the first phase has finitely many texts before it ends, one of the second
+// infinitely many, so no two of them are equivalent.
+//
+// Cost: O(edges) and O(edges log states). The work is metered.
 #include <algorithm>
 #include <span>
 
@@ -9,7 +27,8 @@ namespace guided {
 
 namespace {
 
-// A state's behaviour in terms of the current classes: accept, then (lo, hi, class) with equal neighbours joined.
+// The signature of a state under the current classes: accept, then (lo, hi, class) of each edge, adjacent ranges with
+// equal classes joined. The class of a state that has none yet is -1.
 void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::vector<int32_t>& out) {
   out.clear();
   out.push_back(dfa.accept[s]);
@@ -26,12 +45,11 @@ void signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& cls, std::
   }
 }
 
-// Partition refinement of the states of one automaton (see the head of symbolic_automaton.hpp).
 class Refinement {
  public:
   Refinement(const Dfa& dfa, Meter& meter)
       : dfa_(dfa), meter_(meter), n_(dfa.size()), before_(dfa), cls_(n_, -1), where_(n_, 0), queued_(n_, 0) {
-    if (!settle(true)) settle(false);
+    if (!hash_acyclic(true)) hash_acyclic(false);
     int32_t rest = classes();
     members_.emplace_back();
     dirty_.emplace_back();
@@ -54,21 +72,20 @@ class Refinement {
     while (!pending_.empty()) {
       int32_t c = pending_.back();
       pending_.pop_back();
-      std::vector<int32_t> look = std::move(dirty_[c]);
+      std::vector<int32_t> changed = std::move(dirty_[c]);
       dirty_[c].clear();
-      std::erase_if(look, [&](int32_t s) { return cls_[s] != c; });  // moved on, and waiting under its new class
-      for (int32_t s : look) queued_[s] = 0;
-      if (members_[c].size() > 1) split(c, look);
+      std::erase_if(changed, [&](int32_t s) { return cls_[s] != c; });  // in another class now, and queued there
+      for (int32_t s : changed) queued_[s] = 0;
+      if (members_[c].size() > 1) split(c, changed);
     }
     return cls_;
   }
   int32_t classes() const { return static_cast<int32_t>(members_.size()); }
 
  private:
-  // States from which no cycle is reached: from the last ones backwards, equal behaviour is an equal class at once
-  // (Revuz 1992). They write finitely many texts, all others infinitely many, so none of them is met again. `loops`: a
-  // state that leads to itself is no cycle; whether all states are settled.
-  bool settle(bool loops) {
+  // The first phase. `loops`: an edge from a state to itself does not count as a cycle. Returns whether all states have
+  // a class now.
+  bool hash_acyclic(bool loops) {
     std::vector<int32_t> waiting(n_, 0), ready, key;
     int32_t settled = 0;
     IntLists known;
@@ -93,8 +110,9 @@ class Refinement {
     return settled == n_;
   }
 
-  // The class of a loop among what a state leads to that behaves as the state does, or -1: what leads from each to
-  // itself (-1 in a signature) leads to the loop then.
+  // With self-loops, a state may be equivalent to a successor: in `a*` unrolled as `(a a*)?` the first state has an
+  // edge to the loop, which has an edge to itself. Returns the class of a successor that is equivalent to the state
+  // with the signature `key`, or -1. The two are compared after self-loops (-1 in a signature) are replaced by that class.
   int32_t entered_loop(const std::vector<int32_t>& key, const IntLists& known) {
     for (size_t i = 3; i < key.size(); i += 3) {
       const int32_t c = key[i];
@@ -103,6 +121,7 @@ class Refinement {
     }
     return -1;
   }
+  // `key` with self-loops replaced by edges to class `c`, and adjacent ranges joined anew.
   static const std::vector<int32_t>& into(std::span<const int32_t> key, int32_t c, std::vector<int32_t>& out) {
     out.assign(1, key[0]);
     for (size_t i = 1; i < key.size(); i += 3) {
@@ -116,6 +135,7 @@ class Refinement {
     return out;
   }
 
+  // Moves `s` to the given index among the members of its class, by an exchange.
   void place(int32_t c, int32_t s, int32_t index) {
     auto& m = members_[c];
     int32_t other = m[index];
@@ -123,7 +143,8 @@ class Refinement {
     std::swap(where_[s], where_[other]);
   }
 
-  void split(int32_t c, const std::vector<int32_t>& look) {
+  // Splits a class by the signatures of its members, of which only the `changed` ones have to be examined.
+  void split(int32_t c, const std::vector<int32_t>& changed) {
     keys_.clear();
     auto part_of = [&](int32_t s) {
       signature(dfa_, s, cls_, key_);
@@ -133,15 +154,15 @@ class Refinement {
       if (inserted) parts_[part].clear();
       return part;
     };
-    for (size_t i = 0; i < look.size(); ++i) {
-      place(c, look[i], static_cast<int32_t>(i));
-      parts_[part_of(look[i])].push_back(look[i]);
+    for (size_t i = 0; i < changed.size(); ++i) {
+      place(c, changed[i], static_cast<int32_t>(i));
+      parts_[part_of(changed[i])].push_back(changed[i]);
     }
-    // The members that were not looked at behave alike; one of them speaks for all.
-    const size_t rest = members_[c].size() - look.size();
-    const int32_t rest_part = rest ? part_of(members_[c][look.size()]) : -1;
+    // The other members still have equal signatures; it is enough to examine one of them.
+    const size_t rest = members_[c].size() - changed.size();
+    const int32_t rest_part = rest ? part_of(members_[c][changed.size()]) : -1;
     if (keys_.size() == 1) return;
-    int32_t winner = 0;  // the largest part keeps the label
+    int32_t winner = 0;  // the largest part keeps the number of the class
     size_t largest = 0;
     for (int32_t k = 0; k < keys_.size(); ++k) {
       const size_t size = parts_[k].size() + (k == rest_part ? rest : 0);
@@ -150,15 +171,16 @@ class Refinement {
         winner = k;
       }
     }
-    if (rest && rest_part != winner)  // at most half of the class: the copy is paid for by the relabelling
-      parts_[rest_part].insert(parts_[rest_part].end(), members_[c].begin() + static_cast<std::ptrdiff_t>(look.size()),
-                               members_[c].end());
+    if (rest && rest_part != winner)  // at most half of the class, all of which get a new number: O(1) for each
+      parts_[rest_part].insert(parts_[rest_part].end(),
+                               members_[c].begin() + static_cast<std::ptrdiff_t>(changed.size()), members_[c].end());
     for (int32_t k = 0; k < keys_.size(); ++k)
       if (k != winner) move_out(c, parts_[k]);
   }
 
+  // Makes `group` a class of its own and queues the predecessors of its states.
   void move_out(int32_t c, const std::vector<int32_t>& group) {
-    int32_t fresh = static_cast<int32_t>(members_.size());
+    int32_t new_class = static_cast<int32_t>(members_.size());
     for (int32_t s : group) {
       place(c, s, static_cast<int32_t>(members_[c].size()) - 1);
       members_[c].pop_back();
@@ -166,7 +188,7 @@ class Refinement {
     members_.push_back(group);
     dirty_.emplace_back();
     for (size_t i = 0; i < group.size(); ++i) {
-      cls_[group[i]] = fresh;
+      cls_[group[i]] = new_class;
       where_[group[i]] = static_cast<int32_t>(i);
       if (queued_[group[i]]) enqueue(group[i]);
     }
@@ -187,10 +209,11 @@ class Refinement {
   Meter& meter_;
   int32_t n_;
   Predecessors before_;
-  std::vector<int32_t> cls_, where_;
-  std::vector<std::vector<int32_t>> members_, dirty_;
-  std::vector<int32_t> pending_;
-  std::vector<uint8_t> queued_;
+  std::vector<int32_t> cls_, where_;           // by state: its class, and its index among the members
+  std::vector<std::vector<int32_t>> members_;  // by class
+  std::vector<std::vector<int32_t>> dirty_;    // by class: members to examine again
+  std::vector<int32_t> pending_;               // classes with such members
+  std::vector<uint8_t> queued_;                // by state: it is in `dirty_`
   IntLists keys_;
   std::vector<int32_t> key_, other_;
   std::vector<std::vector<int32_t>> parts_;

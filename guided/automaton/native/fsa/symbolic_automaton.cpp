@@ -41,7 +41,7 @@ void join_edges(std::vector<Edge>& edges) {
 
 namespace {
 
-// Edges or moves by the state that they leave.
+// Edges or moves grouped by the state that they leave, by a counting sort.
 template <class Item, class Value>
 class ByState {
  public:
@@ -62,6 +62,7 @@ class ByState {
   std::vector<Value> list_;
 };
 
+// A state of the result is a sorted set of states of the NFA, closed under moves and interned in `sets_`.
 class SubsetConstruction {
  public:
   SubsetConstruction(const Nfa& nfa, Meter& meter)
@@ -84,10 +85,10 @@ class SubsetConstruction {
   }
 
  private:
-  // The state of the closure of set_, which is used up.
+  // The number of the state whose set is the closure of `set_`. Overwrites `set_`.
   int32_t intern() {
     const int32_t only = set_.size() == 1 ? set_[0] : -1;
-    if (only >= 0 && single_[only] >= 0) return single_[only];  // asked for again and again
+    if (only >= 0 && single_[only] >= 0) return single_[only];  // most sets are the closure of one state
     close();
     const auto [number, inserted] = sets_.intern(set_);
     meter_.work(kLookup);
@@ -96,8 +97,9 @@ class SubsetConstruction {
     return number;
   }
 
+  // The closure of `set_` under moves, sorted.
   void close() {
-    ++stamp_;
+    ++stamp_;  // `mark_[s] == stamp_`: s is in the set
     for (int32_t s : set_) mark_[s] = stamp_;
     for (size_t i = 0; i < set_.size(); ++i) {
       for (int32_t t : moves_[set_[i]]) {
@@ -108,11 +110,12 @@ class SubsetConstruction {
       }
     }
     meter_.work(static_cast<int64_t>(set_.size()));
-    // States without edges of their own say nothing, but for the final one.
+    // States without edges make no difference, except for the final one: without them more sets are equal.
     std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
     if (set_.size() > 1) std::sort(set_.begin(), set_.end());
   }
 
+  // The edges of state `s`: a sweep over the ranges of all edges in its set. `active_` are the edges that contain `at`.
   void expand(int32_t s) {
     pool_.clear();
     for (int32_t n : sets_[s]) pool_.insert(pool_.end(), edges_[n].begin(), edges_[n].end());
@@ -149,7 +152,8 @@ class SubsetConstruction {
   Meter& meter_;
   Dfa dfa_;
   IntLists sets_;
-  std::vector<int32_t> single_, mark_, set_;
+  std::vector<int32_t> single_;  // state of the NFA -> state of its closure, -1: not known
+  std::vector<int32_t> mark_, set_;
   std::vector<Edge> pool_, active_, out_;
   int32_t stamp_ = 0;
 };
@@ -199,7 +203,7 @@ Dfa trim(Dfa dfa) {
   if (!live[0]) return {};
   std::vector<int32_t> number(n, -1), order{0};
   number[0] = 0;
-  bool same = true;  // nothing to drop, and in order
+  bool same = true;  // nothing is removed, and the states are in breadth-first order already
   for (size_t i = 0; i < order.size(); ++i)
     for (const Edge& e : dfa.edges[order[i]]) {
       same &= live[e.to] != 0;
@@ -305,7 +309,7 @@ Dfa without_empty(Dfa dfa) {
   bool entered = false;
   for (int32_t s = 0; s < dfa.size(); ++s)
     for (const Edge& e : dfa.edges[s]) entered |= e.to == 0;
-  if (entered) {  // a fresh copy of the start takes the loops, the start itself stops accepting
+  if (entered) {  // edges into the start go to an accepting copy of it instead; the start itself stops accepting
     const int32_t copy = dfa.add(true);
     for (int32_t s = 0; s < copy; ++s)
       for (Edge& e : dfa.edges[s])

@@ -1,14 +1,14 @@
-// Finite automata whose edges carry ranges of symbols.
+// Symbolic finite automata: automata whose edges carry ranges of symbols instead of single ones.
 //
-// In: nondeterministic automata over `Symbol` ranges. Out: deterministic, trimmed, minimal ones, and their boolean
-// combinations. Everything is done on ranges: no step ever visits the code points of a class one by one.
+// In: nondeterministic automata over ranges of `Symbol`. Out: deterministic, trimmed, minimal ones, and their Boolean
+// combinations. All operations work on ranges; none visits the code points of a character class one by one.
 //
-// determinise   subset construction; each subset's edges are cut at the range borders (a sweep)
-// minimise      the states that no cycle follows by hashing, from the last ones backwards, and all of them where no
-//               cycle is longer than a loop; else by partition refinement that re-examines only states whose successors
-//               changed class and keeps the label of the largest part (Hopcroft's idea on Moore's signatures):
-//               O(edges log states), also on long chains
-// intersect     product, reachable part only;   complement: relative to all code points of encoding 0
+// determinise   subset construction (Rabin and Scott, 1959). A sweep over the edges of a subset's states cuts them at
+//               the borders of their ranges. Exponential in the worst case; the meter limits states and work.
+// minimise      acyclic parts by hashing from the ends backwards (Revuz, 1992), the rest by partition refinement
+//               (Hopcroft, 1971; on the signatures of Moore, 1956): O(edges log states). See minimise.cpp.
+// intersect     product construction, reachable part only: O(edges of the product)
+// complement    relative to all strings of code points of encoding 0 (surrogates are not among them)
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Edge {
   int32_t to;
 };
 
-// Lists of edges by state, in one store: nothing is allocated for a state by itself.
+// The edges of each state, all in one array: no state has an allocation of its own.
 class EdgeLists {
  public:
   std::span<const Edge> operator[](int32_t s) const { return {store_.data() + lists_[s].from, lists_[s].count}; }
@@ -36,7 +36,7 @@ class EdgeLists {
     lists_.reserve(states);
     store_.reserve(edges);
   }
-  // `list` may not lie in this store.
+  // Replaces the edges of a state. `list` must not point into this object.
   void set(int32_t s, std::span<const Edge> list) {
     lists_[s] = {static_cast<uint32_t>(store_.size()), static_cast<uint32_t>(list.size())};
     store_.insert(store_.end(), list.begin(), list.end());
@@ -46,7 +46,7 @@ class EdgeLists {
     const std::span<Edge> list = (*this)[s];
     lists_[s].count = static_cast<uint32_t>(std::remove_if(list.begin(), list.end(), drop) - list.begin());
   }
-  size_t edges() const { return store_.size(); }
+  size_t edges() const { return store_.size(); }  // allocated ones: also those that were replaced or erased
 
  private:
   struct List {
@@ -56,7 +56,8 @@ class EdgeLists {
   std::vector<List> lists_;
 };
 
-// Deterministic: the edges of a state are sorted and disjoint; missing symbols lead nowhere. State 0 is the start.
+// A deterministic automaton: the edges of a state are sorted and disjoint, and a symbol without an edge is refused.
+// State 0 is the start. No states at all: the empty language.
 struct Dfa {
   EdgeLists edges;
   std::vector<uint8_t> accept;
@@ -66,12 +67,13 @@ struct Dfa {
     accept.push_back(accepting);
     return size() - 1;
   }
-  // The state after `s` on symbol `c`, or -1.
+  // The state after `s` on symbol `c`, or -1 if there is none.
   int32_t next(int32_t s, Symbol c) const;
   bool empty() const { return edges.empty(); }
 };
 
-// Nondeterministic, with empty moves; `start` and one `final` state. A list of edges, in any order.
+// A nondeterministic automaton with one `start` and one `final` state. A move is a transition that reads nothing.
+// Edges and moves are in any order.
 struct Nfa {
   struct From {
     int32_t from;
@@ -87,7 +89,7 @@ struct Nfa {
   int32_t add() { return states++; }
   void edge(int32_t from, Symbol lo, Symbol hi, int32_t to) { edges.push_back({from, {lo, hi, to}}); }
   void move(int32_t from, int32_t to) { moves.push_back({from, to}); }
-  // A copy of `dfa` between two states of this automaton.
+  // Inserts a copy of `dfa` that leads from one state of this automaton to another.
   void splice(const Dfa& dfa, int32_t from, int32_t to);
 };
 
@@ -95,13 +97,13 @@ Dfa determinise(const Nfa& nfa, Meter& meter);
 Dfa minimise(Dfa dfa, Meter& meter);
 Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
-// Drops states from which no accepting state is reached, and those that cannot be reached. Empty if nothing is left.
+// Removes states that cannot be reached or cannot reach an accepting state. Numbers the others breadth first.
 Dfa trim(Dfa dfa);
-// An automaton over characters of encoding 0, over those of another one.
+// Moves the symbols of an automaton over code points of encoding 0 to those of another encoding.
 Dfa relabelled(Dfa dfa, int32_t encoding);
 // The same language without the empty string.
 Dfa without_empty(Dfa dfa);
-// The states that have an edge to each state, each once.
+// For each state, the states that have an edge to it, each once.
 class Predecessors {
  public:
   explicit Predecessors(const Dfa& dfa);
@@ -112,7 +114,7 @@ class Predecessors {
  private:
   std::vector<int32_t> from_, list_;
 };
-// Merges neighbouring edges with equal targets; expects sorted edges.
+// Joins adjacent ranges of text with equal targets. The edges must be sorted.
 void join_edges(std::vector<Edge>& edges);
 
 }  // namespace guided
