@@ -53,8 +53,17 @@ def with_a_model(messages: list[guided.Message]) -> str:
     reveal_type(result.text)
     reveal_type(result.tokens)
     reveal_type(result.finish_reason)
+    person: Person = engine.generate(messages, Person).value
+    whole: int = engine.generate("How many?", int).value
+    yes: str = engine.generate("Well?", ["yes", "no"]).value
+    digits: str = engine.generate("Which?", "[0-9]+").value
+    ages: list[int] = [answer.value.age for answer in engine.generate_batch(["a", "b"], Person)]
+    reveal_type((person, whole, yes, digits, ages))
     reveal_type(engine.generate(messages, Person, n=2))
-    reveal_type(engine.generate_batch(["a", "b"], ["yes", "no"], raw=True))
+    wrong = engine.generate(messages, Person).value.nmae  # type: ignore[attr-defined]
+    reveal_type((wrong is None, engine.generate_batch(["a", "b"], bool, raw=True)))
+    for part in engine.stream("Who?", Person):
+        reveal_type(part.result and part.result.value)
     for event in engine.stream("Who?", "[a-z]+", seed=1):
         reveal_type(event.text)
         reveal_type(event.result)

@@ -21,24 +21,23 @@ from guided.engine.batch import Answer, answer_each
 from guided.engine.chat import ChatMl
 from guided.engine.constraint import Constraint, ConstraintOptions, compile_constraint, value_parser
 from guided.engine.driver import Driver
-from guided.engine.loading import load
+from guided.engine.loading import load, make_runner
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
 from guided.engine.ranks.leader import Ranks
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
-from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
-from guided.engine.result import Result, StreamEvent
-from guided.engine.runner import Chunk, KVDtype, ModelRunner, default_blocks, default_cache
+from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request, check_numbers
+from guided.engine.result import Result, StreamEvent, ValueT_co
+from guided.engine.runner import Chunk, KVDtype
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls, with_tools
-from guided.errors import GuidedError, brief
+from guided.errors import GuidedError
 from guided.keywords import keywords_checked
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
-from guided.models.llama import Llama
 from guided.models.model import Model
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
@@ -48,7 +47,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt", "Request"]
 
-_MOST_DRAFTS = 64
 _COMPILERS = 2  # threads
 
 
@@ -83,16 +81,7 @@ class Engine:
             raise GuidedError(f"{vocabulary.size} tokens, but only {model.config.vocab_size} logits: not this model's")
         self.model, self.vocabulary, self.chat, self.bos = model, vocabulary, chat, list(bos)
         self.ranks = ranks
-        if kv_dtype != "auto" and not (cache is None and ranks is None):
-            raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
-        if cache is not None and ranks is not None:
-            raise ValueError("several processes have a cache of their own: leave cache out")
-        if ranks is None and isinstance(model, Llama) and model.parallel.is_cut:
-            raise GuidedError("this is a part of a model: it goes with its ranks")
-        if ranks is not None:
-            runner = ranks.runner(model, *default_blocks(model))
-        else:
-            runner = ModelRunner(model, cache or default_cache(model, kv_dtype))
+        runner = make_runner(model, cache, kv_dtype, ranks)
         self.scheduler = Scheduler(runner, token_budget=token_budget)
         self._driver = Driver(self.scheduler)
 
@@ -168,18 +157,29 @@ class Engine:
         """Compiles for requests that come together."""
         return ThreadPoolExecutor(_COMPILERS, "guided compiler")
 
+    # A type gives its values, a regular expression or a choice its text; what other constraints give is not told.
+    @overload
+    def generate(
+        self, prompt: Prompt, constraint: type[ValueT_co], *, n: Literal[1] = 1, **options: Unpack[Options]
+    ) -> Result[ValueT_co]: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, constraint: str | Sequence[str], *, n: Literal[1] = 1, **options: Unpack[Options]
+    ) -> Result[str]: ...
     @overload
     def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: Literal[1] = 1, **options: Unpack[Options]
     ) -> Result: ...
     @overload
     def generate(
+        self, prompt: Prompt, constraint: type[ValueT_co], *, n: int, **options: Unpack[Options]
+    ) -> Result[ValueT_co] | list[Result[ValueT_co]]: ...
+    @overload
+    def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Result | list[Result]: ...
     @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
-    def generate(
-        self, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]
-    ) -> Result | list[Result]:
+    def generate(self, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]) -> Any:
         """Generate: one `Result`, or a list of them where n > 1 (the prompt passes the model once).
 
         Args:
@@ -200,6 +200,25 @@ class Engine:
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
 
+    @overload
+    def generate_batch(
+        self,
+        prompts: Sequence[Prompt],
+        constraint: type[ValueT_co],
+        *,
+        progress: ShowProgress | bool = False,
+        **options: Unpack[Options],
+    ) -> list[Result[ValueT_co]]: ...
+    @overload
+    def generate_batch(
+        self,
+        prompts: Sequence[Prompt],
+        constraint: Constraint = None,
+        *,
+        constraints: Sequence[Constraint] | None = None,
+        progress: ShowProgress | bool = False,
+        **options: Unpack[Options],
+    ) -> list[Result]: ...
     @keywords_checked(
         Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "generate_each takes requests with n"}
     )
@@ -211,7 +230,7 @@ class Engine:
         constraints: Sequence[Constraint] | None = None,
         progress: ShowProgress | bool = False,
         **options: Unpack[Options],
-    ) -> list[Result]:
+    ) -> Any:
         """Outputs for many prompts, in their order, run together.
 
         Args:
@@ -252,6 +271,18 @@ class Engine:
         """
         return answer_each(requests, self._tasks_of, self._driver.outcomes, Meter(total, progress))
 
+    @overload
+    def stream(
+        self, prompt: Prompt, constraint: type[ValueT_co], **options: Unpack[Options]
+    ) -> Iterator[StreamEvent[ValueT_co]]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, constraint: str | Sequence[str], **options: Unpack[Options]
+    ) -> Iterator[StreamEvent[str]]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
+    ) -> Iterator[StreamEvent]: ...
     @keywords_checked(
         Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples gives n outputs at once"}
     )
@@ -329,10 +360,7 @@ class Engine:
         **numbers: Any,
     ) -> list[Output]:
         """Samples of one request, or why there are none."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n is {brief(n)}, at least one output is needed")
-        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-            raise ValueError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
+        check_numbers(n, max_tokens, drafts, budget_ramp, raw)
         written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
@@ -344,13 +372,7 @@ class Engine:
         toolbox = Toolbox(tools, self.vocabulary)
         placed = with_tools(constraint, tools)
         grammar = compile_constraint(self.compiler, placed, cast(ConstraintOptions, written))
-        if not isinstance(raw, bool):
-            raise ValueError(f"raw is {brief(raw)}, it must be True or False")
         ids = self.encode_prompt(prompt, raw=raw)
-        if not 0 <= drafts <= _MOST_DRAFTS:
-            raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
-        if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
-            raise ValueError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
         if reasoning_end is not None and grammar is None:
             raise GuidedError("reasoning_end goes with a constraint: it says where the constraint begins")
         end = [] if reasoning_end is None else find_reasoning_end(self.vocabulary, reasoning_end)

@@ -13,15 +13,17 @@ import torch
 
 from guided.engine.pretrained import Pretrained, load_pretrained
 from guided.engine.ranks.leader import Ranks
-from guided.engine.runner import KVDtype, check_kv_dtype
+from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_blocks, default_cache
 from guided.engine.threads import limit_threads
-from guided.errors import UnsupportedError, brief
+from guided.errors import GuidedError, UnsupportedError, brief
 from guided.files.hub import find_model
+from guided.kv.cache import KVCache
 from guided.models.llama import Llama
 from guided.models.lora import with_adapter
 from guided.models.lora_config import read_lora_config
+from guided.models.model import Model
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "load", "make_runner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +100,20 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
     if dtype not in known:
         raise ValueError(f"dtype is {brief(dtype)}; known are 'auto', 'float32' and 'bfloat16'")
     return known[dtype]
+
+
+def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:
+    """What runs a model: in this process with its cache, or with the processes that have its other parts.
+
+    Raises:
+        ValueError: a cache where there can be none of the caller's. GuidedError: a part of a model without the others.
+    """
+    if kv_dtype != "auto" and not (cache is None and ranks is None):
+        raise ValueError("kv_dtype is of the default cache, in one process; put another into a QuantisedCache")
+    if cache is not None and ranks is not None:
+        raise ValueError("several processes have a cache of their own: leave cache out")
+    if ranks is not None:
+        return ranks.runner(model, *default_blocks(model))
+    if isinstance(model, Llama) and model.parallel.is_cut:
+        raise GuidedError("this is a part of a model: it goes with its ranks")
+    return ModelRunner(model, cache or default_cache(model, kv_dtype))

@@ -13,7 +13,9 @@ from guided.keywords import check_keywords, keywords_checked_class
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request"]
+__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "check_numbers"]
+
+_MOST_DRAFTS = 64
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
 
@@ -122,3 +124,21 @@ class Request:
         parts += [] if self.n == 1 else [f"n={self.n}"]
         parts += [f"options={sorted(self.options)}"] if self.options else []
         return f"Request({', '.join(parts)})"
+
+
+def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: object, raw: object) -> None:
+    """Check the options of a request that no other class checks.
+
+    Raises:
+        ValueError: one of them is out of its range; the message names it.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise ValueError(f"n is {brief(n)}, at least one output is needed")
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+        raise ValueError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
+    if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MOST_DRAFTS:
+        raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
+    if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
+        raise ValueError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
+    if not isinstance(raw, bool):
+        raise ValueError(f"raw is {brief(raw)}, it must be True or False")

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Generic, Literal
 
 from guided.errors import short
 from guided.sampling.logprobs import TokenLogprobs
 
 __all__ = ["BudgetBound", "FinishReason", "Result", "StreamEvent", "Timings", "ToolCall"]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    ValueT_co = TypeVar("ValueT_co", covariant=True, default=object)
+else:
+    from typing import TypeVar
+
+    ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 FinishReason = Literal["stop", "length"]
 
@@ -89,8 +98,11 @@ _UNBOUND: Final = BudgetBound()
 
 
 @dataclass(repr=False)
-class Result:
+class Result(Generic[ValueT_co]):
     """One output.
+
+    For type checkers it has the type of its value: `Result[Person]` where the class is the constraint, `Result[str]`
+    for a regular expression or a choice, and `Result[object]` where only the specification knows.
 
     Attributes:
         text: the output, decoded; the end token is not part of it, nor is a stop, if it was not asked for.
@@ -127,7 +139,7 @@ class Result:
     removed_log_mass: float
     seed: int
     prompt_tokens: int
-    parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+    parse: Callable[[str], ValueT_co] | None = field(default=None, repr=False, compare=False)
     stop: str | int | None = None
     logprobs: list[TokenLogprobs | None] | None = None
     prompt_logprobs: list[TokenLogprobs | None] | None = None
@@ -139,8 +151,9 @@ class Result:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"
 
     @cached_property
-    def value(self) -> Any:
-        """The parsed text where the constraint is JSON or a type and the output is complete, else None.
+    def value(self) -> ValueT_co:
+        """The parsed text where the constraint is JSON or a type; the text itself for a regular expression or a choice;
+        None without a constraint.
 
         A value of the type where it is one (see `guided.spec.python_values`): an instance of a dataclass or a pydantic
         model, a member of an Enum, a set, a date; for a function its arguments, as `inspect.BoundArguments`.
@@ -150,7 +163,9 @@ class Result:
         pydantic's ValidationError where a model checks more than its schema says. SpecError, with the place: a class
         inside the type does so (`__post_init__`), or the value nests deeper than `python_values.DEEPEST`.
         """
-        return self.parse(self.text) if self.parse is not None and self.finish_reason == "stop" else None
+        if self.parse is None or self.finish_reason != "stop":  # never under a constraint: that ends complete
+            return None  # type: ignore[return-value]
+        return self.parse(self.text)
 
     @property
     def tokens_per_second(self) -> float:
@@ -159,7 +174,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StreamEvent:
+class StreamEvent(Generic[ValueT_co]):
     """Some new tokens of an output.
 
     Attributes:
@@ -177,7 +192,7 @@ class StreamEvent:
     tokens: tuple[int, ...]
     text: str
     forced: bool = False
-    result: Result | None = None
+    result: Result[ValueT_co] | None = None
     logprobs: tuple[TokenLogprobs | None, ...] = ()
     reasoning: bool = False
     budget_bound: BudgetBound = _UNBOUND
