@@ -82,7 +82,7 @@ class Grouping {
   const Loop& loop_of(int32_t state) {
     const auto [it, inserted] = loops_.try_emplace(state);
     if (inserted && (it->second.char_classes = loops(arena_, state)) != 0)
-      it->second.set = masks_.vocabulary().of_kinds(it->second.char_classes, true);
+      it->second.set = masks_.vocabulary().tokens_of_classes(it->second.char_classes, true);
     return it->second;
   }
 

@@ -27,7 +27,7 @@ namespace guided {
 
 struct Rule {
   RuleKind kind = RuleKind::Plain;
-  int64_t min = 0, max = -1;              // of the register: bounds of the count, or of the number of members
+  int64_t min = 0, max = kUnbounded;      // of the register: bounds of the count, or of the number of members
   int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, how many
   int32_t origin = -1;                    // the IR rule
   // A counter whose guards depend only on the count and the least that must follow: its token tables fit every count.

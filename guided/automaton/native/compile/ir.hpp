@@ -43,12 +43,12 @@ enum class Kind : uint8_t {
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges = {};   // Chars
-  std::vector<uint32_t> text = {};  // Text: code points
-  std::vector<int32_t> items = {};  // children; of Permutation: the members
-  int64_t min = 0, max = -1;        // Repeat, Length, Permutation; -1: unbounded
-  int32_t ref = -1;                 // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
-                                    // Distinct: known names
+  std::vector<Range> ranges = {};     // Chars
+  std::vector<uint32_t> text = {};    // Text: code points
+  std::vector<int32_t> items = {};    // children; of Permutation: the members
+  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation
+  int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
+                                      // Distinct: known names
   std::vector<uint8_t> required = {}, repeatable = {};   // Permutation
   std::shared_ptr<const Dfa> automaton = nullptr;        // Automaton
   Digest digest = {};                                    // of the whole subtree

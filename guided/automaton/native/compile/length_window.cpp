@@ -7,9 +7,7 @@ namespace guided {
 
 namespace {
 
-constexpr int64_t kInfinite = -1;
-
-// The shortest and longest length of a state's rests. b may be kInfinite.
+// The shortest and longest length of a state's rests. b may be kUnbounded.
 struct Interval {
   int64_t a = 0, b = 0;
 };
@@ -41,7 +39,7 @@ std::vector<int64_t> longest_rests(const Dfa& dfa) {
   const Predecessors before(dfa);
   for (int32_t s = 0; s < n; ++s)
     for (int32_t p : before[s]) ++left[p];
-  std::vector<int64_t> b(n, kInfinite);
+  std::vector<int64_t> b(n, kUnbounded);
   std::vector<int32_t> queue;
   for (int32_t s = 0; s < n; ++s)
     if (left[s] == 0) {
@@ -68,12 +66,12 @@ bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
     parts.clear();
     if (dfa.accept[s]) parts.push_back({0, 0});
     for (const Edge& e : dfa.edges[s])
-      parts.push_back({rests[e.to].a + 1, rests[e.to].b == kInfinite ? kInfinite : rests[e.to].b + 1});
+      parts.push_back({rests[e.to].a + 1, rests[e.to].b == kUnbounded ? kUnbounded : rests[e.to].b + 1});
     std::sort(parts.begin(), parts.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
     int64_t end = parts[0].b;
-    for (size_t i = 1; i < parts.size() && end != kInfinite; ++i) {
+    for (size_t i = 1; i < parts.size() && end != kUnbounded; ++i) {
       if (parts[i].a > end + 1) return false;
-      end = parts[i].b == kInfinite ? kInfinite : std::max(end, parts[i].b);
+      end = parts[i].b == kUnbounded ? kUnbounded : std::max(end, parts[i].b);
     }
     if (parts[0].a != rests[s].a || end != rests[s].b) return false;
   }
@@ -116,22 +114,24 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   std::vector<int64_t> a = shortest_rests(dfa), b = longest_rests(dfa);
   std::vector<Interval> rests(dfa.size());
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
-  if (a[0] >= min && (max < 0 || (b[0] != kInfinite && b[0] <= max))) return {Window::Everything, {}, {}};
+  if (a[0] >= min && (max < 0 || (b[0] != kUnbounded && b[0] <= max)))
+    return {.kind = Window::Everything, .dfa = {}, .effects = {}};
   // Which bounds matter. With an upper bound alone the shortest rest decides, with a lower bound alone the longest.
   const bool above = max >= 0, below = a[0] < min;
   if (above && below && !solves_equation(dfa, rests))
-    return {Window::Written, minimise(unrolled_window(dfa, min, max, meter), meter), {}};
-  if ((max >= 0 && a[0] > max) || (b[0] != kInfinite && b[0] < min)) return {Window::Written, {}, {}};  // empty
+    return {.kind = Window::Written, .dfa = minimise(unrolled_window(dfa, min, max, meter), meter), .effects = {}};
+  if ((max >= 0 && a[0] > max) || (b[0] != kUnbounded && b[0] < min))
+    return {.kind = Window::Written, .dfa = {}, .effects = {}};  // empty
 
-  Window out{Window::Counted, {}, {}};
+  Window out{.kind = Window::Counted, .dfa = {}, .effects = {}};
   std::map<std::pair<int64_t, int64_t>, int32_t> effect_of;
   for (int32_t s = 0; s < dfa.size(); ++s) out.dfa.add(dfa.accept[s]);
   for (int32_t s = 0; s < dfa.size(); ++s) {
     std::map<int32_t, std::vector<Edge>> by_effect;
     for (const Edge& e : dfa.edges[s]) {
-      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kInfinite};
+      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, below ? rests[e.to].b : kUnbounded};
       auto [it, inserted] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
-      if (inserted) out.effects.push_back({Effect::Inc, key.first, key.second});
+      if (inserted) out.effects.push_back({.op = Effect::Inc, .a = key.first, .b = key.second});
       by_effect[it->second].push_back(e);
     }
     std::vector<Edge> guarded;

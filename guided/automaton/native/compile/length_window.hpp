@@ -34,7 +34,7 @@ struct Window {
   std::vector<Effect> effects;
 };
 
-// `max` -1: no upper bound.
+// `max` may be kUnbounded.
 Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
 // The product of the automaton and the counter.
 Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);

@@ -84,7 +84,7 @@ int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
   auto [it, inserted] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
   if (inserted) {
     rules_.emplace_back();
-    pending_.push_back({rule, encoding, false});
+    pending_.push_back({.rule = rule, .encoding = encoding, .synthetic = false});
   }
   return it->second;
 }
@@ -92,7 +92,7 @@ int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
 int32_t Lowerer::synthetic(LoweredRule rule) {
   rule.origin = current_origin_;
   rules_.push_back(std::move(rule));
-  pending_.push_back({-1, 0, true});
+  pending_.push_back({.rule = -1, .encoding = 0, .synthetic = true});
   return static_cast<int32_t>(rules_.size()) - 1;
 }
 
@@ -214,10 +214,11 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       nfa.splice(relabelled(*n.automaton, enc), from, to);
       return;
     case Kind::Distinct:
-      build_between(nfa, n, {Effect::Open, n.ref, names_digest(n)}, {Effect::Close}, enc, from, to, depth);
+      build_between(nfa, n, {.op = Effect::Open, .a = n.ref, .b = names_digest(n)}, {.op = Effect::Close}, enc, from,
+                    to, depth);
       return;
     case Kind::Entry:
-      build_between(nfa, n, {Effect::Begin}, {Effect::Keep}, enc, from, to, depth);
+      build_between(nfa, n, {.op = Effect::Begin}, {.op = Effect::Keep}, enc, from, to, depth);
       return;
   }
 }

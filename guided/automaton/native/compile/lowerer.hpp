@@ -47,11 +47,11 @@ class Lowerer {
     int32_t rule, encoding;
     bool synthetic;  // built already: the IR has no such rule
   };
-  // A language and, separate from it, a window on its number of characters (max -1: no upper bound). Separate, because
+  // A language and, separate from it, a window on its number of characters (max may be kUnbounded). Separate, because
   // the window of one operand of And holds for the whole And.
   struct Windowed {
     Dfa dfa;
-    int64_t min = 0, max = -1;
+    int64_t min = 0, max = kUnbounded;
     void within(int64_t low, int64_t high) {
       min = std::max(min, low);
       if (high >= 0) max = max < 0 ? high : std::min(max, high);

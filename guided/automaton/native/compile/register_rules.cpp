@@ -98,7 +98,7 @@ int32_t Lowerer::counter(const IrNode& n, int32_t enc, int depth) {
   if (found != counters_.end()) return found->second;
   bool item_nullable = nullable_.node(n.items[0]);
   LoweredRule rule;
-  rule.effects.push_back({Effect::Inc, 0, -1});
+  rule.effects.push_back({.op = Effect::Inc});
   Nfa body;
   body.start = body.add();
   body.final = body.add();
@@ -197,13 +197,13 @@ void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t 
   std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
   for (size_t i = 0; i < n.items.size(); ++i) {
     if (nullable_.node(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
-    const Symbol put = effect({Effect::Put, static_cast<int64_t>(i), -1});
+    const Symbol put = effect({.op = Effect::Put, .a = static_cast<int64_t>(i)});
     int32_t start = body.add();
     body.edge(body.start, put, put, start);
     body.edge(after_separator, put, put, start);
     build(body, n.items[i], enc, start, body.final, depth + 1);
   }
-  const Symbol again = effect({Effect::More, 0, -1});
+  const Symbol again = effect({.op = Effect::More});
   body.edge(body.final, again, again, more);
   build(body, n.ref, enc, more, after_separator, depth + 1);
   effects_ = outer;

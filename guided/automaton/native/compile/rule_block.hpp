@@ -15,20 +15,21 @@
 #include <vector>
 
 #include "compile/encoding.hpp"
+#include "fsa/condition.hpp"
 
 namespace guided {
 
 enum class RuleKind : uint8_t { Plain, Counter, Set };
 
 // An action: a transition that reads no byte, changes the frame's register or its scopes, and may have a guard.
-//   Inc           counter: one more, if a rest of `a` to `b` (-1: unbounded) further counts can lead into the bounds
+//   Inc           counter: one more, if a rest of `a` to `b` (or kUnbounded) further counts can lead into the bounds
 //   Put           permutation: member `a` is written, if it still may be
 //   More          permutation: a separator comes, if another member may follow
 //   Open, Close   a uniqueness scope begins (`a`: number of its known strings, `b`: their digest), ends
 //   Begin, Keep   an entry of the scope begins, ends; Keep is refused if its value was seen
 struct Effect {
   enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
-  int64_t a = 0, b = -1;
+  int64_t a = 0, b = kUnbounded;
   bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
   bool of_memory() const { return op >= Open; }  // about scopes, not about the register
 };

@@ -46,8 +46,8 @@ struct KnownRule {
   std::vector<int32_t> refs;    // by call: index into RuleKey::refs, or, for a counter, -1 - index into `counters`
   std::vector<Effect> effects;  // Open: `a` is an index into RuleKey::scopes
   std::vector<std::shared_ptr<const KnownRule>> counters;
-  int64_t min = 0, max = -1;  // of a counter
-  bool closed = true;         // neither it nor its counters refer to a rule or to a list of strings
+  int64_t min = 0, max = kUnbounded;  // of a counter
+  bool closed = true;                 // neither it nor its counters refer to a rule or to a list of strings
   size_t size() const {
     size_t out = rule->size();
     for (const auto& counter : counters) out += counter->size();
@@ -71,9 +71,9 @@ struct LoweredRule {
   std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
   bool encoded = false;                                    // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
-  int64_t min = 0, max = -1;                   // Counter: bounds of the count; Set: bounds of the number of members
+  int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // each once
-  std::vector<uint8_t> required, repeatable;   // Set; repeatable: kAbsent for a member that cannot be written
+  std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
   int32_t origin = -1;                         // the IR rule it comes from
 

@@ -61,7 +61,7 @@ ConditionSearch::ConditionSearch(const Condition& condition, const std::vector<u
   for (size_t m = 0; m < slot_of_.size(); ++m) {
     Slot& slot = slots_[slot_of_[m]];
     slot.members.push_back(static_cast<int32_t>(m));
-    slot.repeatable |= repeatable[m] == 1;
+    slot.repeatable |= repeatable[m] == kRepeatable;
     option[m] = uint64_t{1} << slot.members.size();
   }
   for (const Condition::Node& from : condition.nodes) {
@@ -143,7 +143,7 @@ void ConditionSearch::split() {
 
 bool ConditionSearch::is_open(const SeenSet& seen, int32_t member) const {
   if (repeatable_[member] == kAbsent) return false;
-  if (repeatable_[member]) return true;
+  if (repeatable_[member] == kRepeatable) return true;
   const int32_t slot = slot_of_[member];
   if (ordered_ && slot <= seen.last) return false;
   return std::ranges::none_of(slots_[slot].members, [&](int32_t m) { return seen.has(static_cast<size_t>(m)); });

@@ -32,8 +32,11 @@
 
 namespace guided {
 
-constexpr uint8_t kAbsent = 2;             // in a list `repeatable` (0 or 1): a member that cannot be written at all
+constexpr int64_t kUnbounded = -1;  // as an upper bound
+// The elements of lists `repeatable`: a member may be written once, any number of times, or cannot be written at all.
+enum Occurrence : uint8_t { kOnce, kRepeatable, kAbsent };
 constexpr int32_t kEverySlot = INT32_MAX;  // as a rank in the order of slots: after every slot
+constexpr int32_t kNoSlot = -1;            // before every slot
 constexpr int32_t kMostInSlot = 62;        // members of one slot: they and "absent" are bits of a 64-bit domain
 
 // A formula as a list of nodes, parts before what they are parts of; the last node is the whole formula.
@@ -58,14 +61,15 @@ struct Condition {
 struct SeenSet {
   int64_t count = 0;           // how many members were written, repetitions included
   std::vector<uint64_t> bits;  // by member
-  int32_t last = -1;  // if slots are ordered: the slot of the last member, kEverySlot after a repeatable one, -1: none
+  // If slots are ordered: the slot of the last member; kNoSlot if there is none, kEverySlot after a repeatable one.
+  int32_t last = kNoSlot;
   bool has(size_t i) const { return (bits[i / 64] >> (i % 64)) & 1; }
   bool operator==(const SeenSet&) const = default;
 };
 
 class ConditionSearch {
  public:
-  // `repeatable`: by member, 0, 1 or kAbsent. `min`, `max`: bounds on the number of members; a `max` of -1 is no bound.
+  // `repeatable`: by member, an Occurrence. `min`, `max`: bounds on the number of members.
   ConditionSearch(const Condition& condition, const std::vector<uint8_t>& repeatable, int64_t min, int64_t max);
 
   // Whether `member` may be written next as far as slots and their order are concerned.

@@ -7,8 +7,8 @@
 //  1. Acyclic states, by hashing (Revuz, "Minimisation of acyclic deterministic automata in linear time", 1992). A
 //     state that reaches no cycle is processed after all its successors; two such states are equivalent if their
 //     signatures are equal. The *signature* of a state says whether it accepts, and for each range of symbols the class
-//     of its successor. Self-loops are allowed here if the automaton then has no longer cycle: that alone covers literals,
-//     enumerations and texts like `[^"]*`, and no second phase is needed.
+//     of its successor. Self-loops are allowed here if the automaton then has no longer cycle: that alone covers
+//     literals, enumerations and texts like `[^"]*`, and no second phase is needed.
 //  2. All other states, by partition refinement. They begin as one class. A class is split by the signatures of its
 //     members, as in Moore's algorithm; but as in Hopcroft's, only the members with a successor that changed its class
 //     are examined again, and the largest part keeps the number of the class. So a state changes its class at most
@@ -112,7 +112,8 @@ class Refinement {
 
   // With self-loops, a state may be equivalent to a successor: in `a*` unrolled as `(a a*)?` the first state has an
   // edge to the loop, which has an edge to itself. Returns the class of a successor that is equivalent to the state
-  // with the signature `key`, or -1. The two are compared after self-loops (-1 in a signature) are replaced by that class.
+  // with the signature `key`, or -1. The two are compared after self-loops (-1 in a signature) are replaced by that
+  // class.
   int32_t entered_loop(const std::vector<int32_t>& key, const IntLists& known) {
     for (size_t i = 3; i < key.size(); i += 3) {
       const int32_t c = key[i];

@@ -66,7 +66,7 @@ void VisitedPoints::find_loops(Met& met) {
 
 const VisitedPoints::Loop* VisitedPoints::loop(int32_t before, const Met& met, bool build) {
   if (met.loop) return met.loop;
-  auto set = task_.vocabulary.of_kinds(met.loops, build);
+  auto set = task_.vocabulary.tokens_of_classes(met.loops, build);
   if (!set) return nullptr;
   auto loop = std::make_unique<Loop>();
   for (int b = 0; b < 256; ++b) {

@@ -8,8 +8,8 @@ namespace guided {
 
 namespace {
 
-constexpr size_t kMostSets = 64;  // each takes some 100 KB
-constexpr size_t kFew = 600;
+constexpr size_t kMostSets = 64;  // each takes about 100 KB
+constexpr size_t kFew = 600;      // up to this many tokens a list of ids is smaller and faster than a bitmask
 
 std::unique_ptr<ClassTokens> make(const TokenTrie& trie, int32_t words, CharClasses char_classes) {
   auto out = std::make_unique<ClassTokens>();
@@ -38,7 +38,7 @@ std::unique_ptr<ClassTokens> make(const TokenTrie& trie, int32_t words, CharClas
     for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
       const TokenTrie::Node& child = nodes[c];
       const bool ours = (char_classes & (child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters)) != 0;
-      if (node.inside) {  // in a character: on to where it is complete
+      if (node.inside) {  // inside a character: descend to where it is complete
         open.push_back({c, at.depth + 1, at.length});
         continue;
       }

@@ -1,10 +1,18 @@
-// The tokens of a vocabulary that consist of some character classes, and the nodes of its trie where others begin.
+// Tokens by character class: all tokens of a vocabulary that consist of characters of some classes, and where in its
+// trie the other tokens begin.
 //
-// A state that every character of some character classes leads back to (the inside of a JSON string) allows all tokens
-// made of them: one bitmask for all such states of all grammars. What is left to walk begins at the trie's *edges*:
-// where a string of these character classes is followed by a byte of another one, or by a part of a character.
+// The problem: inside a JSON string nearly every token is allowed, and most for the same reason: each of its characters
+// leads back to the same position. Walking the trie again for each such position of each grammar is wasted.
 //
-// Cost: some 0.4 ms for 128,000 tokens, once for each set of character classes that some grammar asks for; then a copy.
+// In: a trie and a set of character classes (token_trie.hpp). Out: the tokens made only of these classes, as one
+// bitmask that all grammars share, and the *edges* of this part of the trie: the nodes at which a string of these
+// classes is followed by a byte of another class, or by an incomplete character. A walk of the remaining tokens starts
+// there.
+//
+// Example: the tokens `ab`, `a"`, `a",`, `"x` and the classes of the letters.
+//     tokens  ab          edges by byte:  '"': the node of `a"` (depth 1), the node of `"` (depth 0)
+//
+// Cost: about 0.4 ms for 128,000 tokens, once for each set of classes that some grammar needs; afterwards a look-up.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +28,15 @@ namespace guided {
 
 struct ClassTokens {
   struct Edge {
-    int32_t node;           // below a string of these character classes
+    int32_t node;           // a child of the node of a string of these classes
     int32_t depth, length;  // of that string, in bytes and in characters
   };
-  std::vector<uint32_t> tokens;              // words of a mask row
-  std::vector<int32_t> ids;                  // the same tokens, sorted, where they are few
+  std::vector<uint32_t> tokens;              // a bitmask row; empty if the tokens are few
+  std::vector<int32_t> ids;                  // the same tokens, sorted, if they are few; otherwise empty
   std::vector<uint64_t> members;             // the same tokens, by index among the trie's payloads
   std::array<std::vector<Edge>, 256> edges;  // by the node's byte, in the order of the trie's payloads
 
-  // Calls visit(i) for the tokens among the payloads from..to.
+  // Calls visit(i) for the indices i of these tokens among the trie's payloads from..to.
   template <class Visit>
   void each_token(int32_t from, int32_t to, Visit&& visit) const {
     for (int32_t w = from >> 6; w << 6 < to; ++w) {
@@ -41,7 +49,7 @@ struct ClassTokens {
       }
     }
   }
-  // Calls visit(edge) for the edges with this byte whose strings lie among those of the node.
+  // Calls visit(edge) for the edges with this byte that lie below `node`.
   template <class Visit>
   void each_edge(const TokenTrie& trie, const TokenTrie::Node& node, uint8_t byte, Visit&& visit) const {
     const auto& list = edges[byte];
@@ -51,9 +59,10 @@ struct ClassTokens {
   }
 };
 
+// The sets that were built for a vocabulary. Thread-safe.
 class ClassTokenSets {
  public:
-  // Null where the set is not known and is not to be built.
+  // The set for these character classes, or null if it is not built and `build` is false. `words`: of a bitmask row.
   std::shared_ptr<const ClassTokens> find(const TokenTrie& trie, int32_t words, CharClasses char_classes,
                                           bool build) const;
 

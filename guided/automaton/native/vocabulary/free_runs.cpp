@@ -7,23 +7,22 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLong = 2;      // characters: runs that are shorter are not worth looking for
-constexpr int kMostNarrowed = 4;  // times that character classes are left out to make the runs longer
+constexpr int32_t kLong = 2;      // characters; shorter runs are of no use
+constexpr int kMostNarrowed = 4;  // how often character classes are left out to make the runs longer
 
-// Of all character classes, but for the bytes that are no characters.
+// The class of a byte: of the character itself in ASCII, of all other characters together above.
 CharClasses char_class_of(int byte) {
   return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters;
 }
 }  // namespace
 
 // ---- one character
-bool FreeRuns::quiet(int32_t position) const {
+bool FreeRuns::is_passive(int32_t position) const {
   const Position& p = grammar_.positions[position];
   return p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi &&
          (!grammar_.single || p.boundary);
 }
 
-// Of a position inside of a character.
 bool FreeRuns::only_reads(int32_t position) const {
   const Position& p = grammar_.positions[position];
   return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
@@ -35,7 +34,7 @@ void FreeRuns::read_ascii(int32_t position, Reading& out) const {
   for (int b = 0; b < 0x80; ++b) {
     if (!live_.has(static_cast<uint8_t>(b))) continue;
     const int32_t to = grammar_.step(position, static_cast<uint8_t>(b));
-    if (to < 0 || !quiet(to))
+    if (to < 0 || !is_passive(to))
       refused |= char_class_of(b);
     else if (!next.empty() && next.back().first == to)
       next.back().second |= char_class_of(b);
@@ -53,14 +52,14 @@ void FreeRuns::read_ascii(int32_t position, Reading& out) const {
   }
 }
 
-// Where the last `more` bytes of a character lead, the first of them in lo..hi.
+// Where the last `more` bytes of a character lead, of which the first is in lo..hi.
 const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more) {
   auto [it, inserted] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
   Tail& out = it->second;
   if (!inserted) return out;
   out.readable = only_reads(position);
   each_byte(position, lo, hi, [&](int32_t to) {
-    out.readable &= to >= 0 && (more > 1 || quiet(to));
+    out.readable &= to >= 0 && (more > 1 || is_passive(to));
     if (!out.readable) return false;
     if (more > 1)
       out.add(tail(to, 0x80, 0xBF, more - 1));
@@ -82,19 +81,20 @@ void FreeRuns::Tail::settle() {
   next.erase(std::unique(next.begin(), next.end()), next.end());
 }
 
-// Calls visit(position after it, or -1) for the bytes lo..hi that tokens have, neighbours of one class once, until it
+// Calls visit(next position or -1) for the live bytes among lo..hi, once for adjacent bytes of one byte class, until it
 // returns false.
 template <class Visit>
 void FreeRuns::each_byte(int32_t position, int lo, int hi, Visit&& visit) const {
   const auto& alike = grammar_.rules[grammar_.positions[position].rule].byte_class;
-  int met = -1;
+  int last = -1;  // the byte class visited last
   for (int b = lo; b <= hi; ++b) {
-    if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == met) continue;
-    met = alike[static_cast<size_t>(b)];
+    if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == last) continue;
+    last = alike[static_cast<size_t>(b)];
     if (!visit(grammar_.step(position, static_cast<uint8_t>(b)))) return;
   }
 }
 
+// Where non-ASCII characters lead.
 FreeRuns::Tail FreeRuns::others(int32_t position) {
   Tail out;
   auto go_on = [&](int lo, int hi, int more) {
@@ -121,14 +121,14 @@ const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
   Reading& out = it->second;
   if (!inserted) return out;
   read_ascii(position, out);
-  if (const Tail past_ascii = others(position); past_ascii.readable) {
+  if (const Tail non_ascii = others(position); non_ascii.readable) {
     out.readable |= kWholeCharacters;
-    for (int32_t to : past_ascii.next) out.next.push_back({kWholeCharacters, to});
+    for (int32_t to : non_ascii.next) out.next.push_back({kWholeCharacters, to});
   }
   return out;
 }
 
-// ---- several
+// ---- several characters
 FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends)
     : all_(all),
       base_(rule.base),
@@ -136,6 +136,7 @@ FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, 
       ends_(ends),
       numbers_(static_cast<size_t>(rule.size), -1) {}
 
+// What is known of a position. At first it is examined for one character.
 FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
   int32_t& number = numbers_[static_cast<size_t>(position - base_)];
   if (number >= 0) return known_[static_cast<size_t>(number)];
@@ -143,7 +144,7 @@ FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
   Known known;
   known.next_lo = static_cast<int32_t>(next_.size());
   const Position& p = all_.grammar_.positions[position];
-  if (!all_.quiet(position) || (p.accept && !ends_)) {
+  if (!all_.is_passive(position) || (p.accept && !ends_)) {
     known.most = -1;
   } else if (const Reading& reading = all_.reading(position); classes_of_ & ~reading.readable) {
     known.most = 0;
@@ -176,7 +177,7 @@ int32_t FreeRuns::Runs::length(int32_t position) {
   return most;
 }
 
-// ---- which character classes
+// ---- the choice of character classes
 int64_t FreeRuns::weight(CharClasses char_classes) const {
   int64_t sum = 0;
   for (CharClasses k = char_classes; k; k &= k - 1) sum += weights_[static_cast<size_t>(__builtin_ctzll(k))];
@@ -192,7 +193,7 @@ FreeRuns::Runs& FreeRuns::runs(int32_t position, CharClasses char_classes, CharC
   return *runs;
 }
 
-// The character classes that can be read at a position, without those after which most of the others cannot.
+// The character classes that are readable at a position, without those after which most of the others are not.
 CharClasses FreeRuns::lasting(int32_t position) {
   const Reading here = reading(position);
   const int64_t all = weight(here.readable);
@@ -205,12 +206,12 @@ CharClasses FreeRuns::lasting(int32_t position) {
 FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
   auto [it, inserted] = found_.try_emplace({position, follow}, nullptr);
   if (!inserted) return it->second;
-  int64_t best = weight(~CharClasses{0}) / 4;  // less than that is walked soon enough
-  std::vector<int32_t> seeds{position};
+  int64_t best = weight(~CharClasses{0}) / 4;  // fewer tokens are walked quickly enough
+  std::vector<int32_t> seeds{position};        // where to look for classes: here, and after frequent characters
   for (uint8_t byte : {'e', ' '})
     if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);
   for (const int32_t seed : seeds) {
-    if (!quiet(seed)) continue;
+    if (!is_passive(seed)) continue;
     CharClasses char_classes = lasting(seed);
     for (int i = 0; i < kMostNarrowed && weight(char_classes) > best; ++i) {
       if (Runs& found = runs(seed, char_classes, follow); found.reads(seed, kLong)) {

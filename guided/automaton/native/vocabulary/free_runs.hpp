@@ -1,15 +1,20 @@
-// How far characters of some character classes can be read, whatever they are.
+// Free runs: how many characters of some classes can be read from a position, whichever they are.
 //
-// In: a position of a rule, character classes (token_trie.hpp), a number. Out: whether so many characters of these
-// character classes, any of them in any order, can be read from there without being refused and without a call, an
-// effect or the frame's end on the way, and a token may end after each. In a search for "customer" that is true of all
-// characters for ever; where "admin" may not come twice, of any nine: so a walk takes all tokens below a node that are
-// shorter than that, though they lead to many different places (table_walk.cpp).
+// The problem: in `.*customer.*` every character is allowed everywhere, but each leads to another position (how much of
+// "customer" has just been read), so tokens cannot be taken by looking for a loop back to the same position
+// (class_token_sets.hpp).
 //
-// How: a position can be read on from for n characters if all that one character leads to can for n - 1. What is known
-// of a position is kept: that it goes on at least so far, and at most so far.
-// Cost: a position's characters are looked at once, some us; then O(positions within reach), each asked of at most once
-// for each number.
+// In: a position of a rule, a set of character classes (token_trie.hpp) and a number n. Out: whether any n characters
+// of these classes, in any order, can be read from there, with no call, action or end of the frame on the way, so that
+// a token may end after each of them. A walk of the trie then allows at once all tokens below a node that are at most n
+// characters long, though they lead to many different positions (table_walk.cpp). In a search for "customer" this holds
+// for every n; in a text that must not contain "admin" twice it holds for n = 9 at the start, as "adminadmin" has ten
+// letters.
+//
+// How: a position has a run of n characters if all positions that one character leads to have runs of n - 1. For each
+// position a lower and an upper bound of the longest run are stored and improved by each question.
+// Cost: the characters of a position are examined once, in microseconds; then O(positions within reach), each of them
+// at most once for each n.
 #pragma once
 
 #include <array>
@@ -28,53 +33,56 @@ namespace guided {
 
 class FreeRuns {
  public:
-  static constexpr int32_t kMost = 32;  // characters that are looked ahead; few tokens are longer
+  static constexpr int32_t kMost = 32;  // the longest run that is looked for, in characters; few tokens are longer
 
-  // Of one rule and some character classes. `ends`: positions where the rule may end are as good as others.
+  // The runs of one rule for some character classes. `ends`: a run may pass through positions where the rule may end.
   class Runs {
    public:
     Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends);
     CharClasses char_classes() const { return classes_of_; }
+    // Whether there is a run of this length.
     bool reads(int32_t position, int32_t characters);
-    // The most characters, up to kMost; -1 where a token cannot end or something else happens.
+    // The length of the longest run, at most kMost; -1 if a run cannot even pass through this position.
     int32_t length(int32_t position);
 
    private:
     struct Known {
-      int32_t next_lo = 0, next_hi = 0;  // in next_: where one character leads
-      int32_t least = 0, most = kMost;
+      int32_t next_lo = 0, next_hi = 0;  // in next_: the positions that one character leads to
+      int32_t least = 0, most = kMost;   // bounds of the longest run
     };
     Known& look(int32_t position);
     FreeRuns& all_;
     const int32_t base_;
     const CharClasses classes_of_;
     const bool ends_;
-    std::vector<int32_t> numbers_;  // by position of the rule, into known_; -1: not looked at
+    std::vector<int32_t> numbers_;  // by position of the rule: index into known_; -1: not examined yet
     std::vector<Known> known_;
     std::vector<int32_t> next_;
   };
 
-  // `weights`: how many tokens hold a character of each class.
+  // `weights`: by character class, how many tokens contain a character of it.
   FreeRuns(const Grammar& grammar, const ByteSet& live, const std::array<int32_t, 64>& weights)
       : grammar_(grammar), live_(live), weights_(weights) {}
-  // Of character classes for which the runs from a position are long and take in much of the vocabulary. Null where
+  // The runs for character classes that have long runs from a position and make up much of the vocabulary, or null if
   // there are none. `follow`: character classes of the bytes that may follow the frame.
   Runs* find(int32_t position, CharClasses follow);
 
  private:
-  // Where the characters of each class lead; a class is readable if all of its characters lead to quiet positions.
+  // Where one character leads from a position.
   struct Reading {
-    CharClasses readable = 0;
-    std::vector<std::pair<CharClasses, int32_t>> next;  // by position, each once
+    CharClasses readable = 0;                           // classes all of whose characters lead to passive positions
+    std::vector<std::pair<CharClasses, int32_t>> next;  // (classes, position that some of them lead to)
   };
-  struct Tail {  // where the last bytes of characters past ASCII lead, from inside of them
-    bool readable = true;
+  // Where the remaining bytes of a non-ASCII character lead from inside of it.
+  struct Tail {
+    bool readable = true;  // all of them lead to passive positions
     std::vector<int32_t> next;
     void add(const Tail& other);
     void settle();
   };
-  // Whether nothing happens there but that bytes are read, the frame's end aside.
-  bool quiet(int32_t position) const;
+  // Whether a position between characters has byte edges only, and a token may end there. It may be the frame's end.
+  bool is_passive(int32_t position) const;
+  // Whether a position inside a character has byte edges only.
   bool only_reads(int32_t position) const;
   const Reading& reading(int32_t position);
   void read_ascii(int32_t position, Reading& out) const;

@@ -12,7 +12,7 @@ QuotingTokens::QuotingTokens(const std::vector<std::string>& tokens) {
       to.push_back({reinterpret_cast<const uint8_t*>(token.data()) + from, static_cast<int32_t>(end - from),
                     static_cast<int32_t>(i)});
     };
-    // Past the mark that is not escaped.
+    // The index after the first mark that is not escaped; larger than the size if there is none.
     auto end_of_string = [&](size_t at) {
       for (; at < token.size() && token[at] != StringProgress::kQuote; ++at)
         if (token[at] == StringProgress::kEscape) ++at;

@@ -1,11 +1,18 @@
-// The tokens that would end a string with a value that was there.
+// The tokens that would end a string with a seen value, such as a member name that the object already has.
 //
-// In: the vocabulary's tokens with a quotation mark, what has been read of a string of JSON, and strings that it must
-// not become, as a trie (persistent_trie.hpp). Calls visit(token) for every token that closes the quotation marks after
-// one of these, in any spelling: the two tries are walked side by side.
+// In: the tokens of a vocabulary that contain a quotation mark (`QuotingTokens`), how far a JSON string has been read,
+// and a trie of the strings that it must not become (persistent_trie.hpp). Out: visit(token) is called for each token
+// whose bytes complete one of these strings, in any spelling, and close it.
 //
-// Cost: a look-up for each node that both have, some 10 ns; a string that no token ends costs nothing, however many
-// there are. Escapes in tokens are rare.
+// How: the trie of tokens and the trie of strings are walked in parallel. Example: after `"na` with `name` in the seen
+// set, and the tokens `me"`, `me":` and `mes"`:
+//     tokens    . - m - e - "           strings   n - a - m - e
+//                         - s - "                     ^ the walk starts here, next to the root of the tokens
+// It reaches `me"` where a string ends, so this token and all below it (`me":`) are visited. `mes"` is not.
+// An escape in a token is decoded before it is looked up, on a slower path; escapes in tokens are rare.
+//
+// Cost: about 10 ns for each node that both tries have. Seen strings that no token continues cost nothing, however many
+// there are.
 #pragma once
 
 #include <mutex>
@@ -18,13 +25,13 @@
 
 namespace guided {
 
-// Tokens with a quotation mark that may end a string, by what they write before it.
+// The tokens that contain a quotation mark, in tries by the bytes with which they end a string.
 struct QuotingTokens {
   explicit QuotingTokens(const std::vector<std::string>& tokens);
   std::vector<int32_t> all;
-  TokenTrie inside;  // from inside of a string, up to the mark
-  TokenTrie escape;  // all that have a mark: for strings in which an escape is under way
-  TokenTrie whole;   // tokens that begin with a mark, from there to the next one
+  TokenTrie inside;  // read from inside a string: up to the first mark that is not escaped
+  TokenTrie escape;  // all bytes of all of them: for a string that stops inside an escape
+  TokenTrie whole;   // read before a string: tokens that begin with a mark, from after it to the next one
 };
 
 template <class Visit>
@@ -32,19 +39,20 @@ class SeenStrings {
  public:
   SeenStrings(const PersistentTrie& strings, Visit visit) : strings_(strings), visit_(std::move(visit)) {}
 
-  // From inside of a string that has come to a node of the strings.
+  // From inside of a string that has been read up to `node` of the trie of strings (-1: it is no prefix of any).
   void inside(const QuotingTokens& tokens, const StringProgress& escape, int32_t node) {
     if (node < 0) return;
     const bool plainly = escape.between_characters();
     if (plainly && !tokens.inside.nodes().empty()) plain(tokens.inside, 0, node);
     if (!plainly && !tokens.escape.nodes().empty()) spelled(tokens.escape, 0, escape, node);
   }
-  // Before its first quotation mark; `node`: of the empty string.
+  // From before the first quotation mark; `node` is the root of the trie of strings, or -1.
   void whole(const QuotingTokens& tokens, int32_t node) {
     if (node >= 0 && !tokens.whole.nodes().empty()) plain(tokens.whole, 0, node);
   }
 
  private:
+  // Walks both tries byte by byte, over the children of whichever node has fewer.
   void plain(const TokenTrie& trie, int32_t at, int32_t node) {
     const TokenTrie::Node& n = trie.nodes()[at];
     auto step = [&](int32_t next, int32_t after) {
@@ -67,6 +75,7 @@ class SeenStrings {
     }
   }
 
+  // A quotation mark or the start of an escape.
   void special(const TokenTrie& trie, int32_t next, int32_t node) {
     if (trie.nodes()[next].byte == StringProgress::kQuote) {
       if (strings_.ends(node)) close(trie, next);
@@ -77,6 +86,7 @@ class SeenStrings {
     spelled(trie, next, escape, node);
   }
 
+  // Walks on with a decoder: `read` is its state, and `node` what has been decoded completely.
   void spelled(const TokenTrie& trie, int32_t at, const StringProgress& read, int32_t node) {
     const TokenTrie::Node& n = trie.nodes()[at];
     for (int32_t c = n.first_child; c < n.first_child + n.children; ++c) {
@@ -91,6 +101,7 @@ class SeenStrings {
     }
   }
 
+  // Visits the tokens of a node and of all below it: the string ends here, whatever they write afterwards.
   void close(const TokenTrie& trie, int32_t at) {
     const TokenTrie::Node& n = trie.nodes()[at];
     for (int32_t i = n.payload_lo; i < n.subtree_hi; ++i) visit_(trie.payloads()[i]);

@@ -7,8 +7,8 @@ namespace guided {
 
 namespace {
 
-// Where in a character of UTF-8 a string ends: at a border, so many bytes before one, after a byte that narrows the
-// next.
+// The state of a UTF-8 decoder: between two characters, one to three continuation bytes before the end of one, after a
+// lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF), or in error.
 enum Utf8 : uint8_t { Border, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
 
 Utf8 read_utf8(Utf8 at, uint8_t b) {
@@ -43,7 +43,8 @@ Utf8 read_utf8(Utf8 at, uint8_t b) {
   return Broken;
 }
 
-// Past ASCII, patterns tell apart white space (ECMA-262's `.`, `\s` and `\S`) and little else.
+// Whether a non-ASCII character, given as UTF-8, is white space or a line terminator in ECMA-262. These characters are
+// not in kWholeCharacters, because `.`, `\s` and `\S` distinguish them from all others.
 bool is_white(const uint8_t* character, const uint8_t* end) {
   uint32_t code = 0;
   for (const uint8_t* at = character; at < end; ++at) code = code << 8 | *at;
@@ -182,8 +183,8 @@ void TokenTrie::add_lines() {
       open.push_back({c, static_cast<uint16_t>(at.depth + 1), at.char_classes | own});
     }
   }
-  // What lies below a line ends where the next one of at most its depth begins.
-  std::vector<int32_t> last;  // by depth
+  // The subtree of a line ends at the next line of at most its depth.
+  std::vector<int32_t> last;  // by depth: the last line
   const auto count = static_cast<int32_t>(lines_.size());
   for (int32_t i = 0; i < count; ++i) {
     while (last.size() > lines_[i].depth) {

@@ -1,12 +1,21 @@
-// A trie over byte strings, laid out for walking together with an automaton.
+// A trie of tokens, stored so that it can be walked quickly together with an automaton.
 //
-// In: (bytes, payload) pairs in any order. Out: nodes in breadth-first order, so that the children of a node are
-// neighbours, sorted by byte. A walk asks only for the bytes that the automaton can read: nodes with many children
-// carry a bit set of their bytes, and a child's place is a popcount. The payloads lie in the order of their strings, so
-// that all below a node are one stretch; each node knows which character classes occur below it, so that a walk that
-// finds itself in a loop over those character classes takes the stretch and goes no further.
-// For walks that meet most of it there is a second layout, depth first: a loop over an array that is read in order.
-// Cost: building sorts the strings once, O(total bytes); 32 bytes a node, and 24 for the second layout.
+// In: (bytes, payload) pairs in any order. Out: two layouts of one trie.
+//
+// 1. Nodes in breadth-first order: the children of a node are adjacent and sorted by byte. A walk visits only the
+//    children whose bytes the automaton can read; a node with many children has a set of their bytes, and the index of
+//    a child is a popcount in it. Payloads are sorted by their strings, so those of a whole subtree are one range:
+//
+//        tokens a, an, and, b        nodes     0: root   1: a   2: b   3: an   4: and
+//                                    payloads  a  an  and  b
+//                                              |--- of node 1 and below ---|: a, an, and
+//
+//    Each node stores which character classes occur below it. A walk that is in a loop over all of these classes takes
+//    the whole range of payloads and does not descend.
+// 2. Lines in depth-first order, with the index at which each subtree ends. A walk that visits most of the trie is a
+//    loop over this array, read in order.
+//
+// Cost: the strings are sorted once; then O(total bytes). 32 bytes for each node, 24 more for its line.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +27,11 @@
 
 namespace guided {
 
-// CharClasses of characters, as a set: each small letter, digits, two character classes of capitals, each ASCII sign,
-// the white space of JSON past the space itself, other controls. Characters past ASCII are one class, but for white
-// space; that, bytes that are no character, and those of which a token holds only a part are another.
+// A set of character classes, one bit for each. The classes are coarse enough for 64 bits and fine enough that a
+// pattern which distinguishes two letters does not spoil all others: each small letter (0 to 25), the capitals A-F and
+// G-Z, digits, control characters, each ASCII sign, and the tab and line breaks of JSON. All non-ASCII characters but
+// white space are one class; the last one has white space, bytes that are not UTF-8, and characters that a token
+// contains only in part.
 using CharClasses = uint64_t;
 constexpr CharClasses kWholeCharacters = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
 inline CharClasses char_class_of_ascii(uint8_t b) {
@@ -47,29 +58,29 @@ class TokenTrie {
     int32_t subtree_hi = 0;                  // payload_lo..subtree_hi: of the node and all below
     uint16_t children = 0;
     uint8_t byte = 0;
-    bool inside = false;    // of a character past ASCII, or after what is none of kWholeCharacters
-    uint8_t longest = 0;    // of what is strictly below, in characters; 255 stands for more, too
-    CharClasses below = 0;  // strictly below
+    bool inside = false;    // inside a non-ASCII character, or after bytes that are not one of kWholeCharacters
+    uint8_t longest = 0;    // the longest string strictly below, in characters after this node; 255: or more
+    CharClasses below = 0;  // the classes that occur strictly below
   };
 
-  // Depth first: what lies below node i is i+1 .. skip.
+  // A node in depth-first order: the lines below line i are i + 1 up to, not including, `skip`.
   struct Line {
     int32_t skip;
-    int32_t payload_lo;  // of the node; its own end where those of the next line begin
+    int32_t payload_lo;  // of the node; they end where those of the next line start
     uint16_t depth;
     uint8_t byte;
-    uint8_t longest;  // of what is strictly below, in characters; 255 stands for more, too
+    uint8_t longest;  // as in Node
   };
 
   void build(std::vector<TrieEntry> entries);
-  void add_lines();
-  // With one more at the end.
+  void add_lines();  // builds the second layout
+  // The second layout, with one more line at the end as a sentinel.
   const std::vector<Line>& lines() const { return lines_; }
-  CharClasses below(int32_t line) const { return below_[line]; }  // of characters, strictly below
+  CharClasses below(int32_t line) const { return below_[line]; }  // the classes that occur strictly below
   int32_t line_of(int32_t node) const { return line_of_[node]; }
-  // Where a payload (0, 1, ...) is among payloads().
+  // The index of a payload (0, 1, ...) in payloads().
   int32_t payload_index(int32_t payload) const { return payload_index_[payload]; }
-  // How many strings hold a character of each class, by bit.
+  // By class (bit number): how many strings contain a character of it.
   const std::array<int32_t, 64>& with_char_class() const { return with_char_class_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
@@ -110,7 +121,7 @@ class TokenTrie {
   }
 
  private:
-  static constexpr int kNarrow = 6;
+  static constexpr int kNarrow = 6;  // a node with more children has a set of their bytes
   std::vector<Node> nodes_;
   std::vector<int32_t> payloads_;
   std::vector<uint16_t> lengths_;
@@ -119,7 +130,7 @@ class TokenTrie {
   std::vector<int32_t> line_of_, payload_index_;
   std::array<int32_t, 64> with_char_class_{};
   std::vector<ByteSet> wide_;
-  // node -> index into wide_, for the first nodes only (wide nodes are near the root)
+  // node -> index into wide_; as long as the last wide node needs (they are near the root)
   std::vector<int32_t> wide_index_;
 };
 

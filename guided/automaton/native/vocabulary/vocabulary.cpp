@@ -48,7 +48,7 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint
   std::vector<TrieEntry> entries;
   entries.reserve(tokens.size());
   int32_t spelled = 0;
-  std::array<int32_t, 256> counts{};  // of the bytes of one token
+  std::array<int32_t, 256> counts{};  // by byte: how often it occurs in one token
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (!has_text[i] || is_end(static_cast<int32_t>(i))) tokens[i].clear();
     const std::string& t = tokens[i];

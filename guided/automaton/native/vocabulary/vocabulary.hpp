@@ -1,5 +1,5 @@
-// A vocabulary as the core sees it: the bytes of each token, end tokens, the trie, and the tables shared by all
-// grammars.
+// A vocabulary as the core sees it: the bytes of each token, the end tokens, the trie, and everything that is computed
+// once for a vocabulary and shared by all of its grammars (token tables, sets of tokens by class, lowered rules).
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace guided {
 
 struct TokenTable;
 
-// Token tables by content, bounded in bytes; the least recently asked for go first. Thread-safe.
+// Token tables by the digest of their content. Bounded in bytes; the least recently used are evicted. Thread-safe.
 class TableCache {
  public:
   explicit TableCache(size_t byte_limit) : byte_limit_(byte_limit) {}
@@ -40,29 +40,31 @@ class TableCache {
   std::list<Item> items_;
   using Index = std::unordered_map<Digest, std::list<Item>::iterator, DigestHash>;
   Index& index_of(const Digest& key) { return index_[key.b % index_.size()]; }
-  std::array<Index, 128> index_;  // by the digest: one that grows visits its own tables alone
+  std::array<Index, 128> index_;  // many small hash tables, so that the rehashing of one never takes long
 };
 
 struct TokenVocabulary {
-  // `has_text[i]` false: the id spells nothing (a hole, padding, a control token). Empty strings count as no text.
+  // `has_text[i]`: false if the id spells nothing (a gap, padding, a control token). An empty string is no text either.
+  // `size`: the number of ids, at least that of `tokens`. `cache_bytes`: the limit of the cache of token tables.
   TokenVocabulary(std::vector<std::string> tokens, std::vector<uint8_t> has_text, std::vector<int32_t> end_tokens,
                   int32_t size, size_t cache_bytes);
 
   std::vector<std::string> tokens;
   std::vector<int32_t> end_tokens;
   int32_t size;                              // ids are 0..size-1
-  int32_t words;                             // of a mask row
+  int32_t words;                             // 32-bit words of a bitmask row
   int32_t longest = 0;                       // bytes of the longest token
-  ByteSet live;                              // bytes in some token
+  ByteSet live;                              // bytes that occur in some token
   ByteSet alone;                             // bytes that are tokens by themselves
-  std::array<int32_t, 256> most_in_token{};  // by byte: how often a token has it at most
+  std::array<int32_t, 256> most_in_token{};  // by byte: the most times that it occurs in one token
   bool byte_complete;                        // every live byte is a token by itself
   bool all_text;                             // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
   mutable ByteCaches bytes;
-  std::shared_ptr<const ClassTokens> of_kinds(CharClasses char_classes, bool build) const {
-    return class_token_sets.find(trie, words, char_classes, build);
+  // The tokens made of these character classes, see ClassTokenSets::find.
+  std::shared_ptr<const ClassTokens> tokens_of_classes(CharClasses char_classes, bool build) const {
+    return class_token_sets_.find(trie, words, char_classes, build);
   }
 
   const QuotingTokens& quoting() const {
@@ -74,7 +76,7 @@ struct TokenVocabulary {
   bool is_end(int32_t id) const;
 
  private:
-  ClassTokenSets class_token_sets;
+  ClassTokenSets class_token_sets_;
   mutable std::once_flag quoting_made_;
   mutable std::unique_ptr<const QuotingTokens> quoting_;
 };
