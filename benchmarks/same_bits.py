@@ -2,8 +2,8 @@
 
 `python -m benchmarks.same_bits [--model PATH] [--prompts 60] [--kinds int4,...]`. In: SmolLM2's GGUF file. Out: a table
 of the types that weights, keys and values may have, and of what may differ between two runs of a request: a prefix that
-is known, a prompt that is read in pieces, seven others beside it, drafts, having to give way. The judge is each request
-alone over a cache that is empty. A cell: requests that are the same, greedy and sampled at temperature 1.
+is known, a prompt that is read in chunks, seven other requests in the batch, drafts, preemption. The judge is each
+request alone over a cache that is empty. A cell: requests that are the same, greedy and sampled at temperature 1.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Soak:
         while time.monotonic() < self.end:
             try:
                 kind, tokens = self.request(rng)
-            except Exception as error:  # whatever it is, it is told
+            except Exception as error:  # every error is reported
                 kind, tokens = type(error).__name__, 0
                 if kind != "BudgetError":
                     self.wrong.append(f"{kind}: {error}")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One step of a set-up, told in one line:   sh scripts/step.sh LOG "what it does" command argument...
+# One step of a set-up, reported in one line:   sh scripts/step.sh LOG "what it does" command argument...
 #
 # In: the command. Out, on standard error: what it does, a dot for each ten seconds that it takes, and how long it took. What
 # the command itself says goes to LOG, and is shown where it fails. Exit code: the command's.

@@ -1,6 +1,6 @@
 """Grammars with `Distinct` and `Entry` drawn at random, and walks of the native core beside the readable twin.
 
-In *roomy* grammars every value that has to be written is out of endlessly many, so that a new one can always be found;
+In *roomy* grammars every value that has to be written comes from an infinite set, so that an unseen one always exists;
 the others may run out of values between two entries.
 """
 
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import currently_in_test_context, event
 from hypothesis import strategies as st
 
 from guided.automaton import reference
 from guided.automaton.reference import ReferenceGrammar
-from guided.errors import BudgetError, LimitExceeded, SpecError
+from guided.errors import BudgetError, LimitExceeded
 from guided.grammar import (
     EPSILON,
     Alt,
@@ -34,9 +33,9 @@ from guided.grammar import (
     Special,
     Text,
 )
-from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.vocabulary import Vocabulary
+from guided.matching import GrammarMatcher
 from tests.core_support import mask_of
+from tests.twin_support import compile_both, note
 
 LETTERS = '"ab\\u06120.e-,;:[]{} tr'
 PIECES = (
@@ -64,7 +63,7 @@ INTEGER = Repeat(chars("12"), 1, None)
 NUMBER = Seq((INTEGER, Repeat(texts(".0", "0e-1"), 0, 1)))
 FORMED = Length(Seq((Text('"'), Repeat(chars("ab"), 1, None), Text('"'))), 3, 40)
 NOT_A = Seq((Text('"a'), Repeat(chars("ab"), 0, 30), Text('"')))
-ENDLESS = (STRING, INTEGER, NUMBER, Alt((STRING, INTEGER)))
+UNBOUNDED = (STRING, INTEGER, NUMBER, Alt((STRING, INTEGER)))
 FEW = (
     texts("1", "1.0", "10e-1", "2"),
     texts('"a"', r'"\u0061"', '"b"', '"1"', "1"),
@@ -98,30 +97,30 @@ class Drawing:
             return Ref(name)
         return node
 
-    def scalar(self, endless: bool) -> Node:
-        return self.draw(st.sampled_from(ENDLESS if endless and self.roomy else (*ENDLESS, *FEW)))
+    def scalar(self, unbounded: bool) -> Node:
+        return self.draw(st.sampled_from(UNBOUNDED if unbounded and self.roomy else (*UNBOUNDED, *FEW)))
 
-    def value(self, depth: int, endless: bool) -> Node:
+    def value(self, depth: int, unbounded: bool) -> Node:
         """JSON values. Entries inside are in scopes of their own."""
         kind = self.one_of("scalar", "scalar", "scope", "list", "recursive") if depth else "scalar"
         if kind == "scalar":
-            node = self.scalar(endless)
+            node = self.scalar(unbounded)
         elif kind == "scope":
-            node = Seq((Text("["), self.scope(depth - 1, endless), Text("]")))
+            node = Seq((Text("["), self.scope(depth - 1, unbounded), Text("]")))
         elif kind == "list":
-            item = self.value(depth - 1, endless)
+            item = self.value(depth - 1, unbounded)
             node = Seq((Text("["), item, Repeat(Seq((COMMA, item)), 0, self.one_of(None, 1)), Text("]")))
         else:
             name = f"rule{len(self.rules)}"
             self.rules[name] = EPSILON  # the name is taken
             inner = Distinct(Seq((Entry(Ref(name)), Repeat(Seq((COMMA, Entry(Ref(name)))), 0, self.one_of(None, 2)))))
-            self.rules[name] = Alt((self.scalar(endless), Seq((Text("["), inner, Text("]")))))
+            self.rules[name] = Alt((self.scalar(unbounded), Seq((Text("["), inner, Text("]")))))
             node = Ref(name)
         return self.named(node)
 
-    def entry(self, depth: int, endless: bool = True) -> Node:
+    def entry(self, depth: int, unbounded: bool = True) -> Node:
         gap = self.one_of(*GAPS, EPSILON)
-        value = self.value(depth, endless)
+        value = self.value(depth, unbounded)
         return self.named(Entry(value if gap == EPSILON else Seq((gap, value))))
 
     def member(self, depth: int) -> Node:
@@ -131,21 +130,21 @@ class Drawing:
             return Text(self.one_of("[1]", "{}"))
         return self.entry(depth) if kind == "entry" else Seq((Text("["), self.entry(depth), Text("]")))
 
-    def scope(self, depth: int, endless: bool = True) -> Node:
+    def scope(self, depth: int, unbounded: bool = True) -> Node:
         known = self.draw(st.sampled_from([(), (), ("a",), ("a", "ab", "1")]))
-        return self.named(Distinct(self.body(depth, endless), known))
+        return self.named(Distinct(self.body(depth, unbounded), known))
 
-    def body(self, depth: int, endless: bool) -> Node:
+    def body(self, depth: int, unbounded: bool) -> Node:
         """Some entries and what stands between them."""
         kind = self.one_of("list", "list", "few", "members", "object", "touching", "either", "pair")
         gap = self.one_of(*GAPS)
         separator = COMMA if gap == EPSILON else Seq((COMMA, gap))
-        if kind == "few" and not endless:
+        if kind == "few" and not unbounded:
             kind = "list"
         if kind == "few":
-            item = self.entry(depth, endless=False)
+            item = self.entry(depth, unbounded=False)
             rest = Repeat(Seq((COMMA, item)), 0, self.one_of(1, 2, 30, None))
-            return Seq((self.entry(depth, endless), rest))
+            return Seq((self.entry(depth, unbounded), rest))
         if kind == "members":
             members = tuple(
                 Member(self.member(depth), self.draw(st.booleans()), self.one_of(False, False, True))
@@ -155,12 +154,12 @@ class Drawing:
         if kind == "object":
             key = self.one_of(STRING, STRING, Ref("key"))
             self.rules["key"] = STRING
-            member = Seq((Entry(key), Text(":"), self.value(depth, endless=False)))
+            member = Seq((Entry(key), Text(":"), self.value(depth, unbounded=False)))
             return Seq((member, Repeat(Seq((separator, member)), 0, self.one_of(None, 3))))
         if kind == "touching":
             return Repeat(self.entry(0), 1, self.one_of(2, None))
         if kind == "either":
-            return Alt((self.body(0, endless), Seq((self.entry(0), COMMA, self.entry(depth)))))
+            return Alt((self.body(0, unbounded), Seq((self.entry(0), COMMA, self.entry(depth)))))
         if kind == "pair":
             return Seq((self.entry(depth), separator, self.named(Seq((self.entry(depth), separator, self.entry(0))))))
         low = self.one_of(0, 0, 1, 2, 3, 29)
@@ -213,32 +212,9 @@ tokens = st.composite(_tokens)()
 
 
 def both(grammar: Grammar, drawn: tuple[bytes | None, ...]) -> tuple[GrammarMatcher, ReferenceGrammar] | None:
-    """Compile twice; None where both refuse, or one gives up."""
+    """Compile with the core and with the twin; None where both refuse, or one reaches a limit."""
     control, end = len(drawn) - 2, len(drawn) - 1
-    twin: ReferenceGrammar | None = None
-    try:
-        twin = ReferenceGrammar(grammar, drawn, {end}, {control: CONTROL})
-    except SpecError:
-        pass
-    except LimitExceeded:
-        gave_up("the reference gave up at the start")
-        return None
-    vocabulary = Vocabulary(drawn, eos_token_ids=[end], special_tokens={control: CONTROL})
-    try:
-        compiled = GrammarCompiler(vocabulary).compile_grammar(grammar)
-    except SpecError:
-        assert twin is None, "only the core refuses"
-        return None
-    except LimitExceeded as error:
-        gave_up(f"the core gave up: {error.limit}")
-        return None
-    assert twin is not None, "only the reference refuses"
-    return GrammarMatcher(compiled), twin
-
-
-def gave_up(what: str) -> None:
-    if currently_in_test_context():
-        event(what)
+    return compile_both(grammar, drawn, {end}, {control: CONTROL}, everything_supported=True)
 
 
 def answers(matcher: GrammarMatcher) -> tuple[tuple[int, ...], bool, bool, int]:
@@ -263,7 +239,7 @@ def check_budget(matcher: GrammarMatcher, twin: ReferenceGrammar, state: referen
     try:
         least = twin.min_tokens(state) or 0
     except LimitExceeded:
-        gave_up("the reference gave up on a budget")
+        note("the reference gave up on a budget")
         least = 0
     assert least <= ours < NO_WAY
     with pytest.raises(BudgetError):
@@ -289,7 +265,7 @@ def walk(grammar: Grammar, drawn: tuple[bytes | None, ...], seed: int, steps: in
         try:
             expected = twin.mask(state)
         except LimitExceeded:
-            gave_up("the reference gave up")
+            note("the reference gave up")
             break
         assert set(mask_of(matcher)) == expected, path
         assert set(matcher._walk_mask()) == expected, path

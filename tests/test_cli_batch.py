@@ -263,7 +263,7 @@ UNPLACED = [
 ]
 
 
-def test_bad_lines_are_told_with_their_places_and_stop_no_other(tmp_path):
+def test_bad_lines_are_reported_with_their_locations_and_stop_no_other(tmp_path):
     good = {"prompt": "a", "choice": ["yes", "no"]}
     lines = [entry for text, *_ in [*WRONG, *UNPLACED] for entry in (good, "", text)]
     answers, err = batch(tmp_path, lines, code=1)

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from guided.automaton import reference, reference_language, reference_regular
-from guided.automaton.reference import ReferenceGrammar
-from guided.errors import BudgetError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import BudgetError, LimitExceeded
 from guided.grammar import (
     EPSILON,
     Alt,
@@ -31,56 +29,21 @@ from guided.grammar import (
     Span,
     Text,
 )
-from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.vocabulary import Vocabulary
 from tests.brute_force import ENCODINGS, SPECIALS
 from tests.core_support import mask_of
 from tests.drawn_grammars import ALPHABETS, DrawnVocabulary, grammars, nodes, regular_nodes, vocabularies
+from tests.twin_support import compile_both, small_searches
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_searches() -> Iterator[None]:
-    """The reference gives up early: a few large examples are not worth the time of many small ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "MAX_SEARCH", 300)
-        patch.setattr(reference_language, "MAX_STATES", 1500)
-        patch.setattr(reference_regular, "MAX_STATES", 1500)
+def limits_of_the_twin() -> Iterator[None]:
+    with small_searches(300, 1500):
         yield
-
-
-def vocabulary_of(drawn: DrawnVocabulary) -> Vocabulary:
-    return Vocabulary(drawn.tokens, eos_token_ids=drawn.eos_token_ids, special_tokens=drawn.special_tokens)
-
-
-def both(grammar: Grammar, drawn: DrawnVocabulary) -> tuple[GrammarMatcher, ReferenceGrammar] | None:
-    """Compile twice; None where both refuse."""
-    try:
-        twin = ReferenceGrammar(grammar, drawn.tokens, drawn.eos_token_ids, drawn.special_tokens)
-        refused: Exception | None = None
-    except (SpecError, VocabularyError) as error:
-        refused = error
-    except LimitExceeded:
-        event("the reference gave up")
-        return None
-    try:
-        compiled = GrammarCompiler(vocabulary_of(drawn)).compile_grammar(grammar)
-    except LimitExceeded as error:
-        event(f"the core gave up: {error.limit}")
-        return None
-    except UnsupportedError as error:
-        event(f"not supported: {error.reason[:40]}")
-        return None
-    except (SpecError, VocabularyError) as error:
-        assert refused is not None, f"only the core refuses: {error}"
-        assert type(refused) is type(error), (refused, error)
-        return None
-    assert refused is None, f"only the reference refuses: {refused}"
-    return GrammarMatcher(compiled), twin
 
 
 def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, exact: bool) -> None:
     """`exact`: the budgets are the least and the largest; else they are sound bounds."""
-    pair = both(grammar, drawn)
+    pair = compile_both(grammar, drawn.tokens, drawn.eos_token_ids, drawn.special_tokens)
     if pair is None:
         return
     matcher, twin = pair

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.automaton import reference, reference_language, reference_regular
 from guided.errors import SpecError, UnsupportedError
 from guided.grammar import (
     EPSILON,
@@ -46,16 +45,12 @@ from tests.distinct_support import (
 from tests.effort import examples
 from tests.json_schema_support import byte_compiler
 from tests.test_reference_distinct import CASES
+from tests.twin_support import small_searches
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_searches() -> Iterator[None]:
-    """The reference gives up early: a few large examples are not worth the time of many small ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "MAX_SEARCH", 100)
-        patch.setattr(reference_language, "MAX_STATES", 4000)
-        patch.setattr(reference_language, "MAX_AHEAD", 300)
-        patch.setattr(reference_regular, "MAX_STATES", 1500)
+def limits_of_the_twin() -> Iterator[None]:
+    with small_searches(100, 4000, ahead=300):
         yield
 
 

@@ -116,7 +116,7 @@ def test_options_that_would_say_nothing_are_refused(constraint, why):
         ENGINE.generate("x", constraint, strict=True)
 
 
-def test_a_pydantic_model_is_handed_back():
+def test_a_pydantic_model_is_returned():
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("Point", x=(Literal[1, 2], ...), y=(bool, ...))
     value = ENGINE.generate("x", model, max_tokens=60).value
@@ -140,7 +140,7 @@ def test_samples():
     assert again.tokens == results[2].tokens
 
 
-def test_a_fresh_seed_is_told():
+def test_a_new_seed_is_reported():
     first = ENGINE.generate("x", temperature=2.0, max_tokens=20)
     assert ENGINE.generate("x", temperature=2.0, max_tokens=20, seed=first.seed).tokens == first.tokens
     assert ENGINE.generate("x", temperature=2.0, max_tokens=20).seed != first.seed
@@ -181,7 +181,7 @@ def test_prompts_as_text_as_messages_and_as_ids():
         ("messages", "messages are the first argument"),
     ],
 )
-def test_keywords_of_other_libraries_are_told_with_what_to_write(keyword, hint):
+def test_keywords_of_other_libraries_are_refused_with_the_name_to_use(keyword, hint):
     calls = [ENGINE.generate, ENGINE.stream, lambda _, **k: ENGINE.generate_batch(["a"], **k)]
     calls += [
         lambda prompt, **k: Request(prompt, options=k),

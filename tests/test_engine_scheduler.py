@@ -113,12 +113,14 @@ def assert_alike(got, want) -> None:
 @pytest.mark.parametrize("name", CACHES)
 @examples(15)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]), st.booleans())
-def test_any_company_any_cache_any_room(name: str, rng: random.Random, size: int, token_budget: int, low: bool) -> None:
+def test_any_batch_composition_cache_and_memory(
+    name: str, rng: random.Random, size: int, token_budget: int, low: bool
+) -> None:
     model = LOW if low else MODEL
-    in_company(rng, CACHES[name](cache_shape(model), size), token_budget, model)
+    in_any_batch(rng, CACHES[name](cache_shape(model), size), token_budget, model)
 
 
-def in_company(rng: random.Random, cache: KVCache, token_budget: int, model=MODEL, dense=DenseCache) -> None:
+def in_any_batch(rng: random.Random, cache: KVCache, token_budget: int, model=MODEL, dense=DenseCache) -> None:
     """Requests come, are cancelled and give way to others; those that end, end as they would alone in a dense cache."""
     batch = Scheduler(ModelRunner(model, cache), token_budget=token_budget, max_running=rng.choice([2, 8]))
     start = [rng.randrange(12) for _ in range(10)]

@@ -152,7 +152,7 @@ def tokens(engine, cache=None, budget=512, **options):
 
 
 @pytest.mark.parametrize("engine", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)], indirect=True)
-def test_neither_company_nor_caches_chunks_and_drafts_change_anything(engine):
+def test_batch_composition_caches_chunks_and_drafts_change_nothing(engine):
     """Batch = singles, constrained rows never change others; paged = dense = radix = offloaded; chunked = whole."""
     shape = cache_shape(engine.model)
     want = tokens(engine)

@@ -54,7 +54,7 @@ def test_equal_leaves_are_one_rule() -> None:
     assert len([name for name in rules if name.startswith("string of") and "member" not in name]) == 1
 
 
-def test_a_leaf_that_is_wrong_is_told_at_its_first_place() -> None:
+def test_a_wrong_leaf_is_reported_at_its_first_location() -> None:
     wrong = {"type": "integer", "minimum": "1"}
     with pytest.raises(SpecError) as caught:
         json_schema_to_grammar({"type": "array", "prefixItems": [{"type": "null"}, wrong, wrong]})

@@ -61,7 +61,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("schema", "pointer", "reason", "hint"), FOUND, ids=[json.dumps(row[0])[:60] for row in FOUND])
-def test_what_is_not_enforced_is_told(schema, pointer, reason, hint):
+def test_what_is_not_enforced_causes_a_warning(schema, pointer, reason, hint):
     for given in (schema, json.dumps(schema)):
         with pytest.warns(GuidedWarning) as caught:
             compiled = byte_compiler().compile_json_schema(given)
@@ -127,7 +127,7 @@ def test_one_warning_names_all_and_each_compilation_warns():
         assert len(lines) == 11 and lines[-1] == "and 2 more, which guided check lists"
 
 
-def test_shared_places_are_told_once():
+def test_shared_locations_are_reported_once():
     schema = {"$defs": {"s": {"typ": 1}}, "items": {"$ref": "#/$defs/s"}, "contains": {"$ref": "#/$defs/s"}}
     with pytest.warns(GuidedWarning) as caught:
         byte_compiler().compile_json_schema(schema)

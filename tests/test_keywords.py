@@ -28,7 +28,7 @@ COMPILER = guided.GrammarCompiler(VOCABULARY)
         (lambda **k: guided.JsonSchemaOptions.for_generation(**k), "JsonSchemaOptions", "whitespace"),
     ],
 )
-def test_a_wrong_keyword_is_told_with_those_there_are(call, name, options):
+def test_a_wrong_keyword_is_refused_with_the_known_ones(call, name, options):
     with pytest.raises(TypeError, match=rf"^{name}\(\) has no option 'zzz': The options are .*{options}") as caught:
         call(zzz=1)
     assert "\n" not in str(caught.value)

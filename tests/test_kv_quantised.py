@@ -27,7 +27,7 @@ from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised, un
 from tests.effort import examples
 from tests.engine_support import Reader
 from tests.json_schema_support import QUIET
-from tests.test_engine_scheduler import CACHES, LOW, MODEL, VOCABULARY, in_company
+from tests.test_engine_scheduler import CACHES, LOW, MODEL, VOCABULARY, in_any_batch
 from tests.test_kernels import DTYPES, batches, each_dtype, noise
 from tests.test_models_forward import MODELS, each_model
 
@@ -167,9 +167,9 @@ dense = partial(around, DenseCache)
 @pytest.mark.parametrize("name", CACHES)
 @examples(12)
 @given(st.randoms(use_true_random=False), st.sampled_from([3, 5, 60]), st.sampled_from([1, 7, 512]), st.booleans())
-def test_any_company_any_cache_any_room(name, rng, size, token_budget, low):
+def test_any_batch_composition_cache_and_memory(name, rng, size, token_budget, low):
     model = LOW if low else MODEL
-    in_company(rng, around(CACHES[name], cache_shape(model), size), token_budget, model, dense)
+    in_any_batch(rng, around(CACHES[name], cache_shape(model), size), token_budget, model, dense)
 
 
 @pytest.mark.parametrize("name", CACHES)

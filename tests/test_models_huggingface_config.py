@@ -35,7 +35,7 @@ def read_config(data: Any, where: str) -> tuple[Any, bool]:
     return config, tied
 
 
-def test_an_unknown_architecture_is_told_which_there_are():
+def test_an_unknown_architecture_is_refused_with_the_known_ones():
     with pytest.raises(UnsupportedError, match=r"(?s)'mamba' is not supported.*use llama or qwen3"):
         for_gguf("mamba", "c")
     with pytest.raises(UnsupportedError) as caught:

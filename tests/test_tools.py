@@ -112,7 +112,7 @@ def test_a_result_enters_in_the_forward_pass_of_the_token_before_it():
 
 
 @pytest.mark.parametrize("cache", [DenseCache, PagedCache, RadixCache])
-def test_company_samples_and_preemption_change_nothing(cache):
+def test_batch_composition_samples_and_preemption_change_nothing(cache):
     options = {**EAGER, "tools": [CALCULATOR, LOOK_UP], "max_tokens": 60}
     prompts = ["x", "What is 1+2?", "x", "capital?"]
     alone = [ENGINE.generate(prompt, seed=7, **options) for prompt in prompts]
