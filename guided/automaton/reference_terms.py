@@ -90,7 +90,7 @@ class Members:
             return
         # To keep states few, what makes no difference is forgotten: without an upper bound, a count above the lower
         # bound is like the bound itself (1 is kept apart from 0: a separator comes before all members but the first);
-        # a repeatable member that nothing asks for may come again as if it had not been written.
+        # a repeatable member is not recorded unless it is required or a condition or an order depends on it.
         top = max(whole.min, 1) if whole.max is None else whole.max
         for i, member in enumerate(whole.members):
             if self.is_open(i):
