@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from guided.engine.engine import Engine
-from guided.errors import GuidedError, UnsupportedError, VocabularyError
+from guided.engine.pretrained import _texts_of_gguf
+from guided.errors import GuidedError, ModelFileError, UnsupportedError, VocabularyError
+from guided.files.gguf import GgufFile
 from tests.test_cli import run, run_json
+from tests.test_vocabulary_gguf import byte_level_file
 
 transformers = pytest.importorskip("transformers", reason="transformers writes the checkpoints")
 tokenizers = pytest.importorskip("tokenizers")
@@ -103,9 +106,6 @@ def test_what_is_missing_is_named(directory, tmp_path_factory):
     settings.write_text(json.dumps({"add_bos_token": True, "bos_token": "<bos>"}))
     with pytest.raises(VocabularyError, match="'<bos>' is no special token"):
         Engine.from_pretrained(directory)
-    settings.write_text("[]")
-    with pytest.raises(VocabularyError, match="AttributeError"):
-        Engine.from_pretrained(directory)
     settings.write_text("{}")
     tokenizer = json.loads((directory / "tokenizer.json").read_text())
     for broken in ([1], {"type": "Sequence"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": 1}]}):
@@ -116,6 +116,32 @@ def test_what_is_missing_is_named(directory, tmp_path_factory):
         Engine.from_pretrained(tmp_path_factory.mktemp("empty"))
     with pytest.raises(GuidedError, match="neither a path nor a known model"):
         Engine.from_pretrained("smollm3")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("tokenizer_config.json", b"[]", r"tokenizer_config.json: the file holds \[\], not an object"),
+        ("generation_config.json", b"3", "generation_config.json: the file holds 3, not an object"),
+        ("generation_config.json", b'{"eos_token_id": "x"}', "eos_token_id of .* are a collection of integers"),
+        ("generation_config.json", b'{"eos_token_id": [-4]}', "eos_token_id of .*: -4 is not an id"),
+        ("chat_template.jinja", b"\xff\xfe", "chat_template.jinja: not a text in UTF-8"),
+        ("config.json", b"[]", "config.json: a config is a JSON object"),
+        ("tokenizer.json", b"[]", "not a tokenizer.json"),
+    ],
+)
+def test_files_of_another_form_are_named(directory, name, data, message):
+    (directory / name).write_bytes(data)
+    with pytest.raises((ModelFileError, VocabularyError), match=message):
+        Engine.from_pretrained(directory)
+
+
+@pytest.mark.parametrize("bos", [-1, 10**6, "x", 1.5, True])
+def test_what_begins_a_text_in_a_gguf_file_is_a_token(tmp_path, bos):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": bos}))
+    with GgufFile(path) as file, pytest.raises(ModelFileError, match=r"bos_token_id is .*, which is not a token"):
+        _texts_of_gguf(file)
 
 
 def test_an_adapter(directory, tmp_path):

@@ -196,6 +196,38 @@ def test_files_elsewhere_are_stored_in_the_cache(model_file: Path, tmp_path: Pat
     assert len(os.listdir(tmp_path / "cache" / "packed")) == 2
 
 
+def test_files_of_other_directories_are_stored_up_to_a_number(model_file: Path, tmp_path: Path):
+    folder = tmp_path / "cache" / "packed"
+    for number in range(packed._KEPT + 2):
+        other = tmp_path / f"model{number}.gguf"
+        shutil.copy(model_file, other)
+        load(other)
+        for path in folder.glob(f"model{number}-*"):
+            os.utime(path, (1000 + number, 1000 + number))
+        if number == 3:
+            load(tmp_path / "model0.gguf")  # used again
+    kept = {path.name.partition("-")[0] for path in folder.iterdir()}
+    assert len(kept) == packed._KEPT and "model0" in kept and "model1" not in kept and f"model{number}" in kept
+
+
+def test_what_was_left_half_written_is_removed(model_file: Path):
+    old, new = (model_file.parent / f".packed-{name}" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (1000, 1000))
+    load(model_file)
+    assert not old.exists() and new.exists() and stored(model_file).exists()
+
+
+def test_a_stored_file_has_the_rights_of_the_users_files(model_file: Path):
+    before = os.umask(0o027)
+    try:
+        load(model_file)
+    finally:
+        os.umask(before)
+    assert stored(model_file).stat().st_mode & 0o777 == 0o640
+
+
 def test_where_nothing_can_be_written_the_model_works(model_file: Path, tmp_path: Path, monkeypatch):
     (tmp_path / "file").touch()
     other = tmp_path / "model.gguf"

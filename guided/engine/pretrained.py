@@ -17,7 +17,7 @@ from guided.engine.chat import ChatMl
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.files.dequantise import GROUPED
 from guided.files.gguf import GgufFile
-from guided.files.json_file import read_json
+from guided.files.json_file import read_json_object
 from guided.models.gguf_loader import load_gguf
 from guided.models.huggingface_loader import load_huggingface
 from guided.models.int4 import Int4Matrix
@@ -81,6 +81,8 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
     add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
     bos = file.metadata.get("tokenizer.ggml.bos_token_id")
+    if bos is not None and (type(bos) is not int or not 0 <= bos < vocabulary.size):
+        raise ModelFileError(f"{file.path}: tokenizer.ggml.bos_token_id is {brief(bos, 60)}, which is not a token")
     return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 
@@ -88,10 +90,13 @@ def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatMl | None, list[int
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path}: there is no tokenizer.json: the model's tokens are not known")
     vocabulary = Vocabulary.from_huggingface(path)
-    settings = read_json(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     template = path / "chat_template.jinja"
-    text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
-    bos = _bos(vocabulary, settings, read_json(path / "tokenizer.json"))
+    try:
+        text = template.read_text("utf-8") if template.is_file() else settings.get("chat_template")
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"{template}: not a text in UTF-8: {error}") from None
+    bos = _bos(vocabulary, settings, read_json_object(path / "tokenizer.json"))
     return vocabulary, ChatMl.from_template(vocabulary, text), bos
 
 

@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from guided.errors import ModelFileError
+from guided.errors import ModelFileError, brief
 
-__all__ = ["read_json"]
+__all__ = ["read_json", "read_json_object"]
 
 
 def read_json(path: str | PathLike[str]) -> Any:
@@ -23,3 +23,16 @@ def read_json(path: str | PathLike[str]) -> Any:
         return json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: not a JSON file: {str(error)[:200] or type(error).__name__}") from None
+
+
+def read_json_object(path: str | PathLike[str]) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ModelFileError: as `read_json`, or the file holds another value than an object.
+        OSError: the file cannot be opened.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{path}: the file holds {brief(value, 60)}, not an object")
+    return value

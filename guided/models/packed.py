@@ -5,7 +5,8 @@ first load therefore stores the packed weights, and later loads map the file. No
 the same model share the memory.
 
 Where: beside a model in guided's own cache, and in `packed/` of that cache for any other file, because directories of
-the user are left alone. A stored file can be deleted at any time; the next load makes it again.
+the user are left alone. There the eight that were used last are kept. A stored file can be deleted at any time; the
+next load makes it again.
 
 Layout: 16 bytes of magic, the length of the header (uint64, little-endian), the header as JSON, padding to a multiple
 of 64, then the weights in the order of the header, each padded to a multiple of 64.
@@ -23,9 +24,10 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import struct
-import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -52,6 +54,8 @@ _ALIGNMENT: Final = 64
 _LARGEST_HEADER: Final = 1 << 24  # bytes
 _LEAST_SIZE: Final = 8 << 20  # bytes of a model file; packing a smaller one takes no time
 _SAMPLES, _SAMPLE_SIZE = 64, 4096  # of the source's weights
+_KEPT: Final = 8  # files in `packed/`
+_ABANDONED: Final = 3600.0  # seconds after which a file that was not finished is nobody's any more
 _MATRICES = ("qkv", "output", "gate_up", "down")
 
 
@@ -97,7 +101,11 @@ class PackedFile:
             weights = self._read(mapped, config)
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
-        return None if weights is None else _assemble(config, weights)
+        if weights is None:
+            return None
+        with suppress(OSError):
+            os.utime(self.path)  # the eight that were used last are kept
+        return _assemble(config, weights)
 
     def store(self, model: Llama) -> None:
         """Write the weights of a model; without effect where that fails or the disk would be nearly full."""
@@ -107,14 +115,16 @@ class PackedFile:
             total = sum(_padded(len(_bytes(weight))) for weight in weights.values())
             if shutil.disk_usage(self.path.parent).free < 2 * total:
                 return
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".packed-", delete=False) as out:
-                try:
+            _remove_abandoned(self.path.parent)
+            unfinished = self.path.with_name(f".packed-{secrets.token_hex(8)}")
+            try:
+                with open(unfinished, "xb") as out:  # with the rights that the user's files have
                     self._write(out, weights)
-                    out.close()
-                    os.replace(out.name, self.path)
-                except BaseException:
-                    os.unlink(out.name)
-                    raise
+                os.replace(unfinished, self.path)
+            except BaseException:
+                unfinished.unlink(missing_ok=True)
+                raise
+            _evict(self.path)
 
     def _write(self, out: Any, weights: dict[str, Matrix]) -> None:
         entries = [[name, *_form(weight)] for name, weight in weights.items()]
@@ -178,6 +188,29 @@ def _path_for(source: Path) -> Path:
         return source.with_name(f"{source.name}.packed")
     name = _digest([os.fsencode(source)])
     return cache / "packed" / f"{source.stem[:60]}-{name[:16]}.packed"
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove what processes that were killed have left half written."""
+    now = time.time()
+    for path in directory.glob(".packed-*"):
+        with suppress(OSError):
+            if now - path.stat().st_mtime > _ABANDONED:
+                path.unlink()
+
+
+def _evict(new: Path) -> None:
+    """Remove the files in `packed/` that were not used for longest; a process that has one mapped keeps it."""
+    if new.parent.name != "packed":
+        return
+    used: list[tuple[float, Path]] = []
+    for path in new.parent.glob("*.packed"):
+        with suppress(OSError):
+            used.append((path.stat().st_mtime, path))
+    for _, path in sorted(used)[:-_KEPT]:
+        if path != new:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _weights(model: Llama) -> Iterator[tuple[str, Matrix]]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from guided.errors import VocabularyError
-from guided.files.json_file import read_json
+from guided.files.json_file import read_json, read_json_object
 from guided.vocabulary.encoders import huggingface_encoder
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, ends_by_name
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, ends_by_name
 from guided.vocabulary.spelling import SPACE, byte_piece, from_byte_alphabet
 
 __all__ = ["read_huggingface"]
@@ -65,12 +65,13 @@ def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
     ends: set[int] = set()
     config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
     if config.is_file():
-        name = read_json(config).get("eos_token")
+        name = read_json_object(config).get("eos_token")
         name = name.get("content") if isinstance(name, dict) else name
         ends |= {number for number, found in special.items() if found == name}
     if generation.is_file():
-        found = read_json(generation).get("eos_token_id")
-        ends |= set(found) if isinstance(found, list) else {found} if isinstance(found, int) else set()
+        found = read_json_object(generation).get("eos_token_id")
+        declared = found if isinstance(found, list) else [] if found is None else [found]
+        ends.update(check_ids(declared, f"eos_token_id of {generation}"))
     return ends
 
 
