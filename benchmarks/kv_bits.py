@@ -106,7 +106,9 @@ def main() -> int:
 
     from guided import Engine
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kv_bits", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="SmolLM2's GGUF file")
     parser.add_argument("--steps", action="store_true", help="only the times")
     parser.add_argument("--text", type=Path, default=Path("docs/architecture.md"), help="its first 2,600 characters")

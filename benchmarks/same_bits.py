@@ -117,7 +117,9 @@ def main() -> int:
     """The table, line by line."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.same_bits", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", help="SmolLM2's GGUF file")
     parser.add_argument("--prompts", type=int, default=60)
     parser.add_argument("--kinds", default=",".join(name for name in KINDS if "," not in name))

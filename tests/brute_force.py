@@ -37,7 +37,7 @@ from guided.grammar.ir import (
 )
 
 SPECIALS = {"<s>": 0, "<t>": 1}
-"""Names of control tokens in drawn grammars, with the ids that `language` shows them by where it is told none."""
+"""Names of control tokens in drawn grammars, with the ids that `language` uses where none are given."""
 
 
 def _one(byte: str, value: int = 0) -> tuple[Span, ...]:

@@ -8,6 +8,6 @@ from hypothesis import settings
 
 
 def examples(count: int, many: int = 0) -> settings:
-    """So many examples; where GUIDED_EXAMPLES=n asks for n of each property, n or `many`, whichever is more."""
+    """Settings with `count` examples; if GUIDED_EXAMPLES=n is set, with n or `many`, whichever is more."""
     asked = int(os.environ.get("GUIDED_EXAMPLES", "0"))
     return settings(max_examples=max(count, asked, many if asked else 0), deadline=None)

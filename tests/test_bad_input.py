@@ -450,6 +450,6 @@ UNSPEAKABLE: dict[str, Any] = {"deep": nested(100_000), "no repr": Unspeakable()
     [(name, what) for name in ARGUMENT for what in UNSPEAKABLE if (name, what) != ("special", "long integer")],
 )
 def test_values_that_cannot_be_shown_have_an_error_like_others(name, what):
-    """They nest too deeply for `repr`, have too many digits, or a `repr` that fails: each is told of by its type."""
+    """They nest too deeply for `repr`, have too many digits, or a `repr` that fails: messages name their types."""
     with pytest.raises((GuidedError, TypeError, ValueError), match=r"that cannot be shown|is no"):
         ARGUMENT[name](UNSPEAKABLE[what])

@@ -1,4 +1,4 @@
-"""The command line for those who give it something else than it wants: each is told what it is and what to do."""
+"""Wrong input on the command line: every message says what is wrong and what to do."""
 
 from __future__ import annotations
 

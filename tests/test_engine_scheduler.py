@@ -1,4 +1,4 @@
-"""Continuous batching changes no output: whatever runs beside it, whatever gives way, is cancelled, or is shared."""
+"""Continuous batching changes no output: whatever is in the batch, is preempted, is cancelled, or is shared."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_any_batch_composition_cache_and_memory(
 
 
 def in_any_batch(rng: random.Random, cache: KVCache, token_budget: int, model=MODEL, dense=DenseCache) -> None:
-    """Requests come, are cancelled and give way to others; those that end, end as they would alone in a dense cache."""
+    """Requests arrive, are cancelled and preempted; those that finish write what they write alone."""
     batch = Scheduler(ModelRunner(model, cache), token_budget=token_budget, max_running=rng.choice([2, 8]))
     start = [rng.randrange(12) for _ in range(10)]
     waiting = [sequence(rng, start) for _ in range(rng.randrange(1, 9))]

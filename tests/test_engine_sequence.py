@@ -247,7 +247,9 @@ def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatc
     assert len(steps) == 1
     longer = decode(Words([b"a", b"aa", b"aaa"]), max_tokens=1)[-1].result
     assert longer.text == "a" and longer.finish_reason == "stop"
-    assert longer.budget_bound.steps == 1  # the budget ended it, and what the model would have gone on with is told
+    assert (
+        longer.budget_bound.steps == 1
+    )  # the budget ended it, and the continuation that the model preferred is reported
     assert longer.budget_bound.mass > 0
 
 

@@ -176,7 +176,7 @@ def test_any_batch_composition_cache_and_memory(name, rng, size, token_budget, l
 @settings(deadline=None, max_examples=25)
 @given(st.sampled_from(sorted(MODELS)), st.lists(st.integers(0, 26), min_size=2, max_size=30), st.randoms())
 def test_however_a_prompt_is_read(name, architecture, tokens, rng):
-    """In pieces, by single tokens, from a beginning that is known: the logits of one pass, on every architecture."""
+    """In chunks, token by token, or after a cached prefix: the logits of one pass, on every architecture."""
     some = MODELS[architecture]
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         model = type(some).random(some.config, seed=1, dtype=dtype)

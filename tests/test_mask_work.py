@@ -30,7 +30,7 @@ def made(schema: dict[str, Any], text: str, **options: Any) -> int:
 
 
 def test_whether_an_entry_can_end_in_a_new_way_needs_no_shortest_one() -> None:
-    """The shortest object is there already: whether there is another one is told by any that is met."""
+    """The shortest object is there already: any object that is visited shows whether there is another."""
     names = {"cli": "binary", "dir": "location", "env": "variable", "file": "location"}
     kinds = [
         {
@@ -157,7 +157,7 @@ def test_names_of_members_have_one_table_whatever_was_written() -> None:
 
 
 def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end() -> None:
-    """Inside of a name tokens touch no entry: whether all can go on is told by the position that they lead to."""
+    """Inside of a name tokens touch no entry: the position that they lead to shows whether all can go on."""
     names = [f"{one}{two}member" for one in "abcdefghijklmnop" for two in "qrst"]
     parts = {name[:size].encode() for name in names for size in range(2, len(name) + 1)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(parts)
