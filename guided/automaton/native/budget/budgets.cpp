@@ -123,8 +123,8 @@ int64_t BudgetMasks::after(int32_t state, int32_t token) {
 }
 
 int64_t BudgetMasks::reach(int32_t state) {
-  Config& c = arena_.config(state);
-  int64_t most = c.reach.load(std::memory_order_relaxed);
+  const Config& c = arena_.config(state);
+  int64_t most = reaches_.get(state);
   if (most >= 0) return most;
   const Grammar& g = arena_.grammar();
   most = 0;
@@ -144,7 +144,7 @@ int64_t BudgetMasks::reach(int32_t state) {
     for (int32_t token : looked_at)
       if (const int64_t needed = after(state, token); needed < INT64_MAX) most = std::max(most, needed);
   }
-  c.reach.store(most, std::memory_order_release);
+  arena_.charge(reaches_.set(state, most));
   return most;
 }
 

@@ -76,6 +76,7 @@ class BudgetMasks {
   int64_t after(int32_t state, int32_t token);
 
   MaskBuilder& masks_;
+  ByState<int64_t> reaches_{-1};  // see reach()
   Arena& arena_;
   CompletionFinder& completions_;
   std::unordered_map<Thread, Outlook, ThreadHash> outlooks_;

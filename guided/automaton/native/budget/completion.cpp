@@ -20,7 +20,7 @@ int64_t plus(int64_t a, int64_t b) { return std::min(kFar, a + b); }
 }  // namespace
 
 CompletionFinder::~CompletionFinder() {
-  for (int32_t i = 0; i < arena_.size(); ++i) delete arena_.config(i).completion.load(std::memory_order_relaxed);
+  completions_.each([](const Completion* completion) { delete completion; });
 }
 
 // ---- pieces
@@ -116,9 +116,7 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 }
 
 // ---- spelling in tokens
-const Completion& CompletionFinder::known(int32_t config) const {
-  return *arena_.config(config).completion.load(std::memory_order_relaxed);
-}
+const Completion& CompletionFinder::known(int32_t config) const { return *completions_.get(config); }
 
 // The fewest tokens, this one included, where a token stands at `node` of the trie when `config` is entered.
 int64_t CompletionFinder::across(int32_t node, int32_t config) {
@@ -214,8 +212,8 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
   const size_t allowed = std::max(arena_.byte_limit(), kLeastMemory);
   while (!stack.empty()) {
     Task& task = stack.back();
-    Config& config = arena_.config(task.config);
-    if (config.completion.load(std::memory_order_relaxed)) {
+    const Config& config = arena_.config(task.config);
+    if (completions_.get(task.config)) {
       stack.pop_back();
       continue;
     }
@@ -236,7 +234,7 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
       std::vector<int32_t> need = c.either;
       if (c.next >= 0) need.push_back(c.next);
       for (int32_t x : need)  // `task` and `c` are not looked at again before the next round
-        if (!arena_.config(x).completion.load(std::memory_order_relaxed)) stack.push_back({x, nullptr, false});
+        if (!completions_.get(x)) stack.push_back({x, nullptr, false});
       continue;
     }
     Completion& c = *task.made;
@@ -250,7 +248,7 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
     }
     arena_.charge(c.bytes());
     choices -= task.chooses;
-    config.completion.store(task.made.release(), std::memory_order_release);
+    arena_.charge(completions_.set(task.config, task.made.release()));
     stack.pop_back();
   }
   return known(id);

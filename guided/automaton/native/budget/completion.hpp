@@ -79,6 +79,7 @@ class CompletionFinder {
   int64_t cost_after(const Completion& c, size_t i) const;
   void spell(Completion& c);
 
+  ByState<const Completion*> completions_{nullptr};  // by configuration
   MaskBuilder& masks_;
   Arena& arena_;
   const Grammar& grammar_;

@@ -472,9 +472,8 @@ RestBound::Rest RestBound::of_caller(int32_t config) {
 int64_t RestBound::after_token(int32_t state) {
   if (!prepared_) prepare();
   if (!known_) return kFar;
-  Config& c = arena_.config(state);
   int64_t most = 0;
-  for (const Thread& t : c) {
+  for (const Thread& t : arena_.config(state)) {
     if (t.pos == kExit) continue;
     if (arena_.uniqueness().most_written(t.mem) > most_written_) most = kFar;
     const int32_t r = grammar_.positions[t.pos].rule;
@@ -482,8 +481,8 @@ int64_t RestBound::after_token(int32_t state) {
     const Rest outside = of_caller(t.ret);
     most = std::max({most, plus(anywhere_[grammar_.positions[t.pos].rule], outside.now), outside.after});
   }
-  const int64_t known_before = c.rest.load(std::memory_order_relaxed);
-  if (known_before < 0 || most < known_before) c.rest.store(most, std::memory_order_release);
+  const int64_t known_before = least_.get(state);
+  if (known_before < 0 || most < known_before) arena_.charge(least_.set(state, most));
   return most;
 }
 

@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/by_state.hpp"
 #include "run/shortest_text.hpp"
 #include "vocabulary/vocabulary.hpp"
 
@@ -30,9 +31,15 @@ namespace guided {
 class RestBound {
  public:
   // `spells`: runs of bytes are spelled in tokens; else each byte counts as one, which is quicker to find.
-  RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary, bool spells)
-      : arena_(arena), grammar_(arena.grammar()), tree_(tree), vocabulary_(vocabulary), spells_(spells) {}
-  // With the arena's lock held. The least that was found for a state is kept there.
+  // `least`: receives the least that was found for a state.
+  RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary, bool spells, ByState<int64_t>& least)
+      : arena_(arena),
+        grammar_(arena.grammar()),
+        tree_(tree),
+        vocabulary_(vocabulary),
+        spells_(spells),
+        least_(least) {}
+  // With the arena's lock held.
   int64_t after_token(int32_t state);
 
  private:
@@ -87,6 +94,7 @@ class RestBound {
   ShortestText& tree_;
   const TokenVocabulary& vocabulary_;
   const bool spells_;
+  ByState<int64_t>& least_;
   bool prepared_ = false, known_ = false;
   int64_t frames_of_entry_ = 1;   // that are open in an entry at once
   int64_t room_ = 0;              // that a count needs within its bound, in entries

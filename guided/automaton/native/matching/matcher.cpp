@@ -217,7 +217,7 @@ bool Matcher::fill_known(uint32_t* row, bool& masks_something) const {
     masks_something = true;
     return true;
   }
-  const MaskRecipe* recipe = work_->arena.config(state_).mask.load(std::memory_order_acquire);
+  const MaskRecipe* recipe = work_->masks.known_recipe(state_);
   if (!recipe) return false;
   recipe->write(row, compiled_->vocabulary->words);
   masks_something = !recipe->everything;
@@ -229,7 +229,7 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   budget_bound_ = false;
   // A budget that cannot take anything is none.
   auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
-  if (terminated_ || max_tokens < 0 || is_plenty(work_->arena.config(state_).rest.load(std::memory_order_acquire)))
+  if (terminated_ || max_tokens < 0 || is_plenty(work_->least_rests.get(state_)))
     if (fill_known(row, masks_something)) return masks_something;
   const int32_t words = compiled_->vocabulary->words;
   Arena& arena = work_->arena;

@@ -23,8 +23,8 @@ struct Workspace {
         masks(arena, v),
         completions(masks),
         budgets(masks, completions),
-        rest_bytes(arena, completions.new_entry().tree(), v, false),
-        rest_tokens(arena, completions.new_entry().tree(), v, true) {
+        rest_bytes(arena, completions.new_entry().tree(), v, false, least_rests),
+        rest_tokens(arena, completions.new_entry().tree(), v, true, least_rests) {
     arena.viable = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
     arena.viable_inside = [this](const Thread& thread) { return completions.new_entry().ends_innermost(thread); };
   }
@@ -33,6 +33,7 @@ struct Workspace {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
+  ByState<int64_t> least_rests{-1};  // the least that either of the two has found
   RestBound rest_bytes, rest_tokens;
 };
 

@@ -42,9 +42,6 @@ enum Bottom : int32_t { kBottom, kTop, kFree };
 // Of a step, besides states: nothing can be read on; the step was never taken.
 enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 
-struct MaskRecipe;
-struct Completion;
-
 struct Config {
   const Thread* threads = nullptr;
   int32_t count = 0;
@@ -53,11 +50,6 @@ struct Config {
   ByteSet bytes;                                    // bytes that some thread can read (guards not asked)
   std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
-  std::atomic<const MaskRecipe*> mask{nullptr};
-  std::atomic<const Completion*> completion{nullptr};
-  // Most tokens to finish after any one allowed token, -1: not known yet; as found (budgets.hpp), and a bound of it
-  // (rest_bound.hpp).
-  std::atomic<int64_t> reach{-1}, rest{-1};
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
 };

@@ -36,7 +36,7 @@ void MaskRecipe::add(const TokenSet& set) {
 }
 
 MaskBuilder::~MaskBuilder() {
-  for (int32_t i = 0; i < arena_.size(); ++i) delete arena_.config(i).mask.load(std::memory_order_relaxed);
+  recipes_.each([](const MaskRecipe* recipe) { delete recipe; });
 }
 
 Thread MaskBuilder::table_thread(const Thread& t) const {
@@ -147,8 +147,8 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
 }
 
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {
-  Config& c = arena_.config(state);
-  if (const MaskRecipe* known = c.mask.load(std::memory_order_relaxed)) return *known;
+  const Config& c = arena_.config(state);
+  if (const MaskRecipe* known = recipes_.get(state)) return *known;
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;
@@ -199,7 +199,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   arena_.charge(sizeof(MaskRecipe) + (out->sparse.size() + out->refused.size()) * 4);
   for (const TokenSet& set : out->own) arena_.charge(set.bytes());
   const MaskRecipe* result = out.release();
-  c.mask.store(result, std::memory_order_release);
+  arena_.charge(recipes_.set(state, result));
   return *result;
 }
 

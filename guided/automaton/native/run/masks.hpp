@@ -27,6 +27,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/by_state.hpp"
 #include "run/entry_tokens.hpp"
 #include "run/token_table.hpp"
 #include "run/trie_walk.hpp"
@@ -62,6 +63,8 @@ class MaskBuilder {
   MaskBuilder(const MaskBuilder&) = delete;
   // With the arena's lock held.
   const MaskRecipe& recipe(int32_t state);
+  // Without the lock: null where it was not made yet.
+  const MaskRecipe* known_recipe(int32_t state) const { return recipes_.get(state); }
   TokenTable& table(const Thread& thread);
   // All tokens allowed in `state`, by walking the whole trie (the definition; also for states without tables).
   std::vector<int32_t> walk(int32_t state);
@@ -134,6 +137,7 @@ class MaskBuilder {
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
+  ByState<const MaskRecipe*> recipes_{nullptr};
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
   FreeRuns runs_;

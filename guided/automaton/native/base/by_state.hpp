@@ -1,0 +1,67 @@
+// One value for each state of an arena, stored by the part of the core that computes it.
+//
+// In: numbers of states from 0 on, and values. Out: the value of a state, or `unset` if it has none yet.
+// Layout: chunks that never move, each as large as all before it, allocated when a value of theirs is first set. So a
+// reader needs no lock; `set` needs the lock of the arena. Cost: one more load than a field of the state itself.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace guided {
+
+template <class T>
+class ByState {
+ public:
+  explicit ByState(T unset) : unset_(unset) {}
+  ByState(const ByState&) = delete;
+  ~ByState() {
+    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
+  T get(int32_t state) const {
+    const Place at = place(state);
+    const std::atomic<T>* chunk = chunks_[at.chunk].load(std::memory_order_acquire);
+    return chunk ? chunk[at.index].load(std::memory_order_acquire) : unset_;
+  }
+  // Returns the bytes that were allocated.
+  size_t set(int32_t state, T value) {
+    const Place at = place(state);
+    std::atomic<T>* chunk = chunks_[at.chunk].load(std::memory_order_relaxed);
+    size_t allocated = 0;
+    if (!chunk) {
+      const size_t size = size_t{1} << (at.chunk + kFirstChunk);
+      chunk = new std::atomic<T>[size];
+      for (size_t i = 0; i < size; ++i) chunk[i].store(unset_, std::memory_order_relaxed);
+      chunks_[at.chunk].store(chunk, std::memory_order_release);
+      allocated = size * sizeof(T);
+    }
+    chunk[at.index].store(value, std::memory_order_release);
+    return allocated;
+  }
+  // Calls visit(value) for all values that were set.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (size_t c = 0; c < kChunks; ++c)
+      if (const std::atomic<T>* chunk = chunks_[c].load(std::memory_order_relaxed))
+        for (size_t i = 0; i < size_t{1} << (c + kFirstChunk); ++i)
+          if (const T value = chunk[i].load(std::memory_order_relaxed); value != unset_) visit(value);
+  }
+
+ private:
+  static constexpr size_t kFirstChunk = 5;  // log2 of the first chunk's size
+  static constexpr size_t kChunks = 26;
+  struct Place {
+    size_t chunk, index;
+  };
+  static Place place(int32_t state) {
+    const uint32_t x = static_cast<uint32_t>(state) + (1u << kFirstChunk);
+    const int top = 31 - __builtin_clz(x);
+    return {.chunk = static_cast<size_t>(top) - kFirstChunk, .index = x - (1u << top)};
+  }
+  const T unset_;
+  std::atomic<std::atomic<T>*> chunks_[kChunks] = {};
+};
+
+}  // namespace guided
