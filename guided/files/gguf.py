@@ -1,12 +1,17 @@
 """GGUF files: the metadata, and the directory of the tensors.
 
 In: a path. Out: `GgufFile`: `metadata` (str, int, float, bool; arrays of numbers as numpy arrays, arrays of strings as
-lists), `tensors` (name, shape, type, place) and `tensor_bytes(name)`, a view of the memory-mapped file.
+lists), `tensors` (name, shape, type, offset) and `tensor_bytes(name)`, a view of the memory-mapped file.
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian.
 
-Every length is checked against the bytes that are left before anything is allocated, so a corrupt or hostile file
-raises `ModelFileError` and never costs more memory than a small multiple of its own size. One pass over the header;
-tensor data is not touched. It does not dequantise (see guided.models), does not join split files, does not write.
+Why not the reader of the package `gguf`? It makes several numpy arrays for each string, and a vocabulary has tens of
+thousands of strings. For SmolLM2-135M (49,152 tokens, 272 tensors) `GGUFReader` of gguf 0.19.0 takes 2.7 to 3.4 s, and
+this reader 0.04 to 0.07 s: ten runs each, in turns, on a busy machine with two cores.
+
+Every length is checked against the bytes that are left before anything is allocated. So a corrupt or hostile file
+raises `ModelFileError`, and it never costs more memory than a small multiple of its own size. The header is read once,
+and tensor data is not touched. This module does not dequantise (dequantise.py does), does not join split files and does
+not write.
 """
 
 from __future__ import annotations
