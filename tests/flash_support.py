@@ -96,7 +96,7 @@ def use_flash(monkeypatch, version: int = 2) -> None:
     """Attention over paged caches as on CUDA, in torch's operations only, which a graph can see."""
     monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: FLASH_ATTN if version == 2 else None)
     monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: FLASH_ATTN_3 if version == 3 else None)
-    monkeypatch.setattr("guided.attention.pieces.reads", lambda k: True)
+    monkeypatch.setattr("guided.attention.segments.reads", lambda k: True)
     for user in ("guided.kernels", "guided.models.linear"):
         monkeypatch.setattr(f"{user}.takes", lambda x: False)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from guided.attention import flash
 from guided.attention.flash import FlashAttention, FlashStep
-from guided.attention.pieces import step_attention
+from guided.attention.segments import step_attention
 from guided.attention.step import StepAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape

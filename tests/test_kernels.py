@@ -15,8 +15,8 @@ from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
 from guided.files.dequantise import Grouped, read_grouped
 from guided.files.gguf import GGML_TYPES
-from guided.kernels import gelu, lay_mask, rms_norm, rotate, swiglu
-from guided.kv.cache import Place
+from guided.kernels import apply_bitmask, gelu, rms_norm, rotate, swiglu
+from guided.kv.cache import KVView
 from guided.models.int4 import Int4Matrix
 from guided.models.rotary import rotary_tables
 from tests.json_schema_support import QUIET
@@ -108,24 +108,24 @@ def test_attention_over_slots(dtype, batch, seed):
     """Is torch's, and of each sequence the same whatever else is in the batch, bit for bit."""
     (heads, kv, size), rows = batch
     k, v = noise(seed, 2, 3, 70, kv, size).to(dtype)
-    places = [Place(k, v, slice(5, 5 + total) if slots is None else torch.tensor(slots)) for slots, total, _ in rows]
+    views = [KVView(k, v, slice(5, 5 + total) if slots is None else torch.tensor(slots)) for slots, total, _ in rows]
     ends = np.cumsum([new for _, _, new in rows]).tolist()
     spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
     q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]  # rows are further apart than they are long
-    out = SlotAttention(heads, places, spans)(1, q)
-    for place, (first, last) in zip(places, spans, strict=True):
-        keys, values = place.read(1)
+    out = SlotAttention(heads, views, spans)(1, q)
+    for view, (first, last) in zip(views, spans, strict=True):
+        keys, values = view.read(1)
         mask = causal_mask(last - first, len(keys))
         want = sdpa(*(t.double() for t in (q[first:last], keys, values)), mask)
         torch.testing.assert_close(out[first:last], want.to(dtype), **DTYPES[dtype])
-        alone = SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last])
+        alone = SlotAttention(heads, [view], [(0, last - first)])(1, q[first:last])
         assert torch.equal(alone, out[first:last])
 
 
 def test_attention_tells_what_is_no_number():
     k = torch.randn(1, 8, 1, 16)
     k[0, 3, 0, 2] = float("nan")
-    out = SlotAttention(1, [Place(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))
+    out = SlotAttention(1, [KVView(k, k, slice(0, 8))], [(0, 8)])(0, torch.randn(8, 1, 16))
     assert out.isnan().flatten(1).any(1).tolist() == [False] * 3 + [True] * 5
 
 
@@ -143,21 +143,21 @@ def test_masks_on_logits(size, words, seed, share, far):
     if far:
         logits[~kept] += 500
     want = logits.masked_fill(~kept, -float("inf"))
-    masses = lay_mask(got := logits.clone(), bits)
+    masses = apply_bitmask(got := logits.clone(), bits)
     assert torch.equal(got, want)
     torch.testing.assert_close(torch.tensor(masses), torch.stack((logits.logsumexp(0), want.logsumexp(0))))
     if words <= -(-size // 32) and kept.any():  # the form for all other tensors
         strided = torch.stack((logits, logits), dim=1)[:, 0]
-        others = lay_mask(strided, bits)
+        others = apply_bitmask(strided, bits)
         assert torch.equal(strided, want)
         torch.testing.assert_close(torch.tensor(masses), torch.tensor(others))
 
 
 def test_logits_that_are_no_numbers():
     bits = np.array([-1], np.int32)
-    before, after = lay_mask(torch.tensor([0.0, float("nan"), 1.0]), bits)
+    before, after = apply_bitmask(torch.tensor([0.0, float("nan"), 1.0]), bits)
     assert math.isnan(before) and math.isnan(after)
-    assert lay_mask(torch.full((20,), -float("inf")), bits) == (-math.inf, -math.inf)
+    assert apply_bitmask(torch.full((20,), -float("inf")), bits) == (-math.inf, -math.inf)
 
 
 # ---- quantised matrices

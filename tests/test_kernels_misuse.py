@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from guided import kernels
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
-from guided.kv.cache import Place
-from guided.kv.quantised import PackedPlace, pack, unpack
+from guided.kv.cache import KVView
+from guided.kv.quantised import PackedKVView, pack, unpack
 
 torch.set_num_threads(1)
 rng = random.Random(int(sys.argv[1]))
@@ -118,14 +118,14 @@ def pack_rows():
     x = numbers(some(0, 1, 5), some(0, 1, 3), some(0, 1, 7, 64), dtype=some(*KINDS))
     close(unpack(kernels.pack(x), torch.float64), x.double())
 
-def lay_mask():
+def apply_bitmask():
     size = some(0, 1, 33, 64)
     logits, words = numbers(size), some(0, 1, 2, 9)
     bits = np.random.default_rng(1).integers(-(2**31), 2**31, words)
     bits = bits.astype(some(np.int32, np.int32, np.int64, np.uint8))
     bits = some(bits, bits, bits[::2], bits.reshape(-1, 1), bits.tolist())
     before = logits.clone()
-    kernels.lay_mask(logits, bits)
+    kernels.apply_bitmask(logits, bits)
     kept = [at // 32 < len(bits) and bool(int(bits[at // 32]) >> at % 32 & 1) for at in range(len(before))]
     if logits.is_contiguous():  # else they may all be one number
         assert torch.equal(logits, before.masked_fill(~torch.tensor(kept, dtype=torch.bool), -torch.inf))
@@ -134,7 +134,7 @@ def attention():
     dtype, (heads, kv), size = some(*KINDS), some((1, 1), (2, 1), (6, 2), (6, 3)), some(1, 20, 64, 128)
     if rng.random() < 0.1:
         (heads, kv), size = some((5, 2), (0, 0), (2, 0)), some(0, 20)
-    places, spans, end, packed = [], [], 0, rng.random() < 0.3
+    views, spans, end, packed = [], [], 0, rng.random() < 0.3
     for _ in range(some(0, 1, 1, 2, 3)):
         slots, total = some(20, 40), some(0, 1, 18, 18)
         new = rng.randrange(total + 1) + (rng.random() < 0.03)
@@ -146,9 +146,9 @@ def attention():
             odd += map(torch.tensor, ([0, slots], [-1], [[0, 1]]))
             which = some(which, torch.tensor([0, 1, 2, 3])[::2], *odd)
         if packed or rng.random() < 0.03:
-            places.append(PackedPlace(*(guarded(torch.stack([pack(x) for x in kv_])) for kv_ in (k, v)), which, dtype))
+            views.append(PackedKVView(*(guarded(torch.stack([pack(x) for x in kv_])) for kv_ in (k, v)), which, dtype))
         else:
-            places.append(Place(k, v, which))
+            views.append(KVView(k, v, which))
         spans.append((end, end + new))
         end += new
     if rng.random() < 0.05:
@@ -156,20 +156,20 @@ def attention():
                      [(a - 1, b) for a, b in spans], [(1 << 62, (1 << 62) + 1)] * len(spans))
     q = numbers(end, heads, size, dtype=dtype)
     layer = some(0, 1, 1, 1, 2, -1, 1 << 40) if rng.random() < 0.2 else 1
-    kernel = SlotAttention(heads, places, spans)
-    kept = [place.read(layer) for place in places] if 0 <= layer < 2 else []
+    kernel = SlotAttention(heads, views, spans)
+    kept = [view.read(layer) for view in views] if 0 <= layer < 2 else []
     if rng.random() < 0.1:
-        for place in places:
-            if isinstance(place.slots, torch.Tensor):
-                place.slots.fill_(1 << 40)
-        places.clear()
+        for view in views:
+            if isinstance(view.slots, torch.Tensor):
+                view.slots.fill_(1 << 40)
+        views.clear()
     out = kernel(layer, q)
     for (keys, values), (first, last) in zip(kept, spans, strict=True):
         if last > first:
             mask = causal_mask(last - first, len(keys))
             close(out[first:last], sdpa(*(t.double() for t in (q[first:last], keys, values)), mask))
 
-for call in (multiply, multiply4, rms_norm, swiglu, gelu, rotate, pack_rows, lay_mask, attention):
+for call in (multiply, multiply4, rms_norm, swiglu, gelu, rotate, pack_rows, apply_bitmask, attention):
     fine = wrong = 0
     for _ in range(int(sys.argv[2])):
         try:

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
+from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
 from guided.kv.paged import PagedCache
@@ -45,33 +45,33 @@ def past(tokens: list[int], layer: int) -> torch.Tensor:
     return torch.tensor(rows).reshape(-1, 1, SHAPE.head_dim)
 
 
-def pass_layer(plan: Plan | PiecewisePlan, layer: int, pairs: list[tuple[Lease, list[int]]]) -> None:
+def pass_layer(plan: Plan | SegmentedPlan, layer: int, pairs: list[tuple[Lease, list[int]]]) -> None:
     """Write the new positions, and look at what all of them read."""
     wants = [past(lease.tokens + new, layer) for lease, new in pairs]
     news = [want[lease.length :] for want, (lease, _) in zip(wants, pairs, strict=True)]
-    if isinstance(plan, PiecewisePlan):
+    if isinstance(plan, SegmentedPlan):
         for index, (k, want) in enumerate(zip(news, wants, strict=True)):
-            pass_pieces(plan, layer, index, k, want)
+            pass_segments(plan, layer, index, k, want)
         return
     k = torch.cat(news)
     plan.write(layer, k, -k)
     for index, want in enumerate(wants):
-        keys, values = plan.places[index].read(layer)
+        keys, values = plan.views[index].read(layer)
         assert torch.equal(keys, want) and torch.equal(values, -want)
 
 
-def pass_pieces(plan: PiecewisePlan, layer: int, index: int, k: torch.Tensor, want: torch.Tensor) -> None:
+def pass_segments(plan: SegmentedPlan, layer: int, index: int, k: torch.Tensor, want: torch.Tensor) -> None:
     """Everything passes by, and each new position reads all before it and itself, once."""
     rows = [tuple(row) for row in want.flatten(1).tolist()]
     seen, reads = set(), [[] for _ in k]
-    for piece in plan.pieces(layer, index, k, -k):
-        keys, values = piece.read()
+    for segment in plan.segments(layer, index, k, -k):
+        keys, values = segment.read()
         assert torch.equal(values, -keys)
-        assert torch.equal(keys, want[[position for run in piece.where for position in run]])
+        assert torch.equal(keys, want[[position for run in segment.where for position in run]])
         keys = [tuple(row) for row in keys.flatten(1).tolist()]
-        queries = range(len(k))[piece.queries]
+        queries = range(len(k))[segment.queries]
         for i, query in enumerate(queries, 1):
-            reads[query] += keys[: len(keys) - len(queries) + i] if piece.causal else keys
+            reads[query] += keys[: len(keys) - len(queries) + i] if segment.causal else keys
         seen |= {*keys}
     assert seen == {*rows}
     for i, read in enumerate(reads, 1):
@@ -90,10 +90,10 @@ def write(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
 def fail(cache: KVCache, pairs: list[tuple[Lease, list[int]]]) -> None:
     """A forward pass that breaks off after its first layer, or within it."""
     plan = cache.plan([lease for lease, _ in pairs], [len(new) for _, new in pairs])
-    if len(pairs) % 2 and isinstance(plan, PiecewisePlan):
+    if len(pairs) % 2 and isinstance(plan, SegmentedPlan):
         lease, new = pairs[0]
         k = past(lease.tokens + new, 0)[lease.length :]
-        next(plan.pieces(0, 0, k, -k))
+        next(plan.segments(0, 0, k, -k))
     else:
         pass_layer(plan, 0, pairs)
 

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.attention import pieces
-from guided.attention.pieces import step_attention
+from guided.attention import segments
+from guided.attention.segments import step_attention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape
 from guided.kv.dense import DenseCache
@@ -311,15 +311,15 @@ def test_a_sequence_that_fits_the_device_copies_nothing():
 @examples(8)
 @given(st.data(), st.randoms(use_true_random=False))
 def test_logits_are_those_without_offload(merged, model, data, rng):
-    """Chunks of any size, batches, forks, truncations, and steps that failed. Bit for bit, unless pieces are merged."""
+    """Chunks of any size, batches, forks, truncations, and steps that failed. The same bits, unless merged."""
     with merging(merged):
         check_logits(merged, model, data, rng)
 
 
 @contextmanager
 def merging(merged=True):
-    """Pieces of keys are read one by one and merged, as they are on a device with memory of its own."""
-    with mock.patch.object(pieces, "WholePieces", pieces.MergedPieces) if merged else nullcontext():
+    """Segments of keys are read one by one and merged, as they are on a device with memory of its own."""
+    with mock.patch.object(segments, "GatheredSegments", segments.MergedSegments) if merged else nullcontext():
         yield
 
 

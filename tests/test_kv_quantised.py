@@ -23,7 +23,7 @@ from guided.kv import quantised as module
 from guided.kv.cache import CacheShape, KVCache
 from guided.kv.dense import DenseCache
 from guided.kv.paged import PagedCache
-from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised, unpack
+from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised, unpack
 from tests.effort import examples
 from tests.engine_support import Reader
 from tests.json_schema_support import QUIET
@@ -103,16 +103,16 @@ def test_the_kernel_reads_packed_rows(dtype, batch, seed):
     (heads, kv, size), rows = batch
     k, v = (pack(x.flatten(0, 1)).unflatten(0, (3, 70)) for x in noise(seed, 2, 3, 70, kv, size).to(dtype))
     slots = [slice(5, 5 + total) if some is None else torch.tensor(some) for some, total, _ in rows]
-    places = [PackedPlace(k, v, some, dtype) for some in slots]
+    views = [PackedKVView(k, v, some, dtype) for some in slots]
     ends = np.cumsum([new for _, _, new in rows]).tolist()
     spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
     q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]
-    out = SlotAttention(heads, places, spans)(1, q)
-    for some, place, (first, last) in zip(slots, places, spans, strict=True):
-        keys, values = PackedPlace(k, v, some, torch.float64).read(1)
+    out = SlotAttention(heads, views, spans)(1, q)
+    for some, view, (first, last) in zip(slots, views, spans, strict=True):
+        keys, values = PackedKVView(k, v, some, torch.float64).read(1)
         want = sdpa(q[first:last].double(), keys, values, causal_mask(last - first, len(keys)))
         torch.testing.assert_close(out[first:last], want.to(dtype), **DTYPES[dtype])
-        alone = SlotAttention(heads, [place], [(0, last - first)])(1, q[first:last])
+        alone = SlotAttention(heads, [view], [(0, last - first)])(1, q[first:last])
         assert torch.equal(alone, out[first:last])
 
 
@@ -152,7 +152,7 @@ def test_attention_tells_what_is_no_number(size, what, which):
     x = {"k": torch.randn(8, 1, size), "v": torch.randn(8, 1, size)}
     x[which][3, 0, 2] = what
     k, v = (pack(x[name]).unsqueeze(0) for name in "kv")
-    out = SlotAttention(1, [PackedPlace(k, v, slice(0, 8), torch.float32)], [(0, 8)])(0, torch.randn(8, 1, size))
+    out = SlotAttention(1, [PackedKVView(k, v, slice(0, 8), torch.float32)], [(0, 8)])(0, torch.randn(8, 1, size))
     assert out.isnan().flatten(1).all(1).tolist() == [False] * 3 + [True] * 5
 
 

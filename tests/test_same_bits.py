@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guided.attention.slots import SlotAttention
-from guided.attention.step import PlaceAttention
+from guided.attention.step import ViewAttention
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.files.dequantise import Grouped
 from guided.kernels import gelu, multiply, rms_norm, swiglu
-from guided.kv.cache import KVCache, Place
+from guided.kv.cache import KVCache, KVView
 from guided.kv.dense import DenseCache
-from guided.kv.quantised import PackedPlace, QuantisedCache, pack, quantised
+from guided.kv.quantised import PackedKVView, QuantisedCache, pack, quantised
 from guided.models.gpt import GPT, GPTConfig
 from guided.models.int4 import Int4Matrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
@@ -139,8 +139,8 @@ def test_attention(dtype, packed, size, heads, total, new, count):
 
     def read(first: int, last: int) -> torch.Tensor:
         some = slots[: total - new + last]
-        place = PackedPlace(pack(k[0])[None], pack(v[0])[None], some, dtype) if packed else Place(k, v, some)
-        return PlaceAttention([place], [(0, last - first)])(0, q[first:last])
+        view = PackedKVView(pack(k[0])[None], pack(v[0])[None], some, dtype) if packed else KVView(k, v, some)
+        return ViewAttention([view], [(0, last - first)])(0, q[first:last])
 
     alone = torch.cat([read(i, i + 1) for i in range(new)])
     with threads(1 if dtype == torch.float64 else count):
@@ -156,7 +156,7 @@ def test_attention_on_threads():
     found = []
     for count in (1, 2, 4):
         with threads(count):
-            found.append(SlotAttention(6, [Place(k, v, slice(0, 1200))], [(0, 700)])(0, q))
+            found.append(SlotAttention(6, [KVView(k, v, slice(0, 1200))], [(0, 700)])(0, q))
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
@@ -235,8 +235,8 @@ class Judge:
 
 
 def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
-    (place,) = runner.cache.plan([lease], [0]).places
-    return tuple(x for layer in range(runner.model.config.layers) for x in place.read(layer))
+    (view,) = runner.cache.plan([lease], [0]).views
+    return tuple(x for layer in range(runner.model.config.layers) for x in view.read(layer))
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "int8"])

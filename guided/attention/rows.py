@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from guided.attention.step import PlaceAttention
-from guided.kv.cache import Place
+from guided.attention.step import ViewAttention
+from guided.kv.cache import KVView
 from guided.kv.rows import RowCache
 
 __all__ = ["RowAttention"]
@@ -22,7 +22,7 @@ class RowAttention:
     def __init__(self, cache: RowCache, new: int) -> None:
         self._cache, self._new = cache, new
         self._ends = (cache.cache_seqlens + new).tolist()
-        self._read: PlaceAttention | None = None
+        self._read: ViewAttention | None = None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `Attend`."""
@@ -31,7 +31,7 @@ class RowAttention:
         if self._read is None:  # now the cache has the memory that it has for all layers
             assert cache.k_cache is not None and cache.v_cache is not None
             rows = enumerate(self._ends)
-            places = [Place(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]
+            views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]
             spans = [(row * self._new, (row + 1) * self._new) for row in range(cache.rows)]
-            self._read = PlaceAttention(places, spans)
+            self._read = ViewAttention(views, spans)
         return self._read(layer, q)

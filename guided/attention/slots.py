@@ -1,10 +1,11 @@
 """Attention of the new positions of each sequence on a CPU, over keys and values where the cache has them.
 
-In: the places of some sequences (kv/cache.py). Out: what the new queries read. What `flash_attn_with_kvcache` is on
-CUDA: one call for all sequences of a layer, and nothing is gathered, whatever the slots. A few new positions are read
-as they lie (native/attend_slots.hpp in kernels/), prompts by blocks (native/attend_prompt.hpp), which gives the same
-bits. Numbers are float32 or bfloat16, added up in float32; what a query reads hangs on neither the queries beside it,
-nor the other sequences, nor the threads. Keys and values may be packed (kv/quantised.py), and are read so.
+In: views of the keys and values of some sequences (kv/cache.py). Out: what the new queries read. This is to a CPU what
+`flash_attn_with_kvcache` is to CUDA: one call for all sequences of a layer, in which nothing is gathered, whatever the
+slots. A few new positions are read where they are stored (native/attend_slots.hpp in kernels/). Prompts are read by
+blocks (native/attend_prompt.hpp), with the same bits. Numbers are float32 or bfloat16, and sums are float32. What a
+query reads depends neither on the queries beside it, nor on other sequences, nor on the number of threads. Keys and
+values may be packed (kv/quantised.py); the kernel reads them in that form.
 """
 
 from __future__ import annotations
@@ -15,37 +16,37 @@ import torch
 from torch import Tensor
 
 from guided.kernels._kernels import Batch
-from guided.kv.cache import Place
-from guided.kv.quantised import PackedPlace
+from guided.kv.cache import KVView
+from guided.kv.quantised import PackedKVView
 
 __all__ = ["SlotAttention", "reads"]
 
 
-def reads(place: Place) -> bool:
-    """Whether the kernel reads it: on the CPU, for queries of a type that it has."""
-    return place.k.device.type == "cpu" and _head(place)[1] in (torch.float32, torch.bfloat16)
+def reads(view: KVView) -> bool:
+    """Whether the kernel can read a view: it is on the CPU, and the queries are float32 or bfloat16."""
+    return view.k.device.type == "cpu" and _head(view)[1] in (torch.float32, torch.bfloat16)
 
 
 class SlotAttention:
-    """For one forward pass; places are of one kind, `spans`: first and last new position of each sequence, as rows of
-    the queries, all of which belong to one.
+    """The attention of one forward pass over views of one form. `spans` has the first and the last new position of each
+    sequence, as rows of the queries; each row belongs to one sequence.
 
     Raises:
-        ValueError, IndexError: places are not of one kind, or slots or positions are not there.
+        ValueError, IndexError: views differ in form, or slots or positions do not exist.
     """
 
-    def __init__(self, heads: int, places: Sequence[Place], spans: Sequence[tuple[int, int]]) -> None:
-        first = places[0]
-        self._kept = [(place.k, place.v) for place in places]  # the kernel has their addresses
+    def __init__(self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
+        first = views[0]
+        self._kept = [(view.k, view.v) for view in views]  # the kernel has their addresses
         (size, self._dtype), kv_heads = _head(first), first.k.shape[2]
         self._shape = (heads, size)
-        for i, place in enumerate(places):
-            if i == 0 or place.k is not first.k or place.v is not first.v:
-                _check(place)
-            if type(place) is not type(first) or _head(place) != _head(first) or place.k.shape[2] != kv_heads:
-                raise ValueError("places of more than one kind")
-        rows = [_row(place, span) for place, span in zip(places, spans, strict=True)]
-        packed = isinstance(first, PackedPlace)
+        for i, view in enumerate(views):
+            if i == 0 or view.k is not first.k or view.v is not first.v:
+                _check(view)
+            if type(view) is not type(first) or _head(view) != _head(first) or view.k.shape[2] != kv_heads:
+                raise ValueError("views of more than one form")
+        rows = [_row(view, span) for view, span in zip(views, spans, strict=True)]
+        packed = isinstance(first, PackedKVView)
         self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, packed, rows)
 
     def __call__(self, layer: int, q: Tensor) -> Tensor:
@@ -64,17 +65,17 @@ class SlotAttention:
         return out
 
 
-def _head(place: Place) -> tuple[int, torch.dtype]:
-    """Size and type of a head, once it is read."""
-    if isinstance(place, PackedPlace):
-        return place.head_dim, place.dtype
-    return place.k.shape[3], place.k.dtype
+def _head(view: KVView) -> tuple[int, torch.dtype]:
+    """Size and type of a head as the kernel reads it."""
+    if isinstance(view, PackedKVView):
+        return view.head_dim, view.dtype
+    return view.k.shape[3], view.k.dtype
 
 
-def _check(place: Place) -> None:
-    """Before the kernel gets addresses: nobody looks after that."""
-    k, v = place.k, place.v
-    stored = torch.int8 if isinstance(place, PackedPlace) else k.dtype
+def _check(view: KVView) -> None:
+    """Check a view before the kernel gets its addresses, because the kernel checks nothing."""
+    k, v = view.k, view.v
+    stored = torch.int8 if isinstance(view, PackedKVView) else k.dtype
     if (
         k.dim() != 4
         or k.shape != v.shape
@@ -87,15 +88,15 @@ def _check(place: Place) -> None:
         raise ValueError("the slots of a layer do not follow one another in the memory of the CPU")
 
 
-def _row(place: Place, span: tuple[int, int]) -> tuple[int, int, int, int, int, int | None, int, int, int, int]:
-    """What `Batch` is told of it."""
+def _row(view: KVView, span: tuple[int, int]) -> tuple[int, int, int, int, int, int | None, int, int, int, int]:
+    """The row of a `Batch` for one sequence."""
     first, last = span
-    k, slots = place.k, place.slots
+    k, slots = view.k, view.slots
     if isinstance(slots, slice):
         where, start, total = None, slots.start, slots.stop - slots.start
     elif slots.dtype == torch.int64 and slots.dim() == 1 and slots.is_cpu and slots.is_contiguous():
         where, start, total = slots.data_ptr(), 0, len(slots)
     else:
         raise ValueError(f"slots are contiguous int64 (n,) on the CPU, not {slots.dtype} {tuple(slots.shape)}")
-    addresses, (layers, count, *_) = (k.data_ptr(), place.v.data_ptr()), k.shape
+    addresses, (layers, count, *_) = (k.data_ptr(), view.v.data_ptr()), k.shape
     return *addresses, layers, k.stride(0), count, where, start, total, first, last - first

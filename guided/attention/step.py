@@ -21,9 +21,9 @@ from torch import Tensor
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention, reads
-from guided.kv.cache import Place, Plan
+from guided.kv.cache import KVView, Plan
 
-__all__ = ["PlaceAttention", "StepAttention"]
+__all__ = ["StepAttention", "ViewAttention"]
 
 
 class StepAttention:
@@ -32,7 +32,7 @@ class StepAttention:
     def __init__(self, plan: Plan, counts: Sequence[int]) -> None:
         self._plan = plan
         spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
-        self._read = PlaceAttention(plan.places, spans)
+        self._read = ViewAttention(plan.views, spans)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
@@ -40,24 +40,24 @@ class StepAttention:
         return self._read(layer, q)
 
 
-class PlaceAttention:
+class ViewAttention:
     """What queries read of keys and values that are stored; `spans`: first and last new position of each sequence, as
     rows of the queries, all of which belong to one."""
 
-    def __init__(self, places: Sequence[Place], spans: Sequence[tuple[int, int]]) -> None:
-        self._places, self._spans = places, spans
+    def __init__(self, views: Sequence[KVView], spans: Sequence[tuple[int, int]]) -> None:
+        self._views, self._spans = views, spans
         self._kernel: SlotAttention | None = None
         self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
 
     def __call__(self, layer: int, q: Tensor) -> Tensor:
         """Of a layer, in the shape of q: (n, heads, head_dim)."""
-        if self._places and reads(self._places[0]):
+        if self._views and reads(self._views[0]):
             if self._kernel is None:
-                self._kernel = SlotAttention(q.shape[1], self._places, self._spans)
+                self._kernel = SlotAttention(q.shape[1], self._views, self._spans)
             return self._kernel(layer, q)
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        for place, (first, last) in zip(self._places, self._spans, strict=True):
-            k, v = place.read(layer)
+        for view, (first, last) in zip(self._views, self._spans, strict=True):
+            k, v = view.read(layer)
             if q.device.type != "cpu":
                 read = self._together
             else:
@@ -72,10 +72,10 @@ class PlaceAttention:
         out.copy_(sdpa(q, k, v, self._masks[lengths]))
 
     def _in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        place = Place(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
-        out.copy_(SlotAttention(q.shape[1], [place], [(0, len(q))])(0, q.float()))
+        view = KVView(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))
+        out.copy_(SlotAttention(q.shape[1], [view], [(0, len(q))])(0, q.float()))
 
     def _one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
-        k, v, past = k.clone(), v.clone(), len(k) - len(q)  # at places in memory that are the same for the kernel
+        k, v, past = k.clone(), v.clone(), len(k) - len(q)  # so that the kernel sees the same alignment each time
         for i in range(len(q)):
             out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[: past + i + 1], v[: past + i + 1], None)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import BudgetError, GuidedError
-from guided.kernels import lay_mask
+from guided.kernels import apply_bitmask
 from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.protocol import Matcher
 from guided.sampling.sampler import log_mass
@@ -182,10 +182,10 @@ class Masks:
     def apply(self, logits: Tensor, row: int = 0) -> Applied:
         """Apply a row to logits (vocab_size,) in place, with the ramp where there is one."""
         plain, ramp = self._plain.get(row), self._ramps.get(row)
-        before, allowed = lay_mask(logits, self._bits[row] if plain is None else plain)
+        before, allowed = apply_bitmask(logits, self._bits[row] if plain is None else plain)
         if plain is None and ramp is None:
             return Applied(max(0.0, before - allowed), None)
-        after = allowed if plain is None else lay_mask(logits, self._bits[row])[1]
+        after = allowed if plain is None else apply_bitmask(logits, self._bits[row])[1]
         if ramp is not None:
             bits = np.unpackbits(
                 ramp.bits.view(np.uint8), count=min(len(logits), 32 * len(ramp.bits)), bitorder="little"

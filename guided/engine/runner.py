@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from guided.attention.flash import FlashAttention
-from guided.attention.pieces import step_attention
+from guided.attention.segments import step_attention
 from guided.engine.graphs import Capture, CudaCapture, DecodeGraphs
 from guided.errors import brief
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, KVCache, Lease, PiecewisePlan, Plan
+from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.paged import PagedCache
 from guided.kv.quantised import QuantisedCache, quantised
 from guided.models.model import Attend, Model
@@ -99,7 +99,7 @@ class Batch:
     counts: Sequence[int]
     lengths: Sequence[int]
     kept: Sequence[int]
-    plan: Plan | PiecewisePlan
+    plan: Plan | SegmentedPlan
 
 
 class ModelRunner:

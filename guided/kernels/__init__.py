@@ -19,7 +19,18 @@ from guided.kernels import _kernels
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.sampling.sampler import log_mass
 
-__all__ = ["each_row", "gelu", "lay_mask", "multiply", "multiply4", "pack", "rms_norm", "rotate", "swiglu", "takes"]
+__all__ = [
+    "apply_bitmask",
+    "each_row",
+    "gelu",
+    "multiply",
+    "multiply4",
+    "pack",
+    "rms_norm",
+    "rotate",
+    "swiglu",
+    "takes",
+]
 
 
 _KINDS = torch.float32, torch.bfloat16  # that all kernels read
@@ -135,11 +146,11 @@ def pack(x: Tensor) -> Tensor:
     return out
 
 
-def lay_mask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]:
-    """Take from logits (vocab_size,) in place what the bitmask (words,) has not: they become -inf.
+def apply_bitmask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]:
+    """Set the logits (vocab_size,) that the bitmask (words,) does not allow to -inf, in place.
 
     Returns:
-        The log of the sum of exponentials of all logits, and of those that are left.
+        The logarithm of the sum of exponentials of all logits, and of those that are allowed.
 
     Raises:
         ValueError: one of them is of another shape, or the bitmask is not contiguous int32.
@@ -151,7 +162,7 @@ def lay_mask(logits: Tensor, bits: npt.NDArray[np.int32]) -> tuple[float, float]
         before = log_mass(logits)
         apply_token_bitmask_inplace(logits, bits[None])
         return before, log_mass(logits)
-    return _kernels.lay_mask(logits.data_ptr(), len(logits), bits.ctypes.data, len(bits))
+    return _kernels.apply_bitmask(logits.data_ptr(), len(logits), bits.ctypes.data, len(bits))
 
 
 def _sizes(x: Tensor, dimensions: int) -> torch.Size:

@@ -85,7 +85,7 @@ def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size:
         out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.
     """
 
-def lay_mask(logits: int, size: int, bits: int, words: int) -> tuple[float, float]:
+def apply_bitmask(logits: int, size: int, bits: int, words: int) -> tuple[float, float]:
     """
     Set the logits whose bit is not set to minus infinity, in place.
 

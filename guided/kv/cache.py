@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["CacheShape", "KVCache", "Lease", "Piece", "PiecewisePlan", "Place", "Plan"]
+__all__ = ["CacheShape", "KVCache", "KVView", "Lease", "Plan", "Segment", "SegmentedPlan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where all positions of a sequence are, new ones included.
+class KVView:
+    """Where the keys and values of all positions of a sequence are stored, new positions included.
 
     Attributes:
         k: keys as they are stored, (layers, slots, kv_heads, head_dim); `read` gives the numbers.
@@ -86,7 +86,7 @@ class Plan(Protocol):
     """What a forward pass does with a cache; the same for all layers."""
 
     @property
-    def places(self) -> Sequence[Place]:
+    def views(self) -> Sequence[KVView]:
         """Of each sequence."""
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
@@ -94,18 +94,18 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Keys and values that some of the new positions read.
+class Segment:
+    """Some of the keys and values of a sequence, which some of its new positions read.
 
     Attributes:
         queries: which of the sequence's new positions.
-        stored: where they are; the only layer there is that of the piece.
+        stored: where they are; it has one layer, that of the segment.
         where: which positions of the sequence they are, in their order.
         causal: the queries are the last of these positions, and read up to themselves; else all of them.
     """
 
     queries: slice
-    stored: Place
+    stored: KVView
     where: Sequence[range]
     causal: bool = False
 
@@ -115,8 +115,8 @@ class Piece:
 
 
 @runtime_checkable
-class PiecewisePlan(Protocol):
-    """What a forward pass does with a cache whose keys and values are never in one place."""
+class SegmentedPlan(Protocol):
+    """What a forward pass does with a cache whose keys and values are never all on the device at once."""
 
     @property
     def device(self) -> torch.device:
@@ -126,11 +126,11 @@ class PiecewisePlan(Protocol):
     def lengths(self) -> Sequence[int]:
         """Positions of each sequence, new ones included."""
 
-    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
-        """Store the new positions of sequence `index`, and pass by all that each of them reads, in any order.
+    def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
+        """Store the new positions of sequence `index`, and yield all that each of them reads, in any order.
 
-        A piece is there until the next one is asked for. All pieces must be asked for, of each layer and sequence in
-        order.
+        A segment is valid until the next one is requested. The caller must request all segments of each layer and
+        sequence, in order.
         """
 
 
@@ -150,7 +150,8 @@ class KVCache(Protocol):
         `keep`, whose logits are wanted."""
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Make room for `new` more positions. False, and nothing is changed: there is none, somebody must give way."""
+        """Make room for `new` more positions. False: there is no room, nothing is changed, and a sequence must be
+        preempted."""
 
     def fork(self, lease: Lease) -> Lease:
         """A second sequence with the same past. What either writes from now on the other does not see."""
@@ -158,7 +159,7 @@ class KVCache(Protocol):
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions at `length` and after it."""
 
-    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | PiecewisePlan:
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
         """Where so many new positions of each sequence go, and where all of them are read. Room must be reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, Lease, Place, Plan
+from guided.kv.cache import CacheShape, KVView, Lease, Plan
 
 __all__ = ["DenseCache"]
 
@@ -108,7 +108,7 @@ class DenseCache:
 class _DensePlan:
     def __init__(self, regions: Sequence[_Region], counts: Sequence[int]) -> None:
         ends = [region.length + count for region, count in zip(regions, counts, strict=True)]
-        self.places = [Place(region.k, region.v, slice(0, end)) for region, end in zip(regions, ends, strict=True)]
+        self.views = [KVView(region.k, region.v, slice(0, end)) for region, end in zip(regions, ends, strict=True)]
         self._new = [
             (region, slice(end - count, end), slice(last - count, last))  # where to, and which of all new positions
             for region, count, end, last in zip(regions, counts, ends, accumulate(counts), strict=True)

@@ -26,7 +26,7 @@ import xxhash
 from torch import Tensor
 
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, Lease, Place
+from guided.kv.cache import CacheShape, KVView, Lease
 from guided.kv.pool import SlotPool, run_of
 
 __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
@@ -72,7 +72,7 @@ class BlockPool(SlotPool):
 
 
 class PagedPlan:
-    """A plan for a paged cache: block tables for kernels that read such, places and `write` for all others.
+    """A plan for a paged cache: block tables for kernels that read them, views and `write` for all others.
 
     Attributes:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).
@@ -96,10 +96,10 @@ class PagedPlan:
         return [table[at // size] * size + at % size for n, table, end in each for at in range(end - n, end)]
 
     @cached_property
-    def places(self) -> list[Place]:
+    def views(self) -> list[KVView]:
         """See `Plan`."""
         each = zip(self.tables, self.lengths, strict=True)
-        return [Place(self._pool.k, self._pool.v, self._all(table, length)) for table, length in each]
+        return [KVView(self._pool.k, self._pool.v, self._all(table, length)) for table, length in each]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """See `Plan`."""

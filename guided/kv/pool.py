@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, Place
+from guided.kv.cache import CacheShape, KVView
 
 __all__ = ["PoolPlan", "SlotPool", "run_of"]
 
@@ -42,7 +42,7 @@ class PoolPlan:
 
     def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
         self._pool, self._new = pool, new
-        self.places = [Place(pool.k, pool.v, slots) for slots in each]
+        self.views = [KVView(pool.k, pool.v, slots) for slots in each]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """Store the new positions."""

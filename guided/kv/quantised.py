@@ -27,9 +27,9 @@ import torch
 from torch import Tensor
 
 from guided import kernels
-from guided.kv.cache import CacheShape, KVCache, Lease, Piece, PiecewisePlan, Place, Plan
+from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan
 
-__all__ = ["PackedPlace", "QuantisedCache", "pack", "quantised", "unpack"]
+__all__ = ["PackedKVView", "QuantisedCache", "pack", "quantised", "unpack"]
 
 _TAIL = torch.float32.itemsize  # bytes behind the numbers
 _MOST = 127
@@ -61,8 +61,8 @@ def quantised(shape: CacheShape) -> CacheShape:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedPlace(Place):
-    """A place of packed rows.
+class PackedKVView(KVView):
+    """A view of packed rows.
 
     Attributes:
         dtype: what they are read as.
@@ -76,12 +76,12 @@ class PackedPlace(Place):
         return self.k.shape[3] - _TAIL
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """See `Place`: copies always."""
+        """See `KVView`: copies always."""
         return unpack(self.k[layer, self.slots], self.dtype), unpack(self.v[layer, self.slots], self.dtype)
 
 
-def _packed(place: Place, dtype: torch.dtype) -> PackedPlace:
-    return PackedPlace(place.k, place.v, place.slots, dtype)
+def _packed(view: KVView, dtype: torch.dtype) -> PackedKVView:
+    return PackedKVView(view.k, view.v, view.slots, dtype)
 
 
 class QuantisedCache:
@@ -116,10 +116,14 @@ class QuantisedCache:
         """See `KVCache`."""
         self.inner.truncate(lease, length)
 
-    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | PiecewisePlan:
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
         """The inner cache's plan; what is written is packed, what is read unpacked."""
         plan = self.inner.plan(leases, counts)
-        return _PackedPieces(plan, self._dtype) if isinstance(plan, PiecewisePlan) else _PackedPlan(plan, self._dtype)
+        return (
+            _PackedSegmentedPlan(plan, self._dtype)
+            if isinstance(plan, SegmentedPlan)
+            else _PackedPlan(plan, self._dtype)
+        )
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """See `KVCache`."""
@@ -133,14 +137,14 @@ class QuantisedCache:
 class _PackedPlan:
     def __init__(self, inner: Plan, dtype: torch.dtype) -> None:
         self._inner = inner
-        self.places = [_packed(place, dtype) for place in inner.places]
+        self.views = [_packed(view, dtype) for view in inner.views]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         self._inner.write(layer, pack(k), pack(v))
 
 
-class _PackedPieces:
-    def __init__(self, inner: PiecewisePlan, dtype: torch.dtype) -> None:
+class _PackedSegmentedPlan:
+    def __init__(self, inner: SegmentedPlan, dtype: torch.dtype) -> None:
         self._inner, self._dtype = inner, dtype
 
     @property
@@ -151,6 +155,6 @@ class _PackedPieces:
     def lengths(self) -> Sequence[int]:
         return self._inner.lengths
 
-    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
-        for piece in self._inner.pieces(layer, index, pack(k), pack(v)):
-            yield replace(piece, stored=_packed(piece.stored, self._dtype))
+    def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
+        for segment in self._inner.segments(layer, index, pack(k), pack(v)):
+            yield replace(segment, stored=_packed(segment.stored, self._dtype))

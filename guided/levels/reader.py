@@ -3,7 +3,7 @@
 Guided decoding does not look behind the logits. A `Reader` makes them in any of these ways, and none of the other
 files here would notice: all is computed anew for each token (`remember=False`), or keys and values are kept and only
 what is new is read (the default); they are kept in contiguous tensors or in blocks (`cache`); a long prompt passes in
-one piece or in several (`chunk`); the weights are floats or integers of 4 bits (`model`).
+one forward pass or in several (`chunk`); the weights are floats or integers of 4 bits (`model`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from guided.attention.pieces import step_attention
+from guided.attention.segments import step_attention
 from guided.kv.cache import CacheShape, KVCache, Lease
 from guided.kv.dense import DenseCache
 from guided.models.model import Model
@@ -58,17 +58,17 @@ class Reader:
         same = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
         return sum(1 for _ in same) if self.remember else 0
 
-    def _step(self, pieces: list[list[int]]) -> Tensor:
-        """One forward pass over the next piece of each row, all as long: hidden states at their ends, (B, dim)."""
-        count, start, device = len(pieces[0]), self._leases[0].length, self.model.device
-        counts = [count] * len(pieces)
+    def _step(self, chunks: list[list[int]]) -> Tensor:
+        """One forward pass over the next chunk of each row, all as long: hidden states at their ends, (B, dim)."""
+        count, start, device = len(chunks[0]), self._leases[0].length, self.model.device
+        counts = [count] * len(chunks)
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
-            raise MemoryError(f"no room for {len(pieces)} x {count} more tokens in the cache")
+            raise MemoryError(f"no room for {len(chunks)} x {count} more tokens in the cache")
         attend = step_attention(self.cache.plan(self._leases, counts), counts)
-        tokens = torch.tensor(pieces, device=device).flatten()
-        positions = torch.arange(start, start + count, device=device).repeat(len(pieces))
+        tokens = torch.tensor(chunks, device=device).flatten()
+        positions = torch.arange(start, start + count, device=device).repeat(len(chunks))
         hidden = self.model.forward(tokens, positions, attend)
-        for lease, piece in zip(self._leases, pieces, strict=True):
-            self.cache.advance(lease, piece)
+        for lease, chunk in zip(self._leases, chunks, strict=True):
+            self.cache.advance(lease, chunk)
         self.read += len(tokens)
         return hidden[count - 1 :: count]

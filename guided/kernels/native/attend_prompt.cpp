@@ -48,7 +48,7 @@ GUIDED_INLINE void fill(Panel& panel, const Past<Stored>& past, int64_t size, in
   Line* keys = panel.keys.data() + block * 16 * panel.chunks;
   for (int64_t i = 0; i < kBlock; ++i) {
     const int64_t at = block * kBlock + i;
-    if (at >= past.place.total) {
+    if (at >= past.sequence.total) {
       for (int64_t d = 0; d < 16 * panel.chunks; ++d) keys[d].numbers[i] = 0;
       continue;
     }
@@ -148,10 +148,10 @@ struct Scratch {
 
 // The new positions from `first` to `last` of one KV head.
 template <typename Number, typename Stored, int ScoreRows, int ValueRows>
-GUIDED_INLINE void attend(const Panel& panel, const Place& place, const Heads& shape, int64_t head,
+GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const Heads& shape, int64_t head,
                           const Queries<Number>& in, int64_t first, int64_t last, Scratch& scratch) {
   const int64_t size = shape.head_dim, group = shape.heads / shape.kv_heads, rows = (last - first) * group;
-  const int64_t chunks = panel.chunks, past = place.total - place.count;
+  const int64_t chunks = panel.chunks, past = sequence.total - sequence.count;
   const int64_t blocks = (past + last + kBlock - 1) / kBlock, stride = 16 * chunks, width = blocks * kBlock;
   const auto lane = [&](int64_t d) { return is_common(size) ? lane_of<Stored, 4>(d) : d; };
   const auto seen = [&](int64_t row) { return past + first + row / group + 1; };
@@ -162,7 +162,7 @@ GUIDED_INLINE void attend(const Panel& panel, const Place& place, const Heads& s
   float* const scores = scratch.scores.data()->numbers;
   const float scale = 1.0F / std::sqrt(static_cast<float>(size));
   for (int64_t row = 0; row < rows; ++row) {
-    const Number* q = in.q + (place.first + first + row / group) * in.stride + (head * group + row % group) * size;
+    const Number* q = in.q + (sequence.first + first + row / group) * in.stride + (head * group + row % group) * size;
     for (int64_t d = 0; d < size; ++d) queries[row * stride + lane(d)] = read(q[d]) * scale;
   }
   for (int64_t block = 0; block < blocks; ++block) {
@@ -198,7 +198,7 @@ GUIDED_INLINE void attend(const Panel& panel, const Place& place, const Heads& s
   });
   for (int64_t row = 0; row < rows; ++row) {
     const float* sums = scratch.sums[static_cast<size_t>(row * chunks)].numbers;
-    Number* out = in.out + ((place.first + first + row / group) * shape.heads + head * group + row % group) * size;
+    Number* out = in.out + ((sequence.first + first + row / group) * shape.heads + head * group + row % group) * size;
     for (int64_t d = 0; d < size; ++d) write(sums[lane(d)] / totals[row], out[d]);
   }
 }
@@ -207,18 +207,19 @@ GUIDED_INLINE void attend(const Panel& panel, const Place& place, const Heads& s
 template <typename Number, typename Stored>
 struct Kernel {
   void (*fill)(Panel&, const Past<Stored>&, int64_t, int64_t);
-  void (*attend)(const Panel&, const Place&, const Heads&, int64_t, const Queries<Number>&, int64_t, int64_t, Scratch&);
+  void (*attend)(const Panel&, const Sequence&, const Heads&, int64_t, const Queries<Number>&, int64_t, int64_t,
+                 Scratch&);
 };
 
-#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                    \
-  template <typename Stored>                                                                                  \
-  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {             \
-    fill(panel, past, size, block);                                                                           \
-  }                                                                                                           \
-  template <typename Number, typename Stored>                                                                 \
-  target void attend_##level(const Panel& panel, const Place& place, const Heads& shape, int64_t head,        \
-                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) { \
-    attend<Number, Stored, ScoreRows, ValueRows>(panel, place, shape, head, queries, first, last, scratch);   \
+#define GUIDED_PROMPT(level, target, ScoreRows, ValueRows)                                                     \
+  template <typename Stored>                                                                                   \
+  target void fill_##level(Panel& panel, const Past<Stored>& past, int64_t size, int64_t block) {              \
+    fill(panel, past, size, block);                                                                            \
+  }                                                                                                            \
+  template <typename Number, typename Stored>                                                                  \
+  target void attend_##level(const Panel& panel, const Sequence& sequence, const Heads& shape, int64_t head,   \
+                             const Queries<Number>& queries, int64_t first, int64_t last, Scratch& scratch) {  \
+    attend<Number, Stored, ScoreRows, ValueRows>(panel, sequence, shape, head, queries, first, last, scratch); \
   }
 GUIDED_PROMPT(base, , 1, 1)
 #if defined(GUIDED_X86_CLONES)
@@ -241,24 +242,24 @@ thread_local Panel panel;
 }  // namespace
 
 template <typename Stored, typename Number>
-void attend_prompt(const Place& place, const Heads& shape, int64_t layer, const Queries<Number>& queries,
+void attend_prompt(const Sequence& sequence, const Heads& shape, int64_t layer, const Queries<Number>& queries,
                    int64_t threads) {
   static const auto kernel = choose<Number, Stored>();
   const int64_t positions = std::max<int64_t>(1, kRows / (shape.heads / shape.kv_heads));
-  const int64_t blocks = (place.total + kBlock - 1) / kBlock, tiles = (place.count + positions - 1) / positions;
+  const int64_t blocks = (sequence.total + kBlock - 1) / kBlock, tiles = (sequence.count + positions - 1) / positions;
   Panel& of_all = panel;  // of this thread, read by the others
-  of_all.make_room(place.total, shape.head_dim);
+  of_all.make_room(sequence.total, shape.head_dim);
   for (int64_t head = 0; head < shape.kv_heads; ++head) {
-    const Past<Stored> past(place, shape, layer, head);
+    const Past<Stored> past(sequence, shape, layer, head);
     share(blocks, threads, [&](int64_t block) { kernel.fill(of_all, past, shape.head_dim, block); });
     share(tiles, threads, [&](int64_t tile) {  // those that read most come first
-      const int64_t first = (tiles - 1 - tile) * positions, last = std::min(place.count, first + positions);
-      kernel.attend(of_all, place, shape, head, queries, first, last, scratch);
+      const int64_t first = (tiles - 1 - tile) * positions, last = std::min(sequence.count, first + positions);
+      kernel.attend(of_all, sequence, shape, head, queries, first, last, scratch);
     });
   }
 }
 #define GUIDED_PROMPTS(Number, Stored) \
-  template void attend_prompt<Stored>(const Place&, const Heads&, int64_t, const Queries<Number>&, int64_t);
+  template void attend_prompt<Stored>(const Sequence&, const Heads&, int64_t, const Queries<Number>&, int64_t);
 GUIDED_PROMPTS(float, float)
 GUIDED_PROMPTS(float, int8_t)
 GUIDED_PROMPTS(bfloat16, bfloat16)

@@ -14,7 +14,7 @@
 namespace guided {
 
 template <typename Stored, typename Number>
-void attend_prompt(const Place& place, const Heads& shape, int64_t layer, const Queries<Number>& queries,
+void attend_prompt(const Sequence& sequence, const Heads& shape, int64_t layer, const Queries<Number>& queries,
                    int64_t threads);
 
 }  // namespace guided

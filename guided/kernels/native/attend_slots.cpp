@@ -122,22 +122,22 @@ GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int
 }
 
 template <typename Number, typename Stored, int Chunks>
-GUIDED_INLINE void attend(const Place& place, const Heads& shape, int64_t layer, int64_t head,
+GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
                           const Queries<Number>& queries, Scratch& scratch) {
   const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim, group = shape.heads / shape.kv_heads;
-  const Past<Stored> past(place, shape, layer, head);
+  const Past<Stored> past(sequence, shape, layer, head);
   const auto row_of = [&](const Stored* base, int64_t at) {
-    const Stored* ahead = base + past.offset(std::min(at + kAhead, place.total - 1));
+    const Stored* ahead = base + past.offset(std::min(at + kAhead, sequence.total - 1));
     for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
       __builtin_prefetch(ahead + d);
     return base + past.offset(at);
   };
   const auto key = [&](int64_t at) { return row_of(past.keys, at); };
   const auto value = [&](int64_t at) { return row_of(past.values, at); };
-  for (int64_t i = 0; i < place.count; ++i) {
-    const int64_t seen = place.total - place.count + i + 1;
-    const Number* query = queries.q + (place.first + i) * queries.stride + head * group * size;
-    Number* result = queries.out + ((place.first + i) * shape.heads + head * group) * size;
+  for (int64_t i = 0; i < sequence.count; ++i) {
+    const int64_t seen = sequence.total - sequence.count + i + 1;
+    const Number* query = queries.q + (sequence.first + i) * queries.stride + head * group * size;
+    Number* result = queries.out + ((sequence.first + i) * shape.heads + head * group) * size;
     int64_t g = 0;
     if constexpr (Chunks > 0) {
       for (; g + 3 <= group; g += 3)
@@ -152,15 +152,15 @@ GUIDED_INLINE void attend(const Place& place, const Heads& shape, int64_t layer,
 
 // Head sizes that are common get code of their own, for each instruction set.
 template <typename Number, typename Stored, int Chunks>
-void attend_as(const Place& place, const Heads& shape, int64_t layer, int64_t head, const Queries<Number>& queries,
-               Scratch& scratch);
+void attend_as(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+               const Queries<Number>& queries, Scratch& scratch);
 
-#define GUIDED_ATTEND(Number, Stored, Chunks)                                                                       \
-  template <>                                                                                                       \
-  GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Place& place, const Heads& shape, int64_t layer, \
-                                                             int64_t head, const Queries<Number>& queries,          \
-                                                             Scratch& scratch) {                                    \
-    attend<Number, Stored, Chunks>(place, shape, layer, head, queries, scratch);                                    \
+#define GUIDED_ATTEND(Number, Stored, Chunks)                                                                    \
+  template <>                                                                                                    \
+  GUIDED_FOR_EACH_CPU void attend_as<Number, Stored, Chunks>(const Sequence& sequence, const Heads& shape,       \
+                                                             int64_t layer, int64_t head,                        \
+                                                             const Queries<Number>& queries, Scratch& scratch) { \
+    attend<Number, Stored, Chunks>(sequence, shape, layer, head, queries, scratch);                              \
   }
 #define GUIDED_ATTEND_SIZES(Number, Stored) \
   GUIDED_ATTEND(Number, Stored, 4)          \
@@ -196,14 +196,15 @@ GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count) {
 }
 
 template <typename Stored, typename Number>
-void attend_slots(const Place& place, const Heads& shape, int64_t layer, int64_t head, const Queries<Number>& queries) {
+void attend_slots(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+                  const Queries<Number>& queries) {
   const auto kernel = shape.head_dim == 64    ? attend_as<Number, Stored, 4>
                       : shape.head_dim == 128 ? attend_as<Number, Stored, 8>
                                               : attend_as<Number, Stored, 0>;
-  kernel(place, shape, layer, head, queries, scratch);
+  kernel(sequence, shape, layer, head, queries, scratch);
 }
 #define GUIDED_SLOTS(Number, Stored) \
-  template void attend_slots<Stored>(const Place&, const Heads&, int64_t, int64_t, const Queries<Number>&);
+  template void attend_slots<Stored>(const Sequence&, const Heads&, int64_t, int64_t, const Queries<Number>&);
 GUIDED_SLOTS(float, float)
 GUIDED_SLOTS(float, int8_t)
 GUIDED_SLOTS(bfloat16, bfloat16)

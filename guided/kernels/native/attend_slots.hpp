@@ -19,7 +19,7 @@
 namespace guided {
 
 // One sequence of a batch.
-struct Place {
+struct Sequence {
   const void* keys;  // of layer 0
   const void* values;
   int64_t layer_stride;  // elements between two layers
@@ -46,6 +46,7 @@ struct Queries {
 
 // One KV head. Keys and values are of the type Stored: as the queries, or int8_t: packed rows of head_dim + 4 bytes.
 template <typename Stored, typename Number>
-void attend_slots(const Place& place, const Heads& shape, int64_t layer, int64_t head, const Queries<Number>& queries);
+void attend_slots(const Sequence& sequence, const Heads& shape, int64_t layer, int64_t head,
+                  const Queries<Number>& queries);
 
 }  // namespace guided

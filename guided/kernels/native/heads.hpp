@@ -64,16 +64,16 @@ template <typename Stored>
 struct Past {
   const Stored *keys, *values;
   int64_t row;  // elements between two slots
-  const Place& place;
+  const Sequence& sequence;
 
-  GUIDED_INLINE Past(const Place& of, const Heads& shape, int64_t layer, int64_t head)
-      : row(shape.kv_heads * (shape.head_dim + kTail<Stored>)), place(of) {
+  GUIDED_INLINE Past(const Sequence& of, const Heads& shape, int64_t layer, int64_t head)
+      : row(shape.kv_heads * (shape.head_dim + kTail<Stored>)), sequence(of) {
     const int64_t first = layer * of.layer_stride + head * (shape.head_dim + kTail<Stored>);
     keys = static_cast<const Stored*>(of.keys) + first;
     values = static_cast<const Stored*>(of.values) + first;
   }
   GUIDED_INLINE int64_t offset(int64_t at) const {
-    return (place.slots == nullptr ? place.start + at : place.slots[at]) * row;
+    return (sequence.slots == nullptr ? sequence.start + at : sequence.slots[at]) * row;
   }
 };
 

@@ -45,16 +45,16 @@ class Batch {
       const int64_t* own = chosen ? keep(reinterpret_cast<const int64_t*>(*chosen), total, slots) : nullptr;
       if (own == nullptr && (start < 0 || start > slots || total > slots - start))
         throw std::out_of_range("there are no such slots");
-      const Place place{reinterpret_cast<const void*>(keys),
-                        reinterpret_cast<const void*>(values),
-                        layer_stride,
-                        own,
-                        start,
-                        total,
-                        first,
-                        count};
-      (count <= kFew ? few_ : many_).push_back(place);
-      if (count <= kFew) products_ += products_of(place);
+      const Sequence sequence{reinterpret_cast<const void*>(keys),
+                              reinterpret_cast<const void*>(values),
+                              layer_stride,
+                              own,
+                              start,
+                              total,
+                              first,
+                              count};
+      (count <= kFew ? few_ : many_).push_back(sequence);
+      if (count <= kFew) products_ += products_of(sequence);
       layers_ = std::min(layers_, layers);
       queries_ = std::max(queries_, first + count);
     }
@@ -72,8 +72,8 @@ class Batch {
   }
 
  private:
-  double products_of(const Place& place) const {
-    return 2.0 * static_cast<double>(place.count) * static_cast<double>(place.total) *
+  double products_of(const Sequence& sequence) const {
+    return 2.0 * static_cast<double>(sequence.count) * static_cast<double>(sequence.total) *
            static_cast<double>(shape_.heads * shape_.head_dim);
   }
 
@@ -92,14 +92,14 @@ class Batch {
     share(heads, products_ < kFewProducts ? 1 : threads, [&](int64_t i) {
       attend_slots<Stored>(few_[static_cast<size_t>(i / shape_.kv_heads)], shape_, layer, i % shape_.kv_heads, queries);
     });
-    for (const auto& place : many_) {
-      attend_prompt<Stored>(place, shape_, layer, queries, products_of(place) < kFewBlocked ? 1 : threads);
+    for (const auto& sequence : many_) {
+      attend_prompt<Stored>(sequence, shape_, layer, queries, products_of(sequence) < kFewBlocked ? 1 : threads);
     }
   }
 
   Heads shape_;
   bool half_, packed_;
-  std::vector<Place> few_, many_;
+  std::vector<Sequence> few_, many_;
   std::vector<std::vector<int64_t>> slots_;
   int64_t layers_ = std::numeric_limits<int64_t>::max(), queries_ = 0;
   double products_ = 0;  // of those with few new positions
@@ -166,8 +166,8 @@ void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t ro
     pack(at<const float>(x), stride, at<int8_t>(out), rows, heads, size);
 }
 
-std::tuple<float, float> lay_mask_row(uintptr_t logits, int64_t size, uintptr_t bits, int64_t words) {
-  const LogMasses masses = lay_mask(at<float>(logits), size, at<const uint32_t>(bits), words);
+std::tuple<float, float> apply_bitmask_row(uintptr_t logits, int64_t size, uintptr_t bits, int64_t words) {
+  const LogMasses masses = apply_bitmask(at<float>(logits), size, at<const uint32_t>(bits), words);
   return {masses.all, masses.kept};
 }
 
@@ -235,7 +235,7 @@ Args:
     x: address of (rows, heads, size); rows are `stride` numbers apart.
     out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.)";
 
-constexpr auto kLayMask = R"(Set the logits whose bit is not set to minus infinity, in place.
+constexpr auto kApplyBitmask = R"(Set the logits whose bit is not set to minus infinity, in place.
 
 Args:
     logits: address of float32 (size,).
@@ -290,8 +290,8 @@ NB_MODULE(_kernels, m) {
         nb::arg("sin"), nb::arg("rows"), nb::arg("heads"), nb::arg("size"), kRotate, released);
   m.def("pack", &guided::pack_rows, nb::arg("half"), nb::arg("x"), nb::arg("stride"), nb::arg("out"), nb::arg("rows"),
         nb::arg("heads"), nb::arg("size"), kPack, released);
-  m.def("lay_mask", &guided::lay_mask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"), nb::arg("words"),
-        kLayMask, released);
+  m.def("apply_bitmask", &guided::apply_bitmask_row, nb::arg("logits"), nb::arg("size"), nb::arg("bits"),
+        nb::arg("words"), kApplyBitmask, released);
   nb::class_<guided::Batch>(m, "Batch", "The sequences of one forward pass, for attention over slots of a cache.")
       .def(nb::init<int64_t, int64_t, int64_t, bool, bool, const std::vector<guided::Batch::Row>&>(), nb::arg("heads"),
            nb::arg("kv_heads"), nb::arg("head_dim"), nb::arg("half"), nb::arg("packed"), nb::arg("rows"), kBatch)

@@ -88,7 +88,7 @@ GUIDED_INLINE float sum(const float* lanes) { return std::accumulate(lanes, lane
 }  // namespace
 
 // Sixteen logits share half a word of bits. The sums are relative to the greatest logit of each kind, hence two passes.
-GUIDED_FOR_EACH_CPU LogMasses lay_mask(float* logits, int64_t size, const uint32_t* bits, int64_t words) {
+GUIDED_FOR_EACH_CPU LogMasses apply_bitmask(float* logits, int64_t size, const uint32_t* bits, int64_t words) {
   float all[kLanes], kept[kLanes];
   std::fill(all, all + kLanes, kNothing);
   std::fill(kept, kept + kLanes, kNothing);

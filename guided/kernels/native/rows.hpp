@@ -38,6 +38,6 @@ struct LogMasses {
 };
 
 // Logits whose bit is not set, or that have none, become minus infinity.
-LogMasses lay_mask(float* logits, int64_t size, const uint32_t* bits, int64_t words);
+LogMasses apply_bitmask(float* logits, int64_t size, const uint32_t* bits, int64_t words);
 
 }  // namespace guided

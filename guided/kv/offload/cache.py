@@ -1,9 +1,8 @@
 """Keys and values in the memory of the CPU, for contexts that the device that computes has no room for.
 
 Every sequence has blocks of the CPU (manager.py); a forward pass brings them to the device one after the other,
-through a ring of N slots (ring.py), and attends to each while the next ones are on their way. What pieces there are,
-and in which order, is said here (`pieces`); attending to them, and merging what comes out, is up to
-attention/pieces.py.
+through a ring of N slots (ring.py), and attends to each while the next ones are on their way. This module decides
+what segments there are, and in which order (`segments`). attention/segments.py attends to them and merges the results.
 
 A step of a part of a block is a step of decoding: the block that grows stays in slot 0 from step to step, and is copied
 to the CPU when it is full. A step that has all of a block, or tokens on both sides of a border, reads a prompt: block i
@@ -25,7 +24,7 @@ from itertools import islice, takewhile
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, Lease, Piece, PiecewisePlan, Place
+from guided.kv.cache import CacheShape, KVView, Lease, Segment, SegmentedPlan
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyEngine
 from guided.kv.offload.cuda_copies import CudaCopies
 from guided.kv.offload.manager import HybridKVCacheManager, Table
@@ -97,8 +96,8 @@ class OffloadCache:
         lease.forget(length)
         self._keep(lease, -(-length // self.block_size))
 
-    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PiecewisePlan:
-        """Sequence by sequence, piece by piece."""
+    def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> SegmentedPlan:
+        """Sequence by sequence, segment by segment."""
         return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, Table)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
@@ -164,16 +163,16 @@ class _OffloadPlan:
 
     @property
     def device(self) -> torch.device:
-        """See `PiecewisePlan`."""
+        """See `SegmentedPlan`."""
         return self._device
 
     @property
     def lengths(self) -> Sequence[int]:
-        """See `PiecewisePlan`."""
+        """See `SegmentedPlan`."""
         return [part.length for part in self._parts]
 
-    def pieces(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Piece]:
-        """See `PiecewisePlan`."""
+    def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
+        """See `SegmentedPlan`."""
         part, slots, size, everyone = self._parts[index], self._slots, self._size, slice(0, len(k))
         self._begin(layer, index)
         for span in part.spans[:1]:
@@ -181,13 +180,13 @@ class _OffloadPlan:
         kept = iter(part.kept)
         for run in part.resident:
             where = self._blocks(islice(kept, len(run)))
-            yield Piece(everyone, self._stored(run, layer, len(run) * size), where)
+            yield Segment(everyone, self._stored(run, layer, len(run) * size), where)
         for turn in part.turns[part.lead :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded[turn.item], size)
             else:
                 where = self._blocks(part.fetched[item] for item in turn.items)
-                yield Piece(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
+                yield Segment(everyone, self._stored(turn.slots, layer, len(turn.slots) * size), where)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
         for number, span in enumerate(part.spans):
@@ -198,15 +197,15 @@ class _OffloadPlan:
             own = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
             begin = part.length - part.count + span.first - span.start
             where = [range(begin, begin + span.stop)]
-            yield Piece(slice(span.first, span.last), own, where, causal=True)
+            yield Segment(slice(span.first, span.last), own, where, causal=True)
             if span.last < part.count:
-                yield Piece(slice(span.last, part.count), own, where)
+                yield Segment(slice(span.last, part.count), own, where)
             if not (part.decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
-    def _stored(self, run: range, layer: int, stop: int) -> Place:
+    def _stored(self, run: range, layer: int, stop: int) -> KVView:
         k, v = self._slots.read(run, layer, stop)
-        return Place(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
+        return KVView(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
     def _blocks(self, numbers: Iterable[int]) -> list[range]:
         return [range(number * self._size, (number + 1) * self._size) for number in numbers]

@@ -1,0 +1,109 @@
+"""Attention over a cache whose keys and values are never all on the device at once, and the choice of the attention.
+
+`step_attention` chooses the attention of a forward pass by the plan that the cache makes: flash-attn for blocks on
+CUDA (flash.py), the CPU kernel or torch's for other views (step.py), or one of the two classes here for a plan that
+yields *segments* of keys and values one after the other (`SegmentedPlan`).
+
+On a device with memory of its own each segment is attended to by the queries that read it, and the result is merged
+into what they have read so far (merge.py). Memory: one segment, and the outputs in float32. Cost: about ten small calls
+for each segment, beside the kernel's. On a CPU nothing is gained by keeping segments separate, and the result of a
+merge would depend on where segments begin. There the segments of a sequence and layer are copied side by side, and read
+as those of any other cache (step.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from guided.attention.flash import FlashAttention, FlashStep, reads
+from guided.attention.merge import attention_with_lse, merge_attention_outputs
+from guided.attention.step import StepAttention, ViewAttention
+from guided.kv.cache import KVView, Plan, SegmentedPlan
+from guided.kv.paged import PagedPlan
+from guided.models.model import Attend
+
+__all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
+
+
+def step_attention(plan: Plan | SegmentedPlan, counts: Sequence[int]) -> Attend:
+    """The attention of a forward pass; `counts`: the new tokens of each sequence."""
+    if isinstance(plan, SegmentedPlan):
+        return (GatheredSegments if plan.device.type == "cpu" else MergedSegments)(plan, counts)
+    if isinstance(plan, PagedPlan) and reads(plan.k):
+        return FlashAttention(plan.k, plan.v, FlashStep.of(plan))
+    return StepAttention(plan, counts)
+
+
+def _spans(counts: Sequence[int]) -> list[slice]:
+    return [slice(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
+
+
+class GatheredSegments:
+    """An `Attend` that copies the segments of a sequence side by side, and reads them as one view."""
+
+    def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
+        self._plan, self._counts, self._spans = plan, counts, _spans(counts)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        out = torch.empty_like(q, memory_format=torch.contiguous_format)
+        for index, new in enumerate(self._spans):
+            if (view := self._whole(layer, index, k[new], v[new])) is not None:
+                out[new] = ViewAttention([view], [(0, self._counts[index])])(0, q[new])
+        return out
+
+    def _whole(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
+        """All keys and values of the sequence; None if it has no segments."""
+        view = None
+        for segment in self._plan.segments(layer, index, k, v):
+            if view is None:
+                view = _room(segment.stored, self._plan.lengths[index])
+            first, stored = 0, segment.stored
+            for where in segment.where:
+                last = first + len(where)
+                view.k[0, where.start : where.stop] = stored.k[0, first:last]
+                view.v[0, where.start : where.stop] = stored.v[0, first:last]
+                first = last
+        return view
+
+
+def _room(stored: KVView, length: int) -> KVView:
+    """Uninitialised memory for one layer of `length` positions, in the form in which the segment is stored."""
+    shape = (1, length, *stored.k.shape[2:])
+    return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
+
+
+class MergedSegments:
+    """An `Attend` that reads each segment by itself, and merges the results."""
+
+    def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
+        self._plan, self._spans = plan, _spans(counts)
+        self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        exact = torch.promote_types(q.dtype, torch.float32)
+        out = q.new_zeros(q.shape, dtype=exact)
+        lse = q.new_full(q.shape[:2], -torch.inf, dtype=exact)
+        for index, new in enumerate(self._spans):
+            for segment in self._plan.segments(layer, index, k[new], v[new]):
+                some = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
+                keys, values = segment.read()
+                mask = self._mask(some.stop - some.start, len(keys), q.device) if segment.causal else None
+                part = attention_with_lse(q[some], keys, values, mask)
+                out[some], lse[some] = merge_attention_outputs(out[some], lse[some], *part)
+        return out.to(q.dtype)
+
+    def _mask(self, new: int, total: int, device: torch.device) -> Tensor | None:
+        """Which of `total` keys each of the `new` last queries reads: up to itself. None: a single query reads all."""
+        if new == 1:
+            return None
+        if (new, total) not in self._masks:
+            ones = torch.ones(new, total, dtype=torch.bool, device=device)
+            self._masks[new, total] = ones.tril(total - new)
+        return self._masks[new, total]
