@@ -144,6 +144,17 @@ def test_what_begins_a_text_in_a_gguf_file_is_a_token(tmp_path, bos):
         _texts_of_gguf(file)
 
 
+@pytest.mark.parametrize("flag", [0, "true", [1, 2], 1.5])
+def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": flag}))
+    with (
+        GgufFile(path) as file,
+        pytest.raises(ModelFileError, match=r"add_bos_token is .*, not a boolean"),
+    ):
+        _texts_of_gguf(file)
+
+
 def test_an_adapter(directory, tmp_path):
     """The engine and the command line answer with it, as transformers does with the merged weights."""
     safetensors_torch = pytest.importorskip("safetensors.torch")

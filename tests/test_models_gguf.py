@@ -15,6 +15,7 @@ from guided.models.gguf_loader import load_gguf
 from guided.models.llama import Llama, LlamaConfig
 from tests.engine_support import Reader
 from tests.test_models_llama import naive_logits
+from tests.vocabulary_support import gguf_value
 
 CONFIG = LlamaConfig(
     layers=2, dim=32, heads=4, kv_heads=2, head_dim=8, hidden=64, vocab_size=40, context=64, norm_eps=2.0**-17
@@ -40,6 +41,8 @@ def write_gguf(path, metadata: dict, tensors: dict[str, tuple[np.ndarray, int]])
     def value(v) -> bytes:
         if isinstance(v, str):
             return struct.pack("<I", 8) + text(v)
+        if isinstance(v, list):
+            return gguf_value(v)
         return struct.pack("<If", 6, v) if isinstance(v, float) else struct.pack("<II", 4, v)
 
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(metadata))
@@ -149,6 +152,11 @@ def test_rotary_scaling(tmp_path, way):
         ({"llama.rope.dimension_count": 4}, {}, UnsupportedError, "RoPE dimensions"),
         ({"llama.block_count": 0}, {}, ModelFileError, "llama.block_count is 0"),
         ({"llama.attention.head_count": 3}, {}, ModelFileError, "3 heads and 2 KV heads"),
+        ({"llama.attention.head_count": 0.5}, {}, ModelFileError, "llama.attention.head_count is 0.5, an integer"),
+        ({"llama.attention.head_count_kv": 0.5}, {}, ModelFileError, "head_count_kv is 0.5, an integer"),
+        ({"llama.context_length": 64.5}, {}, ModelFileError, "llama.context_length is 64.5, an integer"),
+        ({"llama.block_count": [1, 2]}, {}, ModelFileError, "llama.block_count is .*, a positive number"),
+        ({"llama.rope.scaling.type": [1, 2]}, {}, UnsupportedError, "RoPE scaling array.* is not supported"),
         ({"llama.block_count": 3}, {}, ModelFileError, "'blk.2.attn_q.weight' is missing"),
         ({"llama.block_count": 1}, {}, UnsupportedError, "no place for the tensor"),
         ({"llama.feed_forward_length": 32}, {}, ModelFileError, r"ffn_gate.weight' has the shape \(64, 32\)"),

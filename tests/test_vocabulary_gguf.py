@@ -194,6 +194,9 @@ def test_sentencepiece_tokenizer(path):
     [
         ({"tokenizer.ggml.model": None}, "holds no tokenizer"),
         ({"tokenizer.ggml.model": "bert"}, "'bert' is not read"),
+        ({"tokenizer.ggml.model": [1, 2]}, "the tokenizer model array.* is not read"),
+        ({"tokenizer.ggml.add_space_prefix": [1, 2]}, "add_space_prefix is array.*, not a boolean"),
+        ({"tokenizer.ggml.add_space_prefix": "false"}, "add_space_prefix is 'false', not a boolean"),
         ({"tokenizer.ggml.tokens": [1, 2]}, "not a list of strings"),
         ({"tokenizer.ggml.token_type": [1]}, "not a list of 263 numbers"),
         ({"tokenizer.ggml.token_type": [9] * 263}, "not 1 to 6"),

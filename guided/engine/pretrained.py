@@ -80,6 +80,8 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatMl | None, list[int]
     chat = ChatMl.from_template(vocabulary, file.metadata.get("tokenizer.chat_template"))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
     add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
+    if not isinstance(add_bos, bool):
+        raise ModelFileError(f"{file.path}: tokenizer.ggml.add_bos_token is {brief(add_bos, 60)}, not a boolean")
     bos = file.metadata.get("tokenizer.ggml.bos_token_id")
     if bos is not None and (type(bos) is not int or not 0 <= bos < vocabulary.size):
         raise ModelFileError(f"{file.path}: tokenizer.ggml.bos_token_id is {brief(bos, 60)}, which is not a token")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from guided.errors import ModelFileError, UnsupportedError
+from guided.errors import ModelFileError, UnsupportedError, brief
 
 __all__ = ["ConfigReader", "positive", "size"]
 
@@ -45,14 +45,14 @@ class ConfigReader:
         """True or false."""
         value = self.get(key, default)
         if not isinstance(value, bool):
-            raise ModelFileError(f"{self.where}: {key} is {value!r}, neither true nor false")
+            raise ModelFileError(f"{self.where}: {key} is {brief(value)}, neither true nor false")
         return value
 
     def one_of(self, key: str, default: str, *allowed: str) -> str:
         """A name; only these are computed."""
         value = self.get(key, default)
         if value not in allowed:
-            raise self.refuse(key, f"{key} {value!r} is not supported", f"supported: {', '.join(allowed)}")
+            raise self.refuse(key, f"{key} {brief(value)} is not supported", f"supported: {', '.join(allowed)}")
         return str(value)
 
     def finish(self, why: Mapping[str, str], else_why: str, hint: str = "") -> None:
@@ -65,7 +65,7 @@ class ConfigReader:
 def positive(value: Any, key: str, where: str) -> float:
     """A number that a size or a scale can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        raise ModelFileError(f"{where}: {key} is {value!r}, a positive number is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value)}, a positive number is needed")
     return value
 
 
@@ -73,5 +73,5 @@ def size(value: Any, key: str, where: str) -> int:
     """A positive number that counts something."""
     value = positive(value, key, where)
     if value != int(value):
-        raise ModelFileError(f"{where}: {key} is {value!r}, an integer is needed")
+        raise ModelFileError(f"{where}: {key} is {brief(value)}, an integer is needed")
     return int(value)

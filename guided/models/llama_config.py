@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from guided.errors import ModelFileError, UnsupportedError
-from guided.models.config_reader import ConfigReader
+from guided.errors import ModelFileError, UnsupportedError, brief
+from guided.models.config_reader import ConfigReader, positive, size
 from guided.models.huggingface_config import check_windows, rotary_sizes
 from guided.models.llama import LlamaConfig
 from guided.models.rotary import linear_factors
@@ -53,37 +53,41 @@ def llama_from_gguf(metadata: Mapping[str, Any], weights: Weights) -> LlamaConfi
     where, architecture = weights.where, metadata["general.architecture"]
     _check_keys(metadata, f"{architecture}.", where)
 
-    def field(key: str, default: Any = None) -> Any:
-        value = metadata.get(f"{architecture}.{key}", default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise ModelFileError(f"{where}: {architecture}.{key} is {value!r}, a positive number is needed")
-        return value
+    def number(key: str, default: float | None = None) -> float:
+        key = f"{architecture}.{key}"
+        return positive(metadata.get(key, default), key, where)
 
-    dim, heads = int(field("embedding_length")), int(field("attention.head_count"))
-    head_dim = int(field("attention.key_length", max(1, dim // heads)))
-    if field("attention.value_length", head_dim) != head_dim or field("rope.dimension_count", head_dim) != head_dim:
+    def count(key: str, default: int | None = None) -> int:
+        key = f"{architecture}.{key}"
+        return size(metadata.get(key, default), key, where)
+
+    dim, heads = count("embedding_length"), count("attention.head_count")
+    head_dim = count("attention.key_length", max(1, dim // heads))
+    if count("attention.value_length", head_dim) != head_dim or count("rope.dimension_count", head_dim) != head_dim:
         raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=where)
-    kv_heads, context = int(field("attention.head_count_kv", heads)), int(field("context_length"))
+    kv_heads, context = count("attention.head_count_kv", heads), count("context_length")
     check_heads(where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
     scaling = metadata.get(f"{architecture}.rope.scaling.type", "none")
-    if scaling not in ("none", "linear"):
-        raise UnsupportedError(f"RoPE scaling {scaling!r} is not supported", pointer=where, hint="none or linear is")
-    factors = linear_factors(float(field("rope.scaling.factor")), head_dim) if scaling == "linear" else None
+    if not isinstance(scaling, str) or scaling not in ("none", "linear"):
+        raise UnsupportedError(
+            f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="none or linear is"
+        )
+    factors = linear_factors(number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
     if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
         if factors is not None:
             raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight", pointer=where)
         factors = _factors(weights, head_dim)
     return LlamaConfig(
-        layers=int(field("block_count")),
+        layers=count("block_count"),
         dim=dim,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        hidden=int(field("feed_forward_length")),
+        hidden=count("feed_forward_length"),
         vocab_size=weights.rows("token_embd.weight"),
         context=context,
-        rope_base=float(field("rope.freq_base", 10000.0)),
-        norm_eps=float(field("attention.layer_norm_rms_epsilon")),
+        rope_base=number("rope.freq_base", 10000.0),
+        norm_eps=number("attention.layer_norm_rms_epsilon"),
         rope_factors=factors,
         qk_norm=architecture == "qwen3",
     )

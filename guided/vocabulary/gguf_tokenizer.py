@@ -70,6 +70,8 @@ def _source(metadata: Mapping[str, Any]) -> Source:
     model = metadata.get("tokenizer.ggml.model")
     if model is None:
         raise VocabularyError("the file holds no tokenizer (no tokenizer.ggml.model)")
+    if not isinstance(model, str):
+        raise _unknown_model(model)
     names = metadata.get("tokenizer.ggml.tokens")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MAX_SIZE:
         raise VocabularyError("tokenizer.ggml.tokens is not a list of strings")
@@ -82,9 +84,21 @@ def _source(metadata: Mapping[str, Any]) -> Source:
         scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
         tokens, encoder = piece_tokens(names, types), _piece_encoder(metadata, names, scores, types)
     else:
-        raise VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
+        raise _unknown_model(model)
     special = special_pieces(names, types)
     return Source(tokens, _ends(metadata, special, len(names)), special, encoder, _size(metadata, len(names)))
+
+
+def _unknown_model(model: object) -> VocabularyError:
+    return VocabularyError(f"the tokenizer model {brief(model)} is not read; 'gpt2' and 'llama' are")
+
+
+def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
+    """A boolean of the metadata; `default` where the file has none."""
+    found = metadata.get(key, default)
+    if not isinstance(found, bool):
+        raise VocabularyError(f"{key} is {brief(found)}, not a boolean")
+    return found
 
 
 def _numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) -> list[Any]:
@@ -119,8 +133,8 @@ def _size(metadata: Mapping[str, Any], count: int) -> int:
 def _piece_encoder(
     metadata: Mapping[str, Any], names: Sequence[str], scores: Sequence[float], types: Sequence[int]
 ) -> EncoderFactory:
-    prefix = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
-    collapse = bool(metadata.get("tokenizer.ggml.remove_extra_whitespaces", False))
+    prefix = _flag(metadata, "tokenizer.ggml.add_space_prefix", True)
+    collapse = _flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", False)
     return lambda: sentencepiece_encoder(
         model_proto(names, scores, types, dummy_prefix=prefix, collapse=collapse), len(names)
     )
@@ -148,6 +162,7 @@ def _byte_level(
 
 def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]) -> EncoderFactory:
     merges = metadata.get("tokenizer.ggml.merges")
+    prefix_space = _flag(metadata, "tokenizer.ggml.add_space_prefix", False)
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
@@ -173,7 +188,7 @@ def _byte_level_encoder(metadata: Mapping[str, Any], names: Sequence[str], types
             patterns=patterns,
             whole_first=pre in _WHOLE_FIRST,
             added=added,
-            prefix_space=bool(metadata.get("tokenizer.ggml.add_space_prefix", False)),
+            prefix_space=prefix_space,
         )
 
     return build
