@@ -1,10 +1,10 @@
 """What every cache of keys and values offers.
 
-A cache holds many sequences. `open` gives a sequence a `Lease`; where the cache has seen its first tokens before, these
-need no forward pass. A step asks for room (`reserve`), runs the model with what `plan` says, and moves the lengths on
-(`advance`). What happens in memory is the cache's own business: contiguous tensors (`DenseCache`), blocks
-(`PagedCache`), single slots under a radix tree (`RadixCache`), the memory of the CPU (`OffloadCache`). Outputs are the
-same with each of them.
+A cache stores many sequences. `open` gives a sequence a `Lease`; first tokens that the cache has stored before need no
+forward pass. A step reserves room (`reserve`), runs the model with the cache's plan (`plan`), and then increases the
+lengths (`advance`). How memory is organised is up to the cache: contiguous tensors (`DenseCache`), blocks
+(`PagedCache`), single slots under a radix tree (`RadixCache`), or the memory of the CPU (`OffloadCache`). Outputs are
+the same with each of them.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
@@ -23,7 +23,7 @@ __all__ = ["CacheShape", "KVCache", "KVView", "Lease", "Plan", "Segment", "Segme
 
 @dataclass(frozen=True, slots=True)
 class CacheShape:
-    """Of one position's keys and values in all layers, and where they are kept."""
+    """The sizes of one position's keys and values in all layers, and the device that stores them."""
 
     layers: int
     kv_heads: int
@@ -44,7 +44,7 @@ class Lease:
     Attributes:
         tokens: ids of the positions that are stored, in order.
         salt: only sequences of equal salt share what they have in common.
-        closed: the memory was given back.
+        closed: whether the memory was given back.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -160,10 +160,11 @@ class KVCache(Protocol):
         """Forget the positions at `length` and after it."""
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """Where so many new positions of each sequence go, and where all of them are read. Room must be reserved."""
+        """Where the new positions of each sequence (`counts`) are written, and where all positions are read. Room must
+        have been reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
-        """The positions that every layer has written hold these tokens."""
+        """Record the tokens of the positions that every layer has written."""
 
     def close(self, lease: Lease) -> None:
-        """Give the memory back. What it holds may be found again by `open`. Closing twice does nothing."""
+        """Give the memory back. `open` may find its contents again. Closing twice has no effect."""

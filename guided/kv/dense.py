@@ -1,8 +1,8 @@
 """The dense cache: contiguous tensors for each sequence, which grow by copy.
 
-Reading is a view, nothing is ever gathered; growing copies everything to twice the room, forking copies everything.
-Nothing is shared between sequences. For few sequences, and as the plainest of the caches: the others are tested
-against it.
+Keys and values are read through a view, so nothing is gathered. To grow a sequence copies it to twice the room, to fork
+it copies all of it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the others are
+tested against it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Region(Lease):
 
 
 class DenseCache:
-    """At most `capacity` positions in all, counted as they are reserved."""
+    """Contiguous keys and values of at most `capacity` positions in all, counted when they are reserved."""
 
     def __init__(self, shape: CacheShape, capacity: int) -> None:
         self.shape, self._capacity, self._used = shape, capacity, 0
@@ -84,7 +84,7 @@ class DenseCache:
         lease.forget(length)
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
-        """Views all the way."""
+        """A plan that reads views only."""
         return _DensePlan([lease for lease in leases if isinstance(lease, _Region)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
@@ -110,7 +110,7 @@ class _DensePlan:
         ends = [region.length + count for region, count in zip(regions, counts, strict=True)]
         self.views = [KVView(region.k, region.v, slice(0, end)) for region, end in zip(regions, ends, strict=True)]
         self._new = [
-            (region, slice(end - count, end), slice(last - count, last))  # where to, and which of all new positions
+            (region, slice(end - count, end), slice(last - count, last))  # target, source
             for region, count, end, last in zip(regions, counts, ends, accumulate(counts), strict=True)
         ]
 

@@ -1,13 +1,13 @@
 """The paged cache: blocks of positions, block tables, shared prefixes.
 
-Memory is cut into blocks of `block_size` positions; a sequence has a table of blocks, so nothing is moved when it
-grows, and two sequences with the same past share the blocks of it (reference counts). A block that is full is found
-again by what it and all before it hold: a chain of xxhash64 over token ids, as in vLLM; a hit is then compared with the
-ids, and with the block before it, so that no collision of hashes ever gives a wrong past. Blocks that nobody uses keep
-what they hold until they are needed, the ones longest unused go first, of one sequence the last ones.
+Memory is divided into blocks of `block_size` positions, and a sequence has a table of blocks. So nothing is moved when
+a sequence grows, and sequences with the same past share its blocks (reference counts). A full block is found again by
+its tokens and all tokens before it: its key is a chain of xxhash64 over token ids, as in vLLM. A hit is then compared
+with the ids and with the block before it, so that a collision of hashes never yields a wrong past. Blocks without users
+keep their contents until they are needed. The least recently used are taken first, and of one sequence the last ones.
 
-A block is written by one sequence only: what is shared and not full is copied before it is written (`fork`), and what
-could be found by others is forgotten before it is overwritten (`truncate`).
+Only one sequence writes a block. A shared block that is not full is copied before it is written (`fork`), and a block
+that others could find is removed from the index before it is overwritten (`truncate`).
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv 2309.06180; the chain
 of hashes as in vLLM's and nano-vllm's block managers. Cost: O(blocks) for a call.
@@ -111,7 +111,7 @@ class PagedPlan:
         return self._pool.index(self.slots)
 
     def _all(self, table: Sequence[int], length: int) -> slice | Tensor:
-        """The slots of the first positions: block by block, so that long sequences cost little in each step."""
+        """The slots of the first `length` positions, computed by blocks: a step over long sequences is cheap."""
         size = self._pool.block_size
         if (run := run_of(table)) is not None:
             return slice(run.start * size, run.start * size + length)

@@ -1,7 +1,7 @@
 """Slots for keys and values: one tensor each for all sequences, addressed by slot numbers.
 
-In: numbers of slots, keys and values. Out: what lies in them. Numbers that follow one another are read as a view,
-without a copy. Memory is taken once, when the pool is made.
+In: numbers of slots, keys and values. Out: the keys and values stored in given slots. Consecutive slots are read
+through a view, without a copy. Memory is allocated once, when the pool is made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SlotPool:
         self.slots = slots
 
     def index(self, slots: Sequence[int]) -> slice | Tensor:
-        """How these slots are addressed, in order: a slice where they follow one another."""
+        """The index that addresses these slots, in order: a slice if they are consecutive, else int64."""
         run = run_of(slots)
         return run if run is not None else send(slots, torch.int64, self.k.device)
 
@@ -38,7 +38,7 @@ class SlotPool:
 
 
 class PoolPlan:
-    """Where the new positions of some sequences go (`new`, one after the other), and where each has all of its own."""
+    """A plan over a pool: `new` has the slots of all new positions, `each` the slots of all positions of a sequence."""
 
     def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
         self._pool, self._new = pool, new
@@ -51,7 +51,7 @@ class PoolPlan:
 
 
 def run_of(numbers: Sequence[int]) -> slice | None:
-    """The slice that lists the numbers, if each is one more than the last."""
+    """The slice with these numbers if they are consecutive, else None."""
     if not numbers:
         return slice(0, 0)
     first = numbers[0]

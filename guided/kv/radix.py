@@ -1,13 +1,13 @@
-"""The radix cache: a tree of all that was computed, token by token.
+"""The radix cache: a prefix tree over tokens of all keys and values that were computed.
 
-An edge of the tree holds a run of token ids and the slots of their keys and values; a sequence that begins with what
-the tree has takes these slots and locks the path to them. Unlike blocks, prefixes are shared to the token. What a
-sequence writes lies in slots of its own until it is closed (or its prompt is done: `publish`), then it is put into the
-tree. Leaves that nobody locks are dropped, the longest unused first, when slots are needed. Locks count; a `Lease`
-gives back its own once, however often that is asked for.
+A node of the tree has token ids and the slots of their keys and values. A sequence that begins with a path of the tree
+uses these slots and locks the path. Unlike blocks, prefixes are shared to the exact token. A sequence writes to slots
+of its own; they enter the tree when it is closed, or earlier by `publish`. When slots are needed, leaves without locks
+are dropped, the least recently used first. Locks are counted; a `Lease` gives its lock back once, even if it is closed
+twice.
 
 Source: RadixAttention, "SGLang: Efficient Execution of Structured Language Model Programs", arXiv 2312.07104.
-Cost: O(length) for a call; where slots must be freed, O(nodes). Slots may lie anywhere: reading copies them then.
+Cost: O(length) for a call, and O(nodes) where slots must be freed. Slots that are not consecutive are copied when read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Path(Lease):
 
 
 class RadixCache:
-    """`slots` positions."""
+    """Keys and values of at most `slots` positions."""
 
     def __init__(self, shape: CacheShape, slots: int) -> None:
         self._pool = SlotPool(shape, slots)

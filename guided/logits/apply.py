@@ -1,15 +1,15 @@
-"""A token bitmask onto logits: what is not allowed becomes -inf, in place.
+"""Apply a token bitmask to logits: the logit of each token that is not allowed becomes -inf, in place.
 
 In: logits, (vocab,) or (batch, vocab), of a floating type, in numpy or torch, on any device; a bitmask, int32, (words,)
 or (batch, words), numpy or torch, bit `id % 32` of word `id // 32` (least significant first), 1 = allowed. Logits at
 ids past the bitmask's last word (padded heads) are masked too, never left open.
 
-On a CPU the bits are widened by a table (one octet -> eight words) and blended into the logits' bit patterns: no
-branch, 40 us for 49,152 logits where `masked_fill` takes 230 on a mixed mask, and one code for every width of float. On
-an accelerator the packed words are sent and expanded there.
+On a CPU a table widens the bits (one octet -> eight words), which are then blended into the bit patterns of the logits.
+This has no branches and is the same code for every width of float: 49,152 logits take 40 us, where `masked_fill` takes
+230 on a mixed mask. On an accelerator the packed words are sent to the device and expanded there.
 
-A row without any allowed token becomes all -inf: a finished row of a batch is one; whoever samples from it must refuse
-(guided.sampling does). This module does not import torch: it sees it only if the caller brought a tensor.
+A row without any allowed token, such as a finished row of a batch, becomes all -inf. Its caller must not sample from it
+(guided.sampling refuses). This module does not import torch; it uses torch only if the caller passes a tensor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_token_bitmask_inplace"]
 
-_PIECE: Final = 1 << 14  # logits at a time: what lies between stays in the cache, and no fresh pages are asked for
+_CHUNK: Final = 1 << 14  # logits at a time, so that intermediate arrays stay in the cache and need no new pages
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,9 +39,9 @@ def apply_token_bitmask_inplace(
 
     Args:
         logits: changed in place.
-        bitmask: a row per row of the logits (one dimension stands for one row).
-        indices: the rows to mask (the same index into both); the others stay untouched. None: all, and then logits and
-            bitmask have the same number of rows.
+        bitmask: one row for each row of the logits; an array with one dimension is one row.
+        indices: the rows to mask, with the same index in both arrays; other rows are not changed. None: all rows, of
+            which both arrays must then have the same number.
 
     Raises:
         TypeError: logits or bitmask are no arrays, or of the wrong dtype.
@@ -102,9 +102,9 @@ def _mask(logits: Any, bitmask: Any) -> None:
         bits, minus_infinity = _bit_patterns(logits)
         octets = np.ascontiguousarray(words).astype("<i4", copy=False).view(np.uint8)
         for row, row_octets in zip(bits, octets, strict=True) if bits.ndim == 2 else ((bits, octets),):
-            for start in range(0, covered, _PIECE):
-                part = row[start : start + _PIECE]
-                banned = np.take(_widened(bits.itemsize), row_octets[start // 8 : (start + _PIECE) // 8], axis=0)
+            for start in range(0, covered, _CHUNK):
+                part = row[start : start + _CHUNK]
+                banned = np.take(_widened(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
                 change = part ^ minus_infinity
                 change &= banned.reshape(-1)[: len(part)]
                 part ^= change  # where banned: the pattern of -inf, else unchanged
