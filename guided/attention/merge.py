@@ -1,8 +1,8 @@
-"""Attention over parts of the keys, and how the parts make a whole.
+"""Attention over parts of the keys, and the merge of such parts into the attention over all keys.
 
-The softmax over all keys is known from the softmax over each part and the logarithm of the sum of its exponentials
-(lse): the parts' outputs are weighed by the shares that they have in the common sum. A part without keys has the lse
--inf and changes nothing. Outputs are (n, heads, head_dim), lse (n, heads) in float32 at least.
+The softmax over all keys follows from the softmax over each part and the logarithm of the sum of its exponentials
+(lse): the outputs of the parts are weighted by their shares of the common sum. A part without keys has the lse -inf and
+changes nothing. Outputs are (n, heads, head_dim), lse (n, heads) in float32 at least.
 
 Source: "FlashAttention-2" (arXiv 2307.08691), section 3.1.1, and "Ring Attention" (arXiv 2310.01889).
 """

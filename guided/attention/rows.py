@@ -1,8 +1,8 @@
-"""Attention over a cache of rows (kv/rows.py): as many new positions in each row, rows of any length.
+"""Attention over a cache of rows (kv/rows.py): rows of any length, each with the same number of new positions.
 
-In: queries, keys and values of the new positions, row by row. Out: what the queries read, each row as a sequence of its
-own (step.py), so that what is in a row does not hang on the others. It does what `flash_attn_with_kvcache` does with
-`cache_seqlens`, everywhere. The caller moves the rows on (`cache.advance`) after the pass.
+In: queries, keys and values of the new positions, row by row. Out: what the queries read. Each row is a sequence of its
+own (step.py), so a row does not depend on the others. This does on every device what `flash_attn_with_kvcache` does
+with `cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
 """
 
 from __future__ import annotations

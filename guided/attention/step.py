@@ -1,14 +1,12 @@
-"""The attention of one forward pass: some sequences of a cache, each with some new tokens.
+"""The attention of one forward pass over some sequences of a cache, each with some new tokens.
 
-In: the plan of a cache, how many new tokens each of its sequences has. Out: an `Attend` for the model
-(models/model.py), which stores the keys and values of each layer and lets each query read its own sequence up to
-itself.
+In: the plan of a cache, and the number of new tokens of each sequence. Out: an `Attend` for the model
+(models/model.py). It stores the keys and values of each layer, and each query reads its own sequence up to itself.
 
-On a CPU what a query reads has the same bits however the sequence came to be read: in one pass or in parts, alone or
-beside others, from any cache. In float32 and bfloat16 one kernel reads all of them (slots.py); float16 is read in
-float32. torch's kernels add up in an order that depends on how many queries there are, and on the threads: in float64
-they get one query at a time. On other devices they get all those of a sequence (sdpa.py), and nothing is promised but
-for rounding.
+On a CPU the result of a query has the same bits in one pass or in chunks, in any batch composition, and from any cache.
+For float32 and bfloat16 one kernel reads all sequences (slots.py); float16 is converted to float32 for it. The order in
+which torch's own kernels add depends on the number of queries and of threads, so in float64 they get one query at a
+time. On other devices they get all queries of a sequence at once (sdpa.py), and results are equal up to rounding only.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ __all__ = ["StepAttention", "ViewAttention"]
 
 
 class StepAttention:
-    """See the module."""
+    """An `Attend` over the views of a plan, which also stores new keys and values."""
 
     def __init__(self, plan: Plan, counts: Sequence[int]) -> None:
         self._plan = plan

@@ -1,4 +1,4 @@
-"""What every architecture here has: an embedding, which says type and place of all weights, and a head."""
+"""What every architecture here has: an embedding, whose dtype and device are those of all weights, and a head."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What a request's numbers make of the masked logits of one output, before the temperature.
+"""Bias, bans and penalties of one output, applied to masked logits before the temperature.
 
-In: logits, (vocab,), float32, masked already, and the output so far. Out: the same logits, changed in place. -inf stays
+In: masked logits, float32 (vocab,), and the output so far. Out: the same logits, changed in place. -inf stays
 -inf, whatever is added to it or multiplied with it, so nothing here allows what the mask forbids.
 
-Cost: only the logits of tokens that are named or were written are touched; `allowed_token_ids` alone writes a row.
+Cost: only logits of tokens that the request names or that were written are changed; `allowed_token_ids` alone changes
+the complete row.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ min-p (it commutes with top-k: both keep some of the most likely), top-p, and th
 at a uniform number that is a hash of (seed, position). There is no generator state: the same request gives the same
 tokens in whatever batch or order it runs.
 
-Sums are taken in float64. Cost: a pass over the vocabulary; top-p alone looks at the 256 best first and at more
-only while they do not hold the mass. Rows of a batch are separate calls.
+Sums are computed in float64. Cost: one pass over the vocabulary. Top-p without top-k examines the 256 most likely
+tokens first, and more only while these have less than the probability that is needed. Rows of a batch are separate
+calls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which blocks a sequence has, on the device and on the CPU.
+"""The blocks of each sequence, on the device and on the CPU.
 
-A block of the device is not of the ring: what it holds is never copied. There may be none of these; those there are go
-first, so short sequences never leave the device. Which blocks are complete follows from the length of the sequence,
-and nothing else is kept about it: a list of its own, filled while prompts are read, would miss what decoding adds.
+Blocks of the device are outside the ring, and their contents are never copied. There may be none. They are allocated
+first, so that short sequences never leave the device. Which blocks are complete follows from the length of a sequence
+alone; a separate list, filled while prompts are read, would miss the blocks that decoding completes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each slot of the ring holds in each layer, and which copies are under way; says every wait, and no other.
+"""The contents of each slot of the ring in each layer, and the copies under way; issues exactly the waits needed.
 
-In: what is to be loaded, written, read or stored. Out: calls of a `CopyEngine`, with the waits that its rules ask for
-put between them, as late as they can be. Cost: O(1) for a call, and at most one wait for each copy.
+In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
+them, each as late as possible. Cost: O(1) for a call, and at most one wait for each copy.
 """
 
 from __future__ import annotations
