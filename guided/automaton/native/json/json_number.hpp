@@ -1,10 +1,14 @@
-// Numbers of JSON by what they are worth, while they are being written.
+// JSON numbers by their numeric value, while they are being written.
 //
-// In: the text of a number, or its first characters. Out: the content under which its value is kept (json_value.hpp),
-// the same for 1, 1.0 and 10e-1; whether more characters may make a certain value of it; what tells its future apart.
-// No number is computed: what is kept is its digits, however many, and the exponent of the last one.
+// No number is computed: its digits, however many, and the exponent of the last one are stored. So 1, 1.0 and 10e-1
+// have the same digits `1` and exponent 0.
 //
-// Cost: linear in the text. Exponents past 15 digits are not read: such a number is told apart by its spelling.
+// In: the text of a number, or its first characters. Out: the content under which its value is stored
+// (json_values.hpp), which is equal for equal numbers; whether more characters may make a given value of it; and a key
+// of its future, which differs where the values differ that it may become.
+//
+// Cost: linear in the text. Exponents of more than 15 digits are not evaluated: such a number equals only its own
+// spelling.
 #pragma once
 
 #include <string>

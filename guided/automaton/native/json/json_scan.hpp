@@ -1,7 +1,7 @@
-// What a byte does to a JSON text of which only the last bytes are known: between tokens, in a string, in a number.
+// What a byte does to a JSON text of which only the mode is known: between tokens, in a string, in a number.
 //
-// In: what the text is in the midst of, and a byte. Out: what it is in the midst of after it. Unlike json_values.hpp,
-// which reads one text, this follows all texts that lead to a position of an automaton.
+// In: the mode before a byte, and the byte. Out: the mode after it. Unlike json_values.hpp, which reads one text, this
+// follows all texts that lead to a position of an automaton.
 // Cost: a look-up.
 #pragma once
 

@@ -1,9 +1,10 @@
-// JSON values, each kept once.
+// JSON values, each stored once.
 //
-// Equal values have equal numbers: strings by their code points, numbers by what they are worth (json_number.hpp),
-// objects whatever the order of their members. What is no JSON text is a value of its own spelling.
+// Equal values have equal numbers: strings are compared by their code points, numbers by their numeric value
+// (json_number.hpp), objects regardless of the order of their members. A text that is not JSON is a value that equals
+// only its own spelling.
 //
-// Cost: a value is kept once per store.
+// Cost: a value is stored once per store.
 #pragma once
 
 #include <deque>

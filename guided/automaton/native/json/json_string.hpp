@@ -1,8 +1,8 @@
-// Strings of JSON while they are being written: the escapes, and what a byte does.
+// JSON strings while they are being written: what a byte does, escapes included.
 //
-// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the escape that is
-// under way, so that two spellings of one string have equal texts.
-// Cost: O(1) a byte.
+// In: the bytes of a string after its opening quotation mark. Out: its characters in UTF-8, and the escape under way.
+// Two spellings of one string have equal characters: `\u0041` and `A`.
+// Cost: O(1) per byte.
 #pragma once
 
 #include <array>

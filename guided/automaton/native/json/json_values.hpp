@@ -1,12 +1,12 @@
 // JSON texts while they are being written, each byte read once.
 //
-// In: a text, as a number, and the next byte. Out: the longer text, as a number; texts are shared by all that write the
-// same bytes. A text knows what it is in the midst of: containers that are open with the values that they have so far,
-// and the string or the bare word (a number, a literal) that is under way. White space of JSON outside of strings is
-// no part of a text. What is read may be a part of another text: it is told by where it begins.
+// In: a text, as a number, and the next byte. Out: the longer text, as a number; equal texts share one. A text knows
+// what it is in the middle of: the open containers with the values that they have so far, and the string or the bare
+// word (a number, a literal) under way. White space outside of strings is no part of a text. A value may be the end of
+// a longer text; it is then identified by where it begins.
 //
-// A set of values is a trie of their keys: the same key for all spellings of a value, and such that what has been read
-// of a value leads to the keys of all values that it may still become (json_keys.cpp).
+// A set of values is a trie of their keys. All spellings of a value have the same key, and the key of what has been
+// read of a value leads to the keys of all values that it may still become (json_keys.cpp).
 //
 // Cost: a byte is O(1); the end of a string, number or container reads it once.
 #pragma once

@@ -26,8 +26,8 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
   for (int32_t bottom : {kBottom, kTop, kFree}) intern({{kExit, 0, bottom}}, false);
   std::vector<Thread> kernel;
   const Rule& start = grammar_->rules[grammar_->start];
-  if (start.size > 0) kernel.push_back({start.start, initial_register(grammar_->start), kBottom});
-  if (grammar_->nullable) kernel.push_back({kExit, 0, kBottom});
+  if (start.size > 0) kernel.push_back({.pos = start.start, .reg = initial_register(grammar_->start), .ret = kBottom});
+  if (grammar_->nullable) kernel.push_back({.pos = kExit, .reg = 0, .ret = kBottom});
   try {
     initial_ = close(kernel);
   } catch (...) {
@@ -148,7 +148,7 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 
 void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
   if (thread.ret == kFree) {
-    out.push_back({kExit, thread.reg, kFree, thread.mem});
+    out.push_back({.pos = kExit, .reg = thread.reg, .ret = kFree, .mem = thread.mem});
     return;
   }
   for (Thread t : config(thread.ret)) {  // what is remembered goes along
@@ -203,7 +203,7 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
         kernel_.assign(1, {call.after, t.reg, t.ret});
         ret = intern(kernel_, false);
       }
-      work_.push_back({g.rules[call.rule].start, initial_register(call.rule), ret, t.mem});
+      work_.push_back({.pos = g.rules[call.rule].start, .reg = initial_register(call.rule), .ret = ret, .mem = t.mem});
     }
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
       Thread after = t;
@@ -234,7 +234,7 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   }
   if (known >= 0) return known;
   std::vector<Thread> kernel;
-  pop({0, 0, ret, memory}, kernel);
+  pop({.pos = 0, .reg = 0, .ret = ret, .mem = memory}, kernel);
   int32_t id = close(kernel);
   if (memory == kOutside) {
     config(ret).closed.store(id, std::memory_order_release);
@@ -312,7 +312,8 @@ int32_t Arena::step_token(int32_t state, int32_t token) {
     if (t.pos == kExit) continue;
     const Position& p = grammar_->positions[t.pos];
     for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-      if (grammar_->tokens[i].token == token) kernel.push_back({grammar_->tokens[i].to, t.reg, t.ret, t.mem});
+      if (grammar_->tokens[i].token == token)
+        kernel.push_back({.pos = grammar_->tokens[i].to, .reg = t.reg, .ret = t.ret, .mem = t.mem});
   }
   int32_t id = kDead;
   if (!kernel.empty()) {

@@ -1,17 +1,17 @@
-// What a thread that remembers adds to a mask (masks.hpp): all that it could read if nothing had been written, and the
-// tokens of these that end an entry with a value that was there, or lead where no other end is left.
+// The mask of a thread in a uniqueness scope (masks.hpp): all tokens that it could read if nothing had been seen, less
+// those that end an entry with a seen value, or lead to where no other end is left.
 //
-// How: tokens are sorted once by what they do to the entries (entry_tokens.hpp). Then a mask asks
-//   - in a string: which tokens end it with a string that was there (seen_strings.hpp);
-//   - in another entry that may still become a value that was there: each text with which tokens may end it;
-//   - of the values that tokens write from begin to end: whether they were there;
-//   - and steps through the few tokens of which nothing is certain. Where these are many, as among the last values that
-//     are left of few, a walk of the vocabulary along the values that were there finds those that are refused.
-// Where all entries are strings without end (names of members nearly always are), nothing leads where no other end is
-// left. None but tokens with three quotation marks or more can then end a second one; between two strings a token that
-// holds one, whole and plainly spelled, is looked up.
+// How: the tokens of a position are sorted once by what they do to the entries (entry_tokens.hpp). A mask then examines
+//   - in a string: which tokens end it with a seen string (seen_strings.hpp);
+//   - in another entry that may still become a seen value: each text with which tokens may end it;
+//   - of the values that tokens write completely: whether they were seen;
+//   - the few unsure tokens, step by step. Where these are many, as when few values are left, a walk of the vocabulary
+//     along the seen values finds those that are refused.
+// Where all entries are unbounded strings, as names of members nearly always are, no token leads to where no other end
+// is left. Only tokens with three quotation marks or more can then end a second entry; a token that contains one
+// complete string, plainly spelled, between two entries is looked up.
 //
-// Cost: what tokens and values that were there have in common, however many there are.
+// Cost: what the tokens and the seen values have in common, however many there are.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -65,8 +65,8 @@ void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std
   }
 }
 
-void MaskBuilder::remainders_untold(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
-                                    std::vector<int32_t>& unsure) {
+void MaskBuilder::remainders_of_unknown(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
+                                        std::vector<int32_t>& unsure) {
   const TokenTable* needed = needed_remainders(t, table);
   if (!needed) return;
   const TokenTable& tokens = *needed;
@@ -93,7 +93,7 @@ bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share
   std::vector<int32_t> unsure;
   for (int32_t token : tokens.unsure)
     if (staying.has(token)) unsure.push_back(token);
-  remainders_untold(t, tokens, leaving, unsure);
+  remainders_of_unknown(t, tokens, leaving, unsure);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);

@@ -1,17 +1,21 @@
-// Whether a thread in a scope whose values must differ (uniqueness.hpp) can go on: what Arena::close() asks of each.
+// Whether a thread in a uniqueness scope (uniqueness.hpp) can go on: what Arena::close() examines for each thread.
 //
-// In: a thread that reads an entry, or stands between two. Out: false where the entry can only end with values that
-// were there, or where nothing but another entry comes next and none that may begin could end with a new value.
+// In: a thread that reads an entry, or is between two. Out: false where the entry can only end with seen values, or
+// where another entry must come next and none that may begin can end with an unseen value.
 //
-// How: what is met first on some way through a position's frame mostly answers. Where it does not, all that is met
-// first on the ways through the frame is asked, which is found once for all positions that reach each other; where the
-// frame ends its callers are asked, and where a rule is called in which entries begin, that rule. An entry
-// that is a string without end (unbounded_strings.hpp) always has a new value, and so has one with more values ahead of
-// it (value_counts.hpp) than it may still come to of those that were there (seen_ahead.cpp). Where few strings are left
-// each is looked up (few_strings.hpp). Of others, those that may still become a value that was there ask for a way to
-// another end (`viable`, new_entry.hpp).
-// Cost: a look-up, but for the ways of new_entry.hpp; once for each position that is asked about, the edges of those
-// on its way; where all ways are asked, once for each that can be reached, O(its edges and what it meets).
+// How: the cheapest test that can answer comes first.
+//   1. An entry that is an unbounded string (unbounded_strings.hpp) always has an unseen value.
+//   2. So has one that can no longer become any seen value.
+//   3. So has one with more values ahead of it (value_counts.hpp) than seen ones that begin with what it has read.
+//   4. Where few strings are left, each is looked up (few_strings.hpp).
+//   5. Test 3 again, counting only those seen values that the automaton can still read (seen_ahead.cpp).
+//   6. Any other entry needs a way to an unseen value (`viable`, new_entry.hpp).
+// Between two entries, what comes first on some way through the frame mostly answers. Where it does not, everything
+// that may come first in the frame is examined, which is found once for all positions that reach each other; where the
+// frame ends, its callers are examined; and where a rule is called in which entries begin, that rule.
+//
+// Cost: a look-up, except for the ways of new_entry.hpp; once for each position, the edges of those on its way; where
+// all ways are needed, once for each position that can be reached, O(its edges and what comes first).
 #include <algorithm>
 
 #include "run/arena.hpp"
@@ -304,7 +308,8 @@ void Arena::look_ahead(int32_t from) {
     const auto index = static_cast<int32_t>(waiting.size());
     ahead_of_[position] = -2 - index;
     waiting.push_back(position);
-    Visit& visit = visits.emplace_back(Visit{position, index, index, {}, {}});
+    Visit& visit =
+        visits.emplace_back(Visit{.position = position, .index = index, .low = index, .next = {}, .met = {}});
     visit.met = met_at(position, visit.next);
   };
   enter(from);

@@ -1,18 +1,24 @@
-// What the tokens that a thread can read do to the entries around it (uniqueness.hpp), whatever was written before.
+// What each token that a thread can read does to the entries around it (uniqueness.hpp), whatever was written before.
 //
-// In: a thread in a scope, and the table of its position. Out: all tokens that it can read if no value was there; and
-// of these, the few that what was written may forbid:
-//   - those that end the entry under way, by what they read up to its end;
-//   - those that write entries from begin to end, with their values;
-//   - those after which it is not certain that every entry can end with a new value, and those that do several of these
-//     things: they are stepped through, one by one. Where only the entries that are under way are in doubt, that is no
-//     longer needed once these cannot end with a value that was there.
-// All the others lead into the midst of entries that can still have any number of values.
+// Problem: a mask in a uniqueness scope depends on the seen set, which is another one after each item. To step through
+// all tokens for each mask would cost milliseconds; but nearly all of them do not care what was seen.
 //
-// How: the tokens are walked with a memory that has no values and takes notes of the entries that end. Inside of an
-// unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are. Of tokens that lead to the same state
-// whoever called the frame, and touch no entry in it, one is looked at.
-// Cost: a walk of the tokens, once for each position; for each caller and nesting of scopes, some of them.
+// How: the tokens are sorted once for each position, by a walk with an unknown seen set that notes the entries which
+// end. In: a thread in a scope, and the token table of its position. Out: all tokens that it can read if no value was
+// seen; and of these, the few that a seen set may forbid:
+//   - those that end the entry under way, by the text that they read up to its end;
+//   - those that write complete entries, with their values;
+//   - those that are *unsure*: it is not certain that every entry can still end with an unseen value after them, or
+//     they do several of these things. A mask steps through them one by one. Where only the entries under way are in
+//     doubt, it need not do so once these can no longer become a seen value.
+// All others lead into the middle of entries that any number of values can still complete.
+//
+// Example, an array of unique integers after `[1, 2`: the token `,` ends the entry with the text ``; `3,` ends it with
+// the text `3`; `, 4,` ends it and writes 4, and is unsure; `7` does nothing that a seen set could forbid.
+//
+// Inside of an unbounded string (unbounded_strings.hpp) only tokens with a quotation mark are walked. Of tokens that
+// lead to the same state whoever called the frame, and touch no entry in it, one is examined.
+// Cost: one walk of the tokens for each position; for each caller and nesting of scopes, some of them again.
 #pragma once
 
 #include <algorithm>

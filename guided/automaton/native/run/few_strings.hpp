@@ -1,13 +1,16 @@
-// How many strings an entry (uniqueness.hpp) can be where these are few, and how many of them were there.
+// How many strings an entry (uniqueness.hpp) can be where these are few, and how many of them a scope has seen.
+//
+// Problem: with `{"enum": ["no", "yes"]}` and both seen, no further item may begin. Each of the strings has many
+// spellings, so the paths of the automaton cannot be counted as values.
+//
+// How: only plain spellings are counted, as paths up to the quotation mark. That is exact where each escape leads to
+// the same position as the character that it spells; elsewhere the answer is "not known". The seen strings among them
+// are counted by a walk of the automaton and the trie of seen strings side by side.
 //
 // In: a grammar; a position from which the rest of a string is read, or where an entry that is a string begins. Out:
-// the number of strings, exactly, and how many of those in a set (persistent_trie.hpp) are among them; nothing where
-// the entry may be something else, where the strings are without end, or where it is hard to tell.
-//
-// How: strings are counted as the ways to spell them plainly, up to the quotation mark. That is exact where each escape
-// leads to where the character that it stands for leads to; a character that cannot be spelled plainly is hard to tell.
-// A set is walked side by side with the automaton.
-// Cost: once for a position, its edges; of a set, the strings that both have.
+// the exact number of strings, and how many of a set (persistent_trie.hpp) are among them; nothing where the entry may
+// be something else than a string, where the strings are unbounded, or where some character has no plain spelling.
+// Cost: the edges of the rest of the string, once for each position; for a set, the strings that both have in common.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,11 @@
-// What tokens do to a counter's frame.
+// How a token changes the register of a counter's frame.
 //
-// In: the configuration that a token leads to, in a walk whose frame at the bottom has an unknown caller and counts
-// from the register it was entered with. Out: a label, by which a table keeps its tokens.
-// Cost: a return configuration is looked at once in a walk.
+// In a rule whose frame counts, a token table is made once, with the bounds off, and each token is stored under a label
+// that says how far it counts; a look-up then selects the labels that fit the register (token_table.hpp).
+//
+// In: the configuration that a token leads to, in a walk whose bottom frame has an unknown caller and counts from the
+// register that it was entered with. Out: the label.
+// Cost: each return configuration is examined once in a walk.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,13 @@
-// Walks of all the vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
+// Walks of the whole vocabulary line by line: an array that is read in order, depth first (TokenTrie::Line).
 //
-// `sweep` is for a point from which most of the vocabulary leads on and few characters loop, where looking for loops
-// gains nothing; what can be read whatever it is (free_runs.hpp) is taken at once. `differ` makes a table of that of
-// another position of the same rule: two walks go along, one from each, and what lies below a line at which they meet
-// is as in the other table.
-// In: the points met so far and the table that is being built; out: the table's tokens, and those that leave.
-// Cost: O(lines reached), some ns each; `differ` gives up where the two differ on too many.
+// `sweep` is for a point from which most of the vocabulary leads on and few characters loop, so that a search for loops
+// gains nothing. Runs that no continuation can fail are accepted at once (free_runs.hpp). `differ` makes a table from
+// that of another position of the same rule. Two walks go side by side, one from each position; where both are in the
+// same point, all below that line is copied from the other table. Example: after "ab", a search for "abc" differs from
+// the search at its start only in the tokens that begin with "c".
+//
+// In: the points visited so far, and the table that is being built. Out: the table's tokens, and those that leave.
+// Cost: O(lines reached), some nanoseconds each; `differ` gives up where the two differ in too many lines.
 #pragma once
 
 #include <vector>

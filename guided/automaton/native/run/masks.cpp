@@ -42,7 +42,7 @@ MaskBuilder::~MaskBuilder() {
 Thread MaskBuilder::table_thread(const Thread& t) const {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
   const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUnknownSet;
-  if (rule.relative) return {t.pos, 0, kFree, mem};
+  if (rule.relative) return {.pos = t.pos, .reg = 0, .ret = kFree, .mem = mem};
   Thread out{t.pos, t.reg, kTop, mem};
   if (rule.kind == RuleKind::Counter) {
     // No token reaches a bound, nor looks beyond one: every such count is like the least of them.

@@ -130,8 +130,8 @@ class MaskBuilder {
   void find_repeated(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
   // The tokens that leave the frame, if its seen set were unknown, and those that touch two entries.
-  void remainders_untold(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
-                         std::vector<int32_t>& unsure);
+  void remainders_of_unknown(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
+                             std::vector<int32_t>& unsure);
   // Where all entries are strings that can always end in a new way. False where it is not known what was read.
   bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
   // The tokens of a relative table that a thread's bounds allow.

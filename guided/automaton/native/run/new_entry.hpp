@@ -1,19 +1,23 @@
-// How an entry that is being read (uniqueness.hpp) can end with a value that was not there.
+// How an entry that is being read (uniqueness.hpp) can end with an unseen value.
 //
-// In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none. The text
-// is the shortest one of the tree (shortest_text.hpp) if that does; else the way to a state where it does with the
-// fewest bytes to the end of the output, by the tree, the least in byte order among these. So the rest of a text is the
-// text of where it leads to. Looked at are only the states from which the entry may still come to a value that was
-// there, each once however it was spelled; each thread's answer is kept. Whether there is a way at all is asked far
-// more often, and the first one that is met answers.
+// Problem: with the values 1 and 10 seen, an entry that has read `1` must go on, and not every way on will do: `0`
+// leads to 10, which was seen. The shortest text to the end of the frame does not know the seen set, and a search
+// without limits may go on for ever, because a value has infinitely many spellings: `1.0`, `1.00`, ...
 //
-// Of few strings the new ones are known without a search (shortest_new_string.hpp); where none is left, nothing around
-// them can end either.
+// How: the shortest text (shortest_text.hpp) is tried first, and nearly always does. Else the search examines only
+// those states from which the entry may still become a seen value, each once however it was spelled; from any other
+// state the shortest text does. Of the ways to such a state the one with the fewest bytes to the end of the output is
+// chosen, and among these the least in byte order. So the rest of a text is the text of the state that it leads to. The
+// answer of each thread is stored. Whether there is a way at all is needed far more often, and the first way answers
+// that.
 //
-// Cost: the bytes of the text where the first try is new, which is nearly always; each value that was there on the way
-// adds its length. Once a way is known, a few times the states before it are looked at for a better one; without one,
-// some thousand. Nothing at all then means that they lead to values that were there, as for an integer with many
-// spellings and few values.
+// Where the entry is one of few strings, the unseen ones are known without a search (shortest_new_string.hpp); where
+// none of them is left, nothing around the entry can end either.
+//
+// In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none.
+// Cost: the bytes of the text where the first try is unseen; each seen value on the way adds its length. Once a way is
+// known, a few times the states before it are examined for a better one; without one, some thousand. If these are spent
+// without a way, the answer is that all ways lead to seen values, as for an integer with many spellings and few values.
 #pragma once
 
 #include <algorithm>

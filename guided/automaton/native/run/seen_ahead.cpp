@@ -1,10 +1,10 @@
-// How many of the values that were there an entry that is a string may still come to.
+// How many of the seen values an entry that is a string may still become.
 //
-// In: a thread that reads an entry, or is about to. Out: an upper bound of them, which needs no way to be searched.
+// In: a thread that reads an entry, or is about to. Out: an upper bound, found without a search for a way.
 //
-// How: the names that were written, or are known from the begin, are read along the automaton, two tries of what they
-// have in common. A character is read as it stands; where an escape of it leads elsewhere, where anything but a byte
-// is met, or where much has been read, all that goes on so counts.
+// How: the seen names and those that are known from the start form a trie, which is walked side by side with the
+// automaton. A character is read in its plain spelling. Where an escape of it leads elsewhere, where a call, action or
+// end comes, or where kMostRead nodes were read, all strings below the node count.
 // Cost: what the automaton and the names have in common, kMostRead nodes at most.
 #include <string_view>
 

@@ -1,15 +1,17 @@
-// The shortest string that an entry (uniqueness.hpp) can become and that was not there, where strings are few
-// (few_strings.hpp).
+// The shortest unseen string that an entry (uniqueness.hpp) can become, where strings are few (few_strings.hpp).
 //
-// In: a thread inside of such a string, or where one begins, and what was written as a trie (persistent_trie.hpp). Out:
-// the rest of a string, with its quotation mark, and the threads after the entry. Of the new strings it is that of the
-// tree (shortest_text.hpp) if this is new; else one with the fewest bytes to the end of the output, the least in byte
-// order among these; and the rest of it is what is found from further on, too.
+// How: the answer belongs to a pair of a position of the automaton and a node of the trie of seen strings. It is the
+// shortest text (shortest_text.hpp) if that is unseen, else the best of the answers one byte further: the one with the
+// fewest bytes to the end of the output, and among these the least in byte order. So the rest of an answer is the
+// answer from further on. Nodes never change; a newly seen value therefore needs new answers only along its own
+// spelling.
 //
-// How: from a place in the automaton and a node of the trie the answer is the tree's text where none of the strings
-// there takes it, else the best of the answers a byte on. Nodes are never changed, so one more value makes new answers
-// along its own spelling alone.
-// Cost: for each value that was written once, its bytes times those that may come at each; then the bytes of the text.
+// Example: of the strings `aa`, `ab`, `b` and the seen string `b`, the answer at the start is `aa"`; with `aa` seen as
+// well it is `ab"`, and only the answers at the start, after `a` and after `aa` were computed again.
+//
+// In: a thread inside of such a string, or where one begins, and the seen strings as a trie (persistent_trie.hpp). Out:
+// the rest of a string with its quotation mark, and the threads after the entry.
+// Cost: for each seen value once, its bytes times those that may come at each; then the bytes of the text.
 #pragma once
 
 #include <optional>

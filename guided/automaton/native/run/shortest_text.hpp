@@ -1,10 +1,11 @@
-// The shortest text to the end of a frame, as a tree: at each position the next step of it.
+// The shortest text to the end of a frame, as a tree: at each position, the next step on the shortest way.
 //
-// Knuth's generalisation of Dijkstra (1977) over the rules' automata. In: a grammar. Out: for a thread, what comes next
-// on the shortest way. Guards are asked on the way, so that a count short of its bound goes on and a full one ends;
-// what is remembered (uniqueness.hpp) is not, but for an entry that ends. Cost: once for each rule that is asked for
-// and for those that it calls, callees first: linear in their automata where there are no cycles, with one more round
-// for what a cycle makes cheaper; after three rounds n log n.
+// Knuth's generalisation of Dijkstra's algorithm (1977), over the automata of the rules: the cost of a call is the cost
+// of the rule that is called. Guards are evaluated on the way, so that a count below its bound goes on and a full one
+// ends. Seen sets (uniqueness.hpp) are not taken into account, except for an entry that ends.
+// In: a grammar. Out: for a thread, what comes next on the shortest way.
+// Cost: once for each rule that is needed and for those that it calls, callees first: linear in their automata where
+// there are no cycles, with one more round for what a cycle makes cheaper; after three rounds n log n.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
-// What a walk of the vocabulary finds, and the token table that it makes.
+// What a walk of the vocabulary finds, and the token table that is made of it.
 //
-// In: what is asked (TableTask), and as the walk goes on: stretches of the trie's payloads that end in some point,
-// single tokens, whole sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label and a
-// trie of what remains of those that left.
-// Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for what remains.
+// In: the task (TableTask), and while the walk goes on: stretches of the trie's payloads that end at one point, single
+// tokens, complete sets, and tokens that leave the frame. Out: the table, with a set of tokens for each label, and a
+// trie of the remainders of those that left.
+// Cost: a stretch is noted in O(1) and copied once, at the end; O(bytes) for the remainders.
 #pragma once
 
 #include <map>

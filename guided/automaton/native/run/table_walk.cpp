@@ -19,7 +19,7 @@ class TableWalk {
   std::shared_ptr<TokenTable> run(const OtherTable* other) {
     const int reads = points_.bytes(0).count();
     if (other && reads >= kMostBytes && lines_.differ(*other)) return table_.finish(points_.only_positions());
-    if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({0, 0, 0, 0, 0});
+    if (task_.left || reads < kManyBytes || !begin_in_loop()) visit({});
     // What begins at the root's children one after the other: each is read in order, and the queue stays short.
     std::vector<Item> begun;
     begun.swap(queue_);
@@ -32,9 +32,10 @@ class TableWalk {
 
  private:
   struct Item {
-    int32_t node, point, depth;
-    int32_t length;  // of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of
-    CharClasses char_classes;  // that the string consists of
+    int32_t node = 0, point = 0, depth = 0;
+    // Of the node's string, in characters; kInsideOnly: what ends at their borders is taken care of.
+    int32_t length = 0;
+    CharClasses char_classes = 0;  // that the string consists of
   };
   static constexpr int32_t kInsideOnly = -1;
 
@@ -92,7 +93,7 @@ class TableWalk {
     for (int32_t i = from; i < to; ++i) take_linked(met, i, length);
   }
 
-  // A token whose first characters, so many, lead to the loop, and whose others loop.
+  // A token whose first `length` characters lead to the loop, and whose others loop.
   void take_linked(const VisitedPoints::Met& met, int32_t payload, int32_t length) {
     table_.take_one(points_.link(met, trie_.lengths()[payload] - length).set, payload);
   }
@@ -114,7 +115,7 @@ class TableWalk {
     }
     if (char_classes == 0) return false;
     const int32_t length = loop == 0 ? 0 : 1;
-    if ((char_classes & ~led) == 0) return take_loop({0, 0, 0, length, 0}, loop);
+    if ((char_classes & ~led) == 0) return take_loop({.length = length}, loop);
     // Some characters of these character classes lead elsewhere: one child of the root after the other.
     const bool taken = take_all_of(loop);
     const TokenTrie::Node root = trie_.nodes()[0];
@@ -124,7 +125,8 @@ class TableWalk {
       const int32_t after = points_.next(0, byte);
       const bool leads = byte < 128 ? after == loop : (led & kWholeCharacters) != 0;
       const bool loops = (char_classes & char_class_of(byte)) != 0;
-      if (after != WalkPoints::kNowhere && leads && loops && take_loop({c, 0, 0, length, 0}, loop, taken)) continue;
+      if (after != WalkPoints::kNowhere && leads && loops && take_loop({.node = c, .length = length}, loop, taken))
+        continue;
       if (taken && loops) table_.drop(child.payload_lo, child.subtree_hi);
       if (after != WalkPoints::kNowhere) queue_.push_back({c, after, 1, begins_character(byte), char_class_of(byte)});
     }

@@ -1,9 +1,10 @@
 // A walk of a trie of tokens along the automaton, state by state.
 //
+// This is the exact answer for one state, with its callers known; remainders are walked with it. Tables
+// (table_walk.hpp) come from a faster walk, which looks for loops and needs no state for most bytes.
 // In: the arena, a trie (token_trie.hpp) and a state. Out: visit(...) is called for each node that the automaton
-// reaches and where tokens end. This is the exact answer for one state, with its callers known. Tables (table_walk.hpp)
-// come from a walk that looks for loops and need no state for most bytes.
-// Cost: O(nodes reached); bytes that the state cannot read are not looked at.
+// reaches and where tokens end.
+// Cost: O(nodes reached); bytes that the state cannot read are not examined.
 #pragma once
 
 #include <atomic>

@@ -1,13 +1,15 @@
-// Strings that can always end in a new way.
+// Strings that can always end with an unseen value.
 //
-// In: a grammar. Out, for positions inside of a string of JSON: whether, wherever the string goes from here, there is
-// no end to the values that it may still take. Then whatever finite set of values was there before, some end is new,
-// and nobody has to look for it (new_entry.hpp).
+// Problem: whether an entry can still end with an unseen value is a search (new_entry.hpp), and names of members ask
+// for it at each token. But most of these strings are like `[a-z]*`: wherever the string is, longer and longer values
+// are ahead, and no finite seen set has them all.
 //
-// How: along bytes other than the closing quotation mark, every position that is reached lies on a cycle or leads to
-// one, and none ends the frame. Each round of a cycle makes the text longer, and no character takes more than twelve
-// bytes.
-// Cost: linear in a rule's automaton, once for each rule that is asked about.
+// How: a position has this property if every position that is reached from it, along bytes other than the closing
+// quotation mark, lies on a cycle or leads to one, and none of them ends the frame. Each round of a cycle makes the
+// text longer, and no character has more than twelve bytes, so the values grow with the text.
+//
+// In: a grammar. Out: whether a position inside of a string has the property.
+// Cost: linear in a rule's automaton, once for each rule that is examined.
 #pragma once
 
 #include <vector>

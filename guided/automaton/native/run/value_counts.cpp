@@ -20,7 +20,7 @@ int32_t ValueCounts::node(int32_t position, Mode mode) {
   int32_t& number = number_[static_cast<size_t>(position) * kModes + mode];
   if (number < 0) {
     number = static_cast<int32_t>(nodes_.size());
-    nodes_.push_back({position, mode, false, 0, 0, false, {}, {}, {}});
+    nodes_.push_back({.position = position, .mode = mode, .bytes = {}, .others = {}, .calls = {}});
   }
   return number;
 }
@@ -61,7 +61,8 @@ std::vector<ValueCounts::Edge> ValueCounts::byte_edges(int32_t position, Mode mo
       reached = next;
       const int32_t number = node(to, next);
       last = static_cast<size_t>(std::ranges::find(edges, number, &Edge::to) - edges.begin());
-      if (last == edges.size()) edges.push_back({number, 0, false, false, false});
+      if (last == edges.size())
+        edges.push_back({.to = number, .times = 0, .more = false, .structural = false, .ends = false});
     }
     Edge& edge = edges[last];
     ++edge.times;

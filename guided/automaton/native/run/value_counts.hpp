@@ -1,17 +1,20 @@
-// How many values an entry (uniqueness.hpp) can still have, at least.
+// A lower bound for the number of values that an entry (uniqueness.hpp) can still have.
 //
-// In: a grammar. Out, for a position within an entry: a number of values, up to kMany, that an entry which is being
-// written there can end with, whatever was written of it. Where that is more than the values that were there, some end
-// is new, and nobody has to look for it (new_entry.hpp).
+// Problem: a scope has seen three values. If the entry under way can still become four different ones, at least one is
+// unseen, and no search is needed (new_entry.hpp). The number of paths is no such bound: `1`, `1.0` and `1.00` are
+// three paths and one value.
 //
-// How: what a position is in the midst of - between the tokens of JSON, in a string, in a number - follows from the
-// automaton, for wherever a rule is called it begins and ends alike, between tokens or in a string (else nothing is
-// said). In a string the plainly spelled ends are counted as paths, each another value; in a number those that are
-// digits before the point, or that a cycle of digits after it makes, which tells longer ones apart; in both a cycle is
-// without end. Between tokens it is the largest count of what may come before the entry ends. A counter whose frame has
-// room for n more characters of k sorts has k^n. What is not known counts as nothing: the numbers are lower bounds.
-// Those below kMany hold for an entry that is a scalar: of parts of an array other entries may forbid some, and two
-// names may be written in either order.
+// How: a rule begins and ends alike wherever it is called, between tokens or in a string (else nothing is counted). So
+// the automaton alone says what each position is in the middle of: between the tokens of JSON, in a string, in a
+// number.
+//   in a string    paths of plain spellings are counted; each is another value
+//   in a number    paths of digits before the point, and cycles of digits after it, which distinguish longer numbers
+//   between both   the largest count of what may come before the entry ends
+// In strings and numbers a cycle counts as unbounded. A counter whose frame has room for n more characters of k sorts
+// counts k^n. What is not known counts as nothing, so the numbers are lower bounds. Those below kMany hold for an entry
+// that is a scalar: other scopes may forbid parts of an array, and two names may be written in either order.
+//
+// In: a grammar. Out, for a position within an entry: a number of values, up to kMany, whatever was written of it.
 // Cost: linear in the rules that entries reach, once.
 #pragma once
 

@@ -1,10 +1,10 @@
-// The points that a walk of the vocabulary has met, with all that is the same for the nodes that are met in one.
+// The points that a walk of the vocabulary has visited, with all that is the same for the trie's nodes at one point.
 //
-// In: what is asked, and points (walk_points.hpp). Out, for each: whether tokens may end there and in which of the
-// table's sets; whether the frame may end; the character classes that *loop*, which all lead back to the point, so that
-// the tokens made of them need no walk (class_token_sets.hpp); under a counter, where nothing leads back, the *chain*
-// of points that such characters lead along, each one count further.
-// Cost: each point is looked at once, for loops only where tokens below it are many; a chain grows as it is followed.
+// In: the task of the walk, and points (walk_points.hpp). Out, for each: whether tokens may end there, and in which of
+// the table's sets; whether the frame may end; the character classes that *loop*, that is, which all lead back to the
+// point, so that the tokens made of them need no walk (class_token_sets.hpp); under a counter, where nothing leads
+// back, the *chain* of points that such characters lead along, each one count further. Cost: each point is examined
+// once, for loops only where many tokens are below it; a chain grows as it is followed.
 #pragma once
 
 #include <memory>

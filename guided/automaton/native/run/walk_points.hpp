@@ -1,11 +1,14 @@
 // Where a walk of the vocabulary is in the automaton, and where characters lead from there.
 //
-// A *point* is a state of the arena, or a position that no call, effect or end leads from: it needs no state, and most
-// bytes of a literal are read without the arena. WalkPoints are numbered as they are met, and those that read many
-// bytes have a row of what these lead to: a walk meets few of them and reads much in them.
+// Problem: a walk reads a hundred thousand bytes, and interning a configuration for each would fill the arena with
+// states that no output visits. Most positions of a literal have no call, action or end, though: reading a byte there
+// leads from one position to one other.
 //
-// `leading` says which character classes all lead from one point to another: a walk then takes whole stretches of the
-// vocabulary (class_token_sets.hpp). It looks at each ASCII byte and at the lead bytes of the others once.
+// How: a *point* is a state of the arena, or such a plain position, which needs no state. WalkPoints are numbered as
+// they are visited, and those that read many bytes store a row of where these lead: a walk visits few of them, and
+// reads much in each. `leading` says which character classes lead as a whole from one point to another; a walk then
+// takes whole stretches of the vocabulary (class_token_sets.hpp). It examines each ASCII byte and the lead bytes of the
+// other characters once.
 #pragma once
 
 #include <algorithm>
