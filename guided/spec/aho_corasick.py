@@ -1,0 +1,211 @@
+"""Free text up to a marker: the texts that contain none of some strings, and those that end with the first of them.
+
+    parts = free_text(["<tool>", "<code>"], never=["</answer>"])
+    parts.without               # texts that contain none of the three strings
+    parts.until[0]              # such a text, and then "<tool>" as the first of the three that is complete in it
+
+In: the strings. Out: regular nodes (`Automaton`) over code points.
+
+How: the trie of all strings with failure links (Aho and Corasick, "Efficient string matching", 1975) is a deterministic
+automaton whose state is the longest suffix of the text that begins one of the strings. What it leads to, for the ends
+"ab" and "b c":
+
+    text            state       a           b           ' '         other
+    ...             ""          "a"         "b"         ""          ""
+    ...a            "a"         "a"         end "ab"    ""          ""
+    ...b            "b"         "a"         "b"         "b "        ""
+    ...b' '         "b "        "a"         "b"         ""          ""          and c: end "b c"
+
+A marker ends the text as soon as it is complete. Three cases need a rule. Of several markers that are complete at the
+same character the longest one counts. A marker that continues this one ("<tool>!" after "<tool>") may follow: then
+there is either what comes after "<tool>", or "!", and only strings within "<tool>!" matter. A string of `never` that is
+complete forbids the text, even if a marker is complete at the same character. So a marker that has another string
+inside of it may be unreachable, as "abc" is beside "b"; `unreachable` names these.
+
+Cost: states linear in the characters of the strings, and for each state as many edges as it has characters that do not
+lead back to the start. The automata of all ends share their edges.
+
+What it does not do: choose what may follow, or repeat. That is the caller's grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from guided.errors import LimitExceeded
+from guided.grammar.ir import ALL_CHARS, EMPTY, Automaton, Node
+from guided.limits import Limits
+
+__all__ = ["FreeText", "free_text"]
+
+_Edges = tuple[tuple[int, int, int], ...]
+_NO_STRING = -1
+_FORBIDDEN = -2
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """The languages that some ends and forbidden strings define. All nodes are regular.
+
+    Attributes:
+        without: the texts in which no end and no forbidden string occurs.
+        until: for each end, the texts that end with it, and in which nothing was complete before.
+        until_any: the texts that end with any of the ends: the union of `until`.
+        unreachable: the indices of the ends that no text ends with, because another string is always complete before.
+    """
+
+    without: Node
+    until: tuple[Node, ...]
+    until_any: Node
+    unreachable: tuple[int, ...]
+
+
+def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:
+    """Texts without any of these strings, and texts that end with the first of `ends`.
+
+    Args:
+        ends: the markers that end a text. Equal ones are possible, and have equal languages.
+        never: strings that must not occur before the end is complete, not even within it.
+
+    Raises:
+        LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`.
+    """
+    trie = _Trie(Limits() if limits is None else limits)
+    numbers = {text: number for number, text in reversed(list(enumerate(ends)))}  # of equal ends the first
+    for text, number in numbers.items():
+        trie.add(text, number)
+    for text in never:
+        trie.add(text, _FORBIDDEN)
+    trie.link()
+    layout = _Layout(trie)
+    states = [(False, edges) for edges in layout.edges] or [(False, ())]
+    nodes = {number: _accepting(states, where) for number, where in layout.ends.items()}
+    until = tuple([nodes.get(numbers[text], EMPTY) for text in ends])
+    return FreeText(
+        _accepting(states, layout.plain),
+        until,
+        _accepting(states, [state for where in layout.ends.values() for state in where]),
+        tuple([number for number, node in enumerate(until) if node is EMPTY]),
+    )
+
+
+class _Trie:
+    """The trie of the strings; node 0 is the empty text.
+
+    Attributes:
+        own: for each node the string that it spells: the index of an end, _FORBIDDEN or _NO_STRING.
+        complete: for each node the node of the longest string that its text ends with, -1 if there is none. A forbidden
+            string prevails.
+        steps: for each node the characters that do not lead back to node 0, and where they lead.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.children: list[dict[str, int]] = [{}]
+        self.own = [_NO_STRING]
+        self.complete: list[int] = []
+        self.steps: list[dict[str, int]] = []
+
+    def add(self, text: str, number: int) -> None:
+        """Add a string; its number may also be _FORBIDDEN."""
+        at = 0
+        for char in text:
+            if char not in self.children[at]:
+                if len(self.children) >= self._limits.states:
+                    raise LimitExceeded("states", len(self.children) + 1, self._limits.states)
+                self.children[at][char] = len(self.children)
+                self.children.append({})
+                self.own.append(_NO_STRING)
+            at = self.children[at][char]
+        self.own[at] = number
+
+    def link(self) -> None:
+        """Compute `steps` and `complete`, from the nodes of shorter texts to those of longer ones."""
+        self.steps = [{} for _ in self.children]
+        self.complete = [-1 if own == _NO_STRING else at for at, own in enumerate(self.own)]
+        failures = [0] * len(self.children)
+        edges, order = 0, [0]
+        for at in order:  # grows while it is read: breadth first
+            shorter = failures[at]
+            self.steps[at] = {**self.steps[shorter], **self.children[at]}
+            if self.complete[at] < 0 or self.forbids(shorter):
+                self.complete[at] = self.complete[shorter]
+            edges += len(self.steps[at])
+            if edges > self._limits.nodes:
+                raise LimitExceeded("nodes", edges, self._limits.nodes)
+            for char, child in self.children[at].items():
+                failures[child] = self.steps[shorter].get(char, 0) if at else 0
+                order.append(child)
+
+    def forbids(self, at: int) -> bool:
+        """Whether the text of a node ends with a forbidden string."""
+        return self.complete[at] >= 0 and self.own[self.complete[at]] == _FORBIDDEN
+
+
+class _Layout:
+    """From the trie to the states that can be reached.
+
+    A node has up to two states. The first one is for texts in which nothing was complete before. At the node of an end
+    there is a second one, and from there the text may go on along the trie to a longer end, through second states.
+
+    Attributes:
+        edges: of each state.
+        plain: the states in which nothing is complete yet.
+        ends: for each end, by its index, the states in which it is complete.
+    """
+
+    def __init__(self, trie: _Trie) -> None:
+        self._trie = trie
+        self._numbers: dict[tuple[int, bool], int] = {}
+        self._order: list[tuple[int, bool]] = []
+        self.edges: list[_Edges] = []
+        self.plain: list[int] = []
+        self.ends: dict[int, list[int]] = {}
+        if not trie.forbids(0):
+            self._number(0, trie.own[0] >= 0)
+        for number, (at, second) in enumerate(self._order):  # grows while it is read
+            if not second:
+                self.plain.append(number)
+            elif trie.own[at] >= 0:
+                self.ends.setdefault(trie.own[at], []).append(number)
+            self.edges.append(self._continued(at) if second else self._free(at))
+
+    def _number(self, at: int, second: bool) -> int:
+        number = self._numbers.setdefault((at, second), len(self._order))
+        if number == len(self._order):
+            self._order.append((at, second))
+        return number
+
+    def _free(self, at: int) -> _Edges:
+        """The edges of a first state: every character leads somewhere, unless it completes a forbidden string."""
+        trie, edges = self._trie, list[tuple[int, int, int]]()
+        steps = sorted((ord(char), to) for char, to in trie.steps[at].items())
+        for low, high in ALL_CHARS:
+            for code, to in steps:
+                if low <= code <= high:
+                    if low < code:
+                        edges.append((low, code - 1, 0))
+                    if not trie.forbids(to):
+                        ended = trie.complete[to] >= 0
+                        edges.append((code, code, self._number(trie.complete[to] if ended else to, ended)))
+                    low = code + 1
+            if low <= high:
+                edges.append((low, high, 0))
+        return tuple(edges)
+
+    def _continued(self, at: int) -> _Edges:
+        """The edges of a second state: to a longer end, unless another string inside of it is complete before."""
+        children = sorted(self._trie.children[at].items())
+        going = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]
+        return tuple(
+            [(code, code, self._number(child, True)) for code, child in going if self._trie.own[child] != _FORBIDDEN]
+        )
+
+
+def _accepting(states: list[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
+    """The states, of which these accept; the others remain the same objects."""
+    chosen = list(states)
+    for number in accepting:
+        chosen[number] = (True, states[number][1])
+    return Automaton(tuple(chosen))
