@@ -44,6 +44,7 @@ from guided.matching import (
 from guided.spec.combinators import (
     Expr,
     choice,
+    gbnf,
     json_schema,
     optional,
     pattern,
@@ -108,6 +109,7 @@ __all__ = [
     "check_json_schema",
     "choice",
     "fill_batch",
+    "gbnf",
     "json_schema",
     "optional",
     "pattern",

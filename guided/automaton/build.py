@@ -10,7 +10,7 @@ not read, such as a `Permutation` or a node with unusual fields, because here it
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import TypeAlias, get_args
@@ -36,6 +36,7 @@ from guided.grammar.ir import (
     Node,
     NoneOf,
     Not,
+    OtherTokens,
     Permutation,
     Ranges,
     Ref,
@@ -47,6 +48,7 @@ from guided.grammar.ir import (
     charset,
 )
 from guided.grammar.serial import serial
+from guided.grammar.tokens import other_tokens
 from guided.limits import Limits
 
 __all__ = ["compile_native"]
@@ -80,12 +82,14 @@ def compile_native(
     limits: Limits,
     special_ids: Mapping[str, Collection[int]],
     end_tokens: Collection[int],
+    text_ids: Callable[[], Collection[int]] = tuple,
 ) -> _core.Compiled:
     """Compile `grammar` for `vocabulary`.
 
     Args:
         special_ids: name of a special token -> the ids with this name.
         end_tokens: the ids that end an output; a grammar cannot name them.
+        text_ids: gives the ids that have text; called if the grammar has `OtherTokens`.
 
     Raises:
         SpecError: the language is empty, a node is malformed, or a rule that is referred to does not exist.
@@ -103,7 +107,7 @@ def compile_native(
             f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size).compile(vocabulary)
+    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
 
 
 class _GrammarBuilder:
@@ -116,8 +120,10 @@ class _GrammarBuilder:
         special_ids: Mapping[str, Collection[int]],
         end_tokens: Collection[int],
         size: int,
+        text_ids: Callable[[], Collection[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
+        self.text_ids = text_ids
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -197,6 +203,9 @@ class _GrammarBuilder:
                 return build.distinct(number(item), list(known))
             case Special(token):
                 return self._special(token)
+            case OtherTokens(but, low, high):
+                named = frozenset(number for token in but for number in self._ids(token))
+                return self.reader.read(other_tokens(named, low, high, self.text_ids()))
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members are a tuple of Member")
@@ -226,6 +235,16 @@ class _GrammarBuilder:
     def _special(self, token: int | str) -> int:
         if not isinstance(token, int | str):
             raise TypeError("not a token")
+        ids = self._ids(token)
+        for number in ids:
+            if number in self.end_tokens:
+                raise VocabularyError(f"token {number} ends the output, so the grammar cannot name it inside")
+        if len(ids) == 1:
+            return self.builder.special(ids[0])
+        return self.builder.many("alt", [self.builder.special(number) for number in ids])
+
+    def _ids(self, token: int | str) -> list[int]:
+        """The ids of a token that the grammar names."""
         ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
         if not ids:
             known = ", ".join(sorted(self.special_ids)[:8]) or "none"
@@ -233,11 +252,7 @@ class _GrammarBuilder:
         for number in ids:
             if not 0 <= number < self.size:
                 raise VocabularyError(f"{number} is not a token id of this vocabulary (0 to {self.size - 1})")
-            if number in self.end_tokens:
-                raise VocabularyError(f"token {number} ends the output, so the grammar cannot name it inside")
-        if len(ids) == 1:
-            return self.builder.special(ids[0])
-        return self.builder.many("alt", [self.builder.special(number) for number in ids])
+        return ids
 
     def _encoding(self, encoding: Encoding) -> int:
         """The number of an encoding in the core. A linear search, as there are few and hashing is slow."""

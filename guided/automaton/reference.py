@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from guided.automaton.reference_language import Language, State, accepts, viable
+from guided.automaton.reference_tokens import without_other_tokens
 from guided.errors import LimitExceeded, SpecError, VocabularyError
 from guided.grammar.ir import Grammar
 
@@ -64,6 +65,7 @@ class ReferenceGrammar:
         live = frozenset(byte for data in strings for byte in data)
         self._byte_complete = all(bytes([byte]) in strings for byte in live)
         self._strings = sorted(strings)
+        grammar = without_other_tokens(grammar, self._texts, special_tokens)
         self._language = Language(grammar, live)
         self._controls = self._control_ids(len(tokens), special_tokens)
         self._terminated = State(frozenset(), accepting=True)

@@ -1,8 +1,8 @@
 """The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `Permutation` and recursion. `And`, `Not`, `Length` and `Encoded`
-take regular items only; a `Ref` in them is looked through if it is not recursive.
+*Regular* nodes are those built without `Special`, `OtherTokens`, `Permutation` and recursion. `And`, `Not`, `Length`
+and `Encoded` take regular items only; a `Ref` in them is looked through if it is not recursive.
 
 Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
 
@@ -42,6 +42,7 @@ __all__ = [
     "Node",
     "NoneOf",
     "Not",
+    "OtherTokens",
     "Permutation",
     "Ranges",
     "Ref",
@@ -187,6 +188,20 @@ class Special(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherTokens(Numbered):
+    """`min` to `max` tokens that have text and are not among `but`, each given by id or by name (None: unbounded).
+
+    It is about tokens and not about text: a text may be written with tokens that are allowed, and refused with others.
+    Only if the tokens in `but` have no text, `min` is 0 or 1 and `max` is None, is it any text of at least `min`
+    characters. Then, as everywhere, tokens that are parts of characters must make up characters.
+    """
+
+    but: tuple[int | str, ...]
+    min: int = 1
+    max: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """An item of a `Permutation`. `item` is not nullable. A repeatable member may occur any number of times."""
 
@@ -287,6 +302,7 @@ Node: TypeAlias = (
     | Encoded
     | Ref
     | Special
+    | OtherTokens
     | Permutation
     | Distinct
     | Entry

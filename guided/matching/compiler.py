@@ -25,6 +25,7 @@ from guided.matching.collection import collection_paused
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr
 from guided.spec.composition import expr_to_grammar
+from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.pattern import pattern_to_grammar
@@ -40,6 +41,7 @@ _WHY_EMPTY: Final = {
     "json_schema": "its keywords exclude each other",
     "choice": "give a string that text can hold",
     "pattern": "give a class with characters",
+    "gbnf": "look for a rule that always needs itself, and for classes that are empty",
     "expr": "look for a part that excludes itself, and for recursion without an end",
 }
 _natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
@@ -63,7 +65,7 @@ class CompiledGrammar:
 
     Attributes:
         vocabulary: the vocabulary it was compiled for.
-        kind: "json_schema", "regex", "choice", "pattern", "type", "expr" or "grammar".
+        kind: "json_schema", "regex", "gbnf", "choice", "pattern", "type", "expr" or "grammar".
         source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
             themselves are not kept.
@@ -211,6 +213,34 @@ class GrammarCompiler:
 
         return _narrowed(compiled, JsonSchemaOptions(classes=classes))
 
+    @keywords_checked()
+    def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
+        """Compile a grammar of llama.cpp (GBNF), or of xgrammar (EBNF), see `guided.spec.gbnf`.
+
+        Args:
+            root: the rule to begin with.
+            allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
+                strangers should not.
+
+        Raises:
+            SpecError: a syntax error or a rule that is not defined, with its span; nothing can be written.
+            UnsupportedError: an option of a rule that is not enforced, with its span.
+            VocabularyError: a control token that the vocabulary lacks.
+
+        Warns:
+            GuidedWarning: what is read and not enforced, such as a lookahead assertion.
+        """
+        if not isinstance(allow_special_tokens, bool):
+            raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
+
+        def read(found: list[Finding], ask: bool = False) -> Grammar:
+            return gbnf_to_grammar(
+                text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, found=found,
+                ask_why_empty=ask,
+            )  # fmt: skip
+
+        return self._cached(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
+
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
         if not isinstance(choices, Iterable):
@@ -290,7 +320,13 @@ class GrammarCompiler:
             limits=self.limits,
             special_ids=self._special_ids,
             end_tokens=self.vocabulary.eos_token_ids,
+            text_ids=self._text_ids,
         )
+
+    def _text_ids(self) -> frozenset[int]:
+        """The ids of the tokens that have text."""
+        without = self.vocabulary.eos_token_ids | self.vocabulary.special_tokens.keys()
+        return frozenset(id for id, data in enumerate(self.vocabulary.tokens) if data and id not in without)
 
     def _cached(
         self,

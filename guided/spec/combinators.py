@@ -27,6 +27,7 @@ from guided.grammar.ir import (
 )
 from guided.keywords import keywords_checked
 from guided.limits import Limits
+from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.pattern import pattern_to_grammar
@@ -37,6 +38,7 @@ __all__ = [
     "Expr",
     "Part",
     "choice",
+    "gbnf",
     "json_schema",
     "optional",
     "pattern",
@@ -237,6 +239,16 @@ def _json_schema(
         return json_schema_to_grammar(kept, whole.changed(**options), registry=known, limits=limits, found=found)
 
     return ReadPart(read, kind, source)
+
+
+@keywords_checked()
+def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -> Expr:
+    """What a grammar of llama.cpp or xgrammar generates; see `GrammarCompiler.compile_gbnf`."""
+
+    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
+
+    return ReadPart(read)
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:

@@ -7,7 +7,7 @@ taken is renamed, with the references to it. Cost: linear in the parts; a part t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -41,6 +41,7 @@ from guided.spec.combinators import (
     SequencePart,
 )
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.spec.regex.algebra import run
 
 __all__ = ["expr_to_grammar", "kinds_of", "only_part"]
 
@@ -159,8 +160,8 @@ class _Lowering:
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
-            self.rules[names[name]] = _renamed(node, names, done)
-        start: Node = _renamed(Ref(grammar.start), names, done)
+            self.rules[names[name]] = run(_renamed(node, names, done))
+        start: Node = run(_renamed(Ref(grammar.start), names, done))
         return start
 
 
@@ -172,8 +173,11 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
 """The fields that hold nodes."""
 
 
-def _renamed(node: Any, names: Scope, done: ByIdentity[Any, Any]) -> Any:
-    """A node, or a tuple of them, with its references renamed; what holds none remains the same object."""
+def _renamed(node: Any, names: Scope, done: ByIdentity[Any, Any]) -> Generator[Any, Any, Any]:
+    """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
+
+    Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
+    """
     if node in done:
         return done[node]
     out = node
@@ -182,12 +186,16 @@ def _renamed(node: Any, names: Scope, done: ByIdentity[Any, Any]) -> Any:
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=_defined("", names))
         out = Ref(names[node.name])
     elif isinstance(node, tuple):
-        parts = [_renamed(part, names, done) for part in node]
+        parts = []
+        for part in node:
+            parts.append((yield _renamed(part, names, done)))
         if any(new is not old for new, old in zip(parts, node, strict=True)):
             out = tuple(parts)
     else:
         old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
-        new = {name: _renamed(part, names, done) for name, part in old.items()}
+        new = {}
+        for name, part in old.items():
+            new[name] = yield _renamed(part, names, done)
         if any(new[name] is not old[name] for name in old):
             out = replace(node, **new)
     done[node] = out

@@ -1,0 +1,123 @@
+r"""What literals and character classes mean. In: a token of the text. Out: a string, or ranges of code points.
+
+Escapes are those of llama.cpp, \xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-, and what xgrammar has besides: \/ \' \?
+\b \f \a \v \0 \e, and in a class a backslash before any mark of a regular expression. In one case the two differ: after
+\x llama.cpp reads two digits, xgrammar as many as there are. Here it is two, and a warning where a third one follows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from guided.errors import Finding, SpecError
+from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
+
+from .tokens import Token
+
+__all__ = ["Characters"]
+
+_SIMPLE: Final = {
+    "t": 9, "r": 13, "n": 10, "\\": 92, '"': 34, "[": 91, "]": 93, "-": 45,
+    "/": 47, "'": 39, "?": 63, "b": 8, "f": 12, "a": 7, "v": 11, "0": 0, "e": 27,
+}  # fmt: skip
+_IN_CLASS: Final = {**_SIMPLE, **{char: ord(char) for char in "^$.*+(){}|"}}
+_DIGITS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
+_HEX: Final = re.compile("[0-9a-fA-F]*")
+_CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]", "s": r"[ \t\r\n]",
+                   "S": r"[^ \t\r\n]"}  # fmt: skip
+
+
+class Characters:
+    """Reads the literals and classes of one text; what it warns of is appended to `found`."""
+
+    def __init__(self, text: str, found: list[Finding]) -> None:
+        self._text, self._found = text, found
+
+    def literal(self, token: Token) -> str:
+        """The text that a literal stands for."""
+        codes: list[str] = []
+        at = token.start + 1
+        while at < token.end - 1:
+            code, following = self._character(at, _SIMPLE)
+            if 0xD800 <= code <= 0xDFFF:
+                raise SpecError(
+                    "a lone surrogate, which no text holds", text=self._text, span=(at, following),
+                    hint=r"a character above U+FFFF is written \UXXXXXXXX, or as itself",
+                )  # fmt: skip
+            codes.append(chr(code))
+            at = following
+        return "".join(codes)
+
+    def ranges(self, token: Token) -> Ranges:
+        """The characters of a class."""
+        text, at, end = self._text, token.start + 1, token.end - 1
+        negated = text[at] == "^"
+        at += negated
+        if at == end:
+            if negated:
+                return ALL_CHARS
+            raise SpecError(
+                "the character class is empty", text=text, span=token.span,
+                hint='the empty text is "", and any character is . or [^]',
+            )  # fmt: skip
+        pairs: list[tuple[int, int]] = []
+        while at < end:
+            start = at
+            low, at = self._character(at, _IN_CLASS)
+            high = low
+            if text[at] == "-" and at + 1 < end:
+                high, at = self._character(at + 1, _IN_CLASS)
+            if high < low:
+                raise SpecError(
+                    "the range ends before it begins", text=text, span=(start, at), hint=r"a dash is written \-"
+                )
+            pairs.append((low, high))
+        chosen = charset(pairs)
+        return complement(chosen) if negated else chosen
+
+    def _character(self, at: int, simple: dict[str, int]) -> tuple[int, int]:
+        """A code point, escaped or not, and where the text goes on."""
+        text = self._text
+        char = text[at]
+        if char != "\\":
+            return ord(char), at + 1
+        letter = text[at + 1]
+        if letter in simple:
+            return simple[letter], at + 2
+        if letter not in _DIGITS:
+            raise SpecError(
+                f"the escape \\{letter} is unknown", text=text, span=(at, at + 2), hint=_instead(letter, simple)
+            )
+        least, most = _DIGITS[letter]
+        match = _HEX.match(text, at + 2)
+        digits = match[0] if match else ""
+        used = min(len(digits), most)
+        if used < least:
+            raise SpecError(
+                f"\\{letter} needs {most} hexadecimal digits", text=text, span=(at, at + 2 + used),
+                hint=f"write \\{letter}{digits.zfill(most)}" if digits else "",
+            )  # fmt: skip
+        code = int(digits[:used], 16)
+        if code > 0x10FFFF:
+            raise SpecError(
+                "there is no such character", text=text, span=(at, at + 2 + used), hint="the last one is \\U0010FFFF"
+            )
+        if letter == "x" and len(digits) > most:
+            self._found.append(
+                Finding(
+                    f"offset {at}",
+                    "\\x",
+                    f"\\x{digits[:most]} and {digits[most:]!r}, as llama.cpp reads it; xgrammar takes all digits",
+                    "write \\u and four digits, or \\U and eight",
+                )
+            )
+        return code, at + 2 + used
+
+
+def _instead(letter: str, simple: dict[str, int]) -> str:
+    if letter in _CLASSES:
+        return f"write {_CLASSES[letter]}"
+    if simple is _SIMPLE and letter in _IN_CLASS:
+        return f"{letter!r} stands for itself in a literal"
+    return "a backslash is written \\\\"

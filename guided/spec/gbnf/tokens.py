@@ -1,0 +1,100 @@
+"""The tokens of a GBNF text. In: the text. Out: a list of tokens with their places; the last one is the end.
+
+A token is a name, a literal, a character class, a token of the model's vocabulary (`<name>`, `<[id]>`, `!<name>`), or a
+mark such as `::=` or `{`. Blanks, line ends and comments stand between them. What is inside of literals and classes is
+read when it is used (`characters.py`). Cost: one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from guided.errors import SpecError
+
+__all__ = ["Token", "tokens_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token.
+
+    Attributes:
+        kind: "name", "literal", "class", "vocabulary", "end", or the mark itself.
+        start, end: its span in the text.
+        text: what stands there.
+        first: whether it is the first on its line.
+    """
+
+    kind: str
+    start: int
+    end: int
+    text: str
+    first: bool
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its span in the text."""
+        return self.start, self.end
+
+
+_BLANK: Final = re.compile(r"[ \t\r\n]+|#[^\r\n]*")
+_TOKENS: Final = tuple(
+    (kind, re.compile(pattern, re.DOTALL))
+    for kind, pattern in (
+        ("name", r"[A-Za-z0-9_.-]+"),
+        ("literal", r'"(?:[^"\\]|\\.)*"'),
+        ("class", r"\[(?:[^\]\\]|\\.)*\]"),
+        ("vocabulary", r"!?<[^>\x00]*>"),
+        ("mark", r"::=|\(=|[(){}|,*+?=]"),
+    )
+)
+_UNCLOSED: Final = {
+    '"': ("the literal is never closed", 'end it with "; inside of it a quotation mark is \\"'),
+    "[": ("the character class is never closed", "end it with ]; inside of it a bracket is \\]"),
+    "<": ("the token is never closed", "write <name> or <[id]>"),
+    "!": ("! stands before a token", "write !<name> or !<[id]>"),
+}
+_HINTS: Final = {
+    "'": 'literals stand in double quotes, as "text"',
+    "/": 'a comment begins with #, and a regular expression is written Regex("...")',
+    ";": "a rule ends where the next one begins, without a mark",
+    ":": "a rule is defined with ::=",
+    "%": "directives are of Lark; GBNF has none",
+    ">": "a rule is defined with ::=",
+    "~": "a repetition is written {2,3}",
+    "]": 'the character class is not open; as a literal it is "]"',
+    "\\": "escapes stand inside of literals and classes",
+}
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of a grammar.
+
+    Raises:
+        SpecError: a character that begins no token, or a literal or class that is never closed.
+    """
+    out: list[Token] = []
+    at, first = 0, True
+    while at < len(text):
+        if blank := _BLANK.match(text, at):
+            first = first or "\n" in blank[0] or "\r" in blank[0]
+            at = blank.end()
+            continue
+        matches = ((kind, pattern.match(text, at)) for kind, pattern in _TOKENS)
+        kind, found = next(((kind, found) for kind, found in matches if found), ("", None))
+        if found is None:
+            raise _unknown(text, at)
+        out.append(Token(found[0] if kind == "mark" else kind, at, found.end(), found[0], first))
+        at, first = found.end(), False
+    out.append(Token("end", at, at, "", first))
+    return out
+
+
+def _unknown(text: str, at: int) -> SpecError:
+    char = text[at]
+    if char in _UNCLOSED:
+        message, hint = _UNCLOSED[char]
+        return SpecError(message, text=text, span=(at, at + 1), hint=hint)
+    return SpecError(f"{char!r} begins nothing in a grammar", text=text, span=(at, at + 1), hint=_HINTS.get(char, ""))
