@@ -108,7 +108,7 @@ class Characters:
                 Finding(
                     f"offset {at}",
                     "\\x",
-                    f"\\x{digits[:most]} and {digits[most:]!r}, as llama.cpp reads it; xgrammar takes all digits",
+                    f"that \\x takes all of {digits!r}, as in xgrammar; it takes two digits, as in llama.cpp",
                     "write \\u and four digits, or \\U and eight",
                 )
             )
