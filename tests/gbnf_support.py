@@ -185,7 +185,7 @@ class Drawn:
             case ("any",):
                 return "."
             case ("rule", name):
-                return name
+                return str(name)
             case ("repeat", item, low, high):
                 return self.item(item, nested) + self.blank() + self.times(low, high)
             case ("seq", []):

@@ -221,7 +221,12 @@ SHIPPED: dict[str, tuple[list[str], list[str]]] = {
         ["1+=3\n", "1+2=3", "A=1\n", "(1=1\n", ""],
     ),
     "c": (
-        ["", "int f(){}", "int main(int a){int x = 1;return x+2;}", "float f(){while(a<b){f ();}if(a==1){}else{/*c*/}}"],
+        [
+            "",
+            "int f(){}",
+            "int main(int a){int x = 1;return x+2;}",
+            "float f(){while(a<b){f ();}if(a==1){}else{/*c*/}}",
+        ],
         ["int f()", "int f(){x}", "void f(){}", "int f(){return 1}", "intf(){}"],
     ),
     "chess": (

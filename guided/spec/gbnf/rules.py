@@ -144,7 +144,7 @@ class Reader:
 
     def _without_rule(self, token: Token, following: Token) -> None:
         if token.kind == "end":
-            raise SpecError("the grammar has no rules", text=self.text, hint='write root ::= "text"')
+            raise self.error("the grammar has no rules", token, 'write root ::= "text"')
         hint = "a rule is defined with ::=" if following.kind == "=" else 'write root ::= "text"'
         raise self.error("a grammar begins with a rule", token, hint)
 
