@@ -213,8 +213,11 @@ def test_what_a_line_does_not_say_the_command_line_says(engine, tmp_path):
             "schema": {"type": "array", "items": {"type": "integer"}, "minItems": 2},
             "temperature": None,
         },
+        {"prompt": "who?", "gbnf": 'root ::= "x"\nlist ::= [g-i]+', "max_tokens": 3},
     ]
     flags = (
+        "--root",
+        "list",
         "--system",
         "be brief",
         "--regex",
@@ -233,6 +236,7 @@ def test_what_a_line_does_not_say_the_command_line_says(engine, tmp_path):
     assert (answers[2]["id"], answers[2]["line"]) == ("own", 3)
     assert re.fullmatch("[d-f]{1,4}", answers[2]["text"])
     assert re.fullmatch(r"\[-?\d,-?\d\]", answers[3]["text"])
+    assert re.fullmatch("[g-i]{1,3}", answers[4]["text"])
 
 
 WRONG = [
@@ -254,6 +258,11 @@ WRONG = [
 ]
 UNPLACED = [
     ('{"prompt": "a", "regex": "(b"}', "missing )"),
+    ('{"prompt": "a", "gbnf": "root ::= (b"}', "rule 'b' is not defined"),
+    (
+        '{"prompt": "a", "gbnf": "root ::= <think>"}',
+        "the grammar names a token of the vocabulary, which is not allowed",
+    ),
     ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest completion needs 9 tokens"),
     ('{"prompt": "a", "max_tokens": 0}', "max_tokens is 0"),
     ('{"prompt": "a", "temperature": -1}', "temperature is -1"),

@@ -133,6 +133,7 @@ def print_json(value: object) -> None:
 def as_flags(text: str) -> str:
     """A message with the options that it advises written as on the command line: draft='draft4' is --draft draft4."""
     text = text.replace("eos_token_ids=[...]", "--eos ID,ID")
+    text = text.replace("allow_special_tokens=True", "--allow-special-tokens").replace("root= names", "--root names")
     return _ADVICE.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
 
 

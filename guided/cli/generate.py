@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from guided.cli.options import add_options, options_given, tools_named
 from guided.cli.results import fields, figures, is_squeezed, squeezed
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
-from guided.errors import GuidedError
+from guided.errors import GuidedError, VocabularyError
 from guided.matching import GrammarCompiler
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ A line of --batch is one request; what it does not say, the command line says:
   {"id": "a", "prompt": "Three rivers?", "regex": "[a-z]+(, [a-z]+){2}", "max_tokens": 40}
   {"messages": [{"role": "user", "content": "Who?"}], "schema": {"type": "string", "maxLength": 20}, "seed": 7}
   {"prompt": "Yes or no?", "choice": ["yes", "no"], "temperature": 0.5, "n": 3}
+  {"prompt": "A date?", "gbnf": "root ::= [0-9]{4} \"-\" [0-9]{2}"}
 Options have the names of the flags with _ for - (include_stop_str_in_output, tools: ["calculator"]). Answers come as
 JSON lines in the order of the input, a line that fails as {"id": ..., "line": 3, "error": {...}}.
 
@@ -115,7 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     n: int = options.pop("n", 1)
     _check(arguments, n, specification is not None)
     if specification is not None:  # what is wrong with it is said before a model is fetched and loaded
-        specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
+        with suppress(*([VocabularyError] if specification.options.get("allow_special_tokens") else [])):
+            specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if batch:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
     text = _prompt(arguments.prompt)

@@ -22,13 +22,14 @@ from guided.spec.json_schema.documents.values import read_json
 __all__ = ["Line", "read_lines"]
 
 _PROMPTS: Final = ("prompt", "messages")
-_SPECIFICATIONS: Final = ("schema", "regex", "choice")
+_SPECIFICATIONS: Final = ("schema", "regex", "gbnf", "choice")
 _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what each is, and whether a value is that
     "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
     "prompt": ("a text", lambda v: isinstance(v, str)),
     "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
     "schema": ("a JSON Schema, an object or a boolean", lambda v: isinstance(v, dict | bool)),
     "regex": ("a regular expression", lambda v: isinstance(v, str)),
+    "gbnf": ("the text of a grammar", lambda v: isinstance(v, str)),
     "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
 }
 _ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
@@ -44,7 +45,7 @@ class Line:
         text: the line.
         id: the id that the answer gets: the one in the line, or the number of the line.
         prompt: a text, or messages; None where there is an error.
-        kind: of the line's own specification: "schema", "regex", "choice"; "" where it has none.
+        kind: of the line's own specification: "schema", "regex", "gbnf", "choice"; "" where it has none.
         value: the specification; of a schema its text, so that no digit of a number is lost.
         value_at: the offset of that text in the line.
         options: the options in the line, n among them.

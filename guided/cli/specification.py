@@ -1,4 +1,4 @@
-"""The specification on the command line: one of --schema, --regex, --choice, --pattern, and what belongs to it.
+"""The specification on the command line: one of --schema, --regex, --gbnf, --choice, --pattern, and its options.
 
 In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. What belongs to another kind than
 the one given is refused, never ignored.
@@ -28,7 +28,12 @@ __all__ = [
 
 _SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
-OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {"schema": _SCHEMA_OPTIONS, "regex": _REGEX_OPTIONS}
+_GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
+OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "schema": _SCHEMA_OPTIONS,
+    "regex": _REGEX_OPTIONS,
+    "gbnf": _GBNF_OPTIONS,
+}
 """The options of each kind of specification that has some, by the names of the Python interface."""
 GENERATION: Final = JsonSchemaOptions.for_generation()
 
@@ -38,8 +43,8 @@ class Specification:
     """What the output must be.
 
     Attributes:
-        kind: "schema", "regex", "choice" or "pattern".
-        value: schema text, pattern, list of choices, list of pairs.
+        kind: "schema", "regex", "gbnf", "choice" or "pattern".
+        value: schema text, pattern, grammar text, list of choices, list of pairs.
         options: those given, by the names of the Python interface.
     """
 
@@ -60,6 +65,8 @@ class Specification:
                 return compiler.compile_json_schema(self.value, registry=self.registry, **options)
             case "regex":
                 return compiler.compile_regex(self.value, **{"classes": base.classes, **self.options})
+            case "gbnf":
+                return compiler.compile_gbnf(self.value, **self.options)
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:
@@ -85,6 +92,11 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     )
     kinds.add_argument("--regex", metavar="PATTERN", help="a regular expression; the whole text must match")
     kinds.add_argument(
+        "--gbnf",
+        metavar="FILE",
+        help="a grammar of llama.cpp or xgrammar: a file, - for standard input, or its text 'root ::= ...'",
+    )
+    kinds.add_argument(
         "--choice", metavar="A,B", help=r"one of these texts; write \, for a comma and \\ for a backslash"
     )
     kinds.add_argument(
@@ -101,6 +113,13 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         choices=("full", "plain"),
         help=r"what \d \s \w mean in --regex, and in patterns of --schema: full: as the dialect says; plain: of digits "
         f"and spaces those of ASCII ({classes})",
+    )
+    group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
+    group.add_argument(
+        "--allow-special-tokens",
+        action="store_true",
+        default=None,
+        help="of --gbnf: it may name control tokens, as <|call|>; not for the grammars of strangers",
     )
     _add_schema_options(parser, generating)
 
@@ -159,9 +178,10 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
     """
-    kind = next((name for name in ("schema", "regex", "choice", "pattern") if getattr(arguments, name) is not None), "")
+    kinds = ("schema", "regex", "gbnf", "choice", "pattern")
+    kind = next((name for name in kinds if getattr(arguments, name) is not None), "")
     own = specification_options(arguments, kind)
-    for name in (*_SCHEMA_OPTIONS, *_REGEX_OPTIONS):
+    for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
         if getattr(arguments, name) is not None and name not in own and not mixed:
             flag = f"--{name.replace('_', '-')}"
             if name == "additional_properties":
@@ -174,6 +194,10 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     value: object = text
     if kind == "schema":
         value = _schema(text)
+    elif kind == "gbnf":
+        value = (
+            text if "::=" in text else read_text(text, "a grammar that is given right here has a rule, name ::= ...")
+        )
     elif kind == "choice":
         value = _choices(text)
     elif kind == "pattern":
