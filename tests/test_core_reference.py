@@ -22,6 +22,7 @@ from guided.grammar import (
     Member,
     Node,
     Not,
+    OtherTokens,
     Permutation,
     Ref,
     Repeat,
@@ -106,6 +107,20 @@ def test_recursive_grammars_over_byte_complete_vocabularies(data: st.DataObject)
     grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
     drawn = data.draw(vocabularies(alphabet, complete=True))
     walk(grammar, drawn, data.draw(st.integers(0, 2**32)), exact=False)
+
+
+@given(st.data())
+def test_tokens_by_what_they_are_not(data: st.DataObject) -> None:
+    alphabet = data.draw(st.sampled_from(ALPHABETS))
+    drawn = data.draw(vocabularies(alphabet, complete=True))
+    named = st.lists(st.sampled_from([*SPECIALS, *range(len(drawn.tokens))]), max_size=3).map(tuple)
+    counts = st.sampled_from([(1, 1), (0, None), (1, None), (0, 1), (2, 3), (2, None)])
+    others = st.builds(lambda but, at: OtherTokens(but, *at), named, counts)
+    grammar = data.draw(grammars(alphabet, specials=tuple(SPECIALS)))
+    around = st.lists(st.one_of(others, st.just(Ref("start")), others.map(lambda one: Repeat(one, 0, 2))), max_size=3)
+    start = Alt(tuple(Seq(tuple(items)) for items in data.draw(st.lists(around, min_size=1, max_size=3))))
+    rules = {**grammar.rules, "around": start}
+    walk(Grammar(rules, "around"), drawn, data.draw(st.integers(0, 2**32)), exact=False)
 
 
 def large_counts(node: Node) -> int:
