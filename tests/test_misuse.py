@@ -245,7 +245,7 @@ CASES: dict[str, tuple[str, str]] = {
         """
         builder = _core.Builder()
         builder.encoding(_core.Encoding([([(0, 127)], [[(0, 127, 0, 1)]])]))
-        node = builder.special(10**6)
+        node = builder.special(10**6, 10**6)
         def run():
             compiled = builder.compile(native_vocabulary(vocabulary()), [node], ["a"], 0, 100, 1.0, 100)
             _core.Matcher(compiled).fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary().size))

@@ -152,8 +152,8 @@ class Builder:
     def ref(self, rule: int) -> int:
         """A reference to a rule, by its number."""
 
-    def special(self, token: int) -> int:
-        """A control token, by its id."""
+    def special(self, first: int, last: int) -> int:
+        """One token, by its id: any from `first` to `last`."""
 
     def permutation(
         self,

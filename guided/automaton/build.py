@@ -18,6 +18,7 @@ from typing import TypeAlias, get_args
 from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.grammar.ir import (
+    ANY_CHAR,
     UTF8,
     AllOf,
     Alt,
@@ -48,7 +49,7 @@ from guided.grammar.ir import (
     charset,
 )
 from guided.grammar.serial import serial
-from guided.grammar.tokens import other_tokens
+from guided.grammar.tokens import is_any_text
 from guided.limits import Limits
 
 __all__ = ["compile_native"]
@@ -82,7 +83,7 @@ def compile_native(
     limits: Limits,
     special_ids: Mapping[str, Collection[int]],
     end_tokens: Collection[int],
-    text_ids: Callable[[], Collection[int]] = tuple,
+    text_ids: Callable[[], frozenset[int]] = frozenset,
 ) -> _core.Compiled:
     """Compile `grammar` for `vocabulary`.
 
@@ -120,7 +121,7 @@ class _GrammarBuilder:
         special_ids: Mapping[str, Collection[int]],
         end_tokens: Collection[int],
         size: int,
-        text_ids: Callable[[], Collection[int]],
+        text_ids: Callable[[], frozenset[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
         self.text_ids = text_ids
@@ -203,9 +204,8 @@ class _GrammarBuilder:
                 return build.distinct(number(item), list(known))
             case Special(token):
                 return self._special(token)
-            case OtherTokens(but, low, high):
-                named = frozenset(number for token in but for number in self._ids(token))
-                return self.reader.read(other_tokens(named, low, high, self.text_ids()))
+            case OtherTokens():
+                return self._other_tokens(node)
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members are a tuple of Member")
@@ -239,9 +239,21 @@ class _GrammarBuilder:
         for number in ids:
             if number in self.end_tokens:
                 raise VocabularyError(f"token {number} ends the output, so the grammar cannot name it inside")
-        if len(ids) == 1:
-            return self.builder.special(ids[0])
-        return self.builder.many("alt", [self.builder.special(number) for number in ids])
+        return self._tokens(ids)
+
+    def _other_tokens(self, node: OtherTokens) -> int:
+        named = {number for token in node.but for number in self._ids(token)}
+        texts = self.text_ids()
+        if is_any_text(node, named, texts):
+            return self.reader.read(Repeat(ANY_CHAR, node.min, None), self._other)
+        return self.builder.repeat(self._tokens(sorted(texts - named)), *self._bounds(node.min, node.max))
+
+    def _tokens(self, ids: Sequence[int]) -> int:
+        """One of these tokens; the ids are sorted."""
+        ends = [at for at, number in enumerate(ids) if at + 1 == len(ids) or ids[at + 1] != number + 1]
+        starts = [0, *(at + 1 for at in ends[:-1])]
+        runs = [self.builder.special(ids[start], ids[end]) for start, end in zip(starts, ends, strict=False)]
+        return runs[0] if len(runs) == 1 else self.builder.many("alt", runs)
 
     def _ids(self, token: int | str) -> list[int]:
         """The ids of a token that the grammar names."""

@@ -38,7 +38,7 @@ def without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_to
 
     def of(node: Any) -> Any:
         if isinstance(node, OtherTokens):
-            return other_tokens({id for token in node.but for id in ids(token)}, node.min, node.max, text_ids)
+            return other_tokens(node, {id for token in node.but for id in ids(token)}, text_ids)
         if isinstance(node, tuple):
             parts = tuple([spelled(part) for part in node])
             return node if all(new is old for new, old in zip(parts, node, strict=True)) else parts

@@ -1,19 +1,26 @@
-"""Tokens by what they are not, spelled out for one vocabulary. In: an `OtherTokens` node. Out: nodes without it.
-
-Cost: linear in the vocabulary, unless the node means any text.
-"""
+"""What `OtherTokens` means over one vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from guided.grammar.ir import ANY_CHAR, Alt, Node, Repeat, Special
+from guided.grammar.ir import ANY_CHAR, Alt, Node, OtherTokens, Repeat, Special
 
-__all__ = ["other_tokens"]
+__all__ = ["is_any_text", "other_tokens"]
 
 
-def other_tokens(but: Collection[int], low: int, high: int | None, text_ids: Collection[int]) -> Node:
-    """`low` to `high` tokens out of those that have text, `text_ids`, without `but`; see `OtherTokens`."""
-    if high is None and low <= 1 and not any(token in text_ids for token in but):
-        return Repeat(ANY_CHAR, low, None)
-    return Repeat(Alt(tuple([Special(token) for token in sorted(text_ids) if token not in but])), low, high)
+def is_any_text(node: OtherTokens, named: Collection[int], text_ids: Collection[int]) -> bool:
+    """Whether the node is any text; see its class.
+
+    Args:
+        named: the ids of `node.but`.
+        text_ids: the ids that have text.
+    """
+    return node.max is None and node.min <= 1 and not any(token in text_ids for token in named)
+
+
+def other_tokens(node: OtherTokens, named: Collection[int], text_ids: Collection[int]) -> Node:
+    """The node, with the tokens that are left written out. Cost: linear in the vocabulary."""
+    if is_any_text(node, named, text_ids):
+        return Repeat(ANY_CHAR, node.min, None)
+    return Repeat(Alt(tuple([Special(token) for token in sorted(text_ids) if token not in named])), node.min, node.max)

@@ -46,8 +46,8 @@ struct IrNode {
   std::vector<Range> ranges = {};     // Chars
   std::vector<uint32_t> text = {};    // Text: code points
   std::vector<int32_t> items = {};    // children; of Permutation: the members
-  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation
-  int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: token id; Permutation: separator node;
+  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Special: max is the last id
+  int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: known names
   std::vector<uint8_t> required = {}, repeatable = {};   // Permutation
   std::shared_ptr<const Dfa> automaton = nullptr;        // Automaton

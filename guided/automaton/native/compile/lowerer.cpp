@@ -205,7 +205,7 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       return;
     case Kind::Special:
       if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
-      nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.ref), to);
+      nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.max), to);
       return;
     case Kind::Permutation:
       build_permutation(nfa, n, enc, from, to, depth);

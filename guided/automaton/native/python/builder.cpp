@@ -86,7 +86,7 @@ void bind_builder(nb::module_& m) {
            "The texts of a node that have `min` to `max` characters; `max` -1: no upper bound.")
       .def("encoded", &Builder::encoded, "item"_a, "encoding"_a, "A node whose characters are written in an encoding.")
       .def("ref", &Builder::ref, "rule"_a, "A reference to a rule, by its number.")
-      .def("special", &Builder::special, "token"_a, "A control token, by its id.")
+      .def("special", &Builder::special, "first"_a, "last"_a, "One token, by its id: any from `first` to `last`.")
       .def("permutation", &Builder::permutation, "items"_a, "required"_a, "repeatable"_a, "separator"_a, "min"_a,
            "max"_a, kPermutation)
       .def("conditional", &Builder::conditional, "items"_a, "required"_a, "repeatable"_a, "separator"_a, "min"_a,

@@ -127,9 +127,9 @@ class Builder {
     return add({.kind = Kind::Encoded, .items = {there(item)}, .ref = encoding});
   }
   int32_t ref(int32_t rule) { return add({.kind = Kind::Ref, .ref = rule}); }
-  int32_t special(int32_t token) {
-    if (token < 0 || token >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
-    return add({.kind = Kind::Special, .ref = token});
+  int32_t special(int32_t first, int32_t last) {
+    if (first < 0 || last < first || last >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
+    return add({.kind = Kind::Special, .max = last, .ref = first});
   }
   int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
@@ -216,7 +216,7 @@ class Builder {
     for (const IrNode& n : ir_.nodes)
       if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
         throw nb::index_error("ref");
-      else if (n.kind == Kind::Special && n.ref >= vocabulary->size)
+      else if (n.kind == Kind::Special && n.max >= vocabulary->size)
         throw nb::index_error("token");
     const Compiling compiling(busy_);
     nb::gil_scoped_release release;
