@@ -64,7 +64,7 @@ class Guided:
         self.compiler = guided.GrammarCompiler(self.vocabulary, cache_bytes=0)
 
     def forget(self) -> None:
-        from guided.matching.compiler import native_vocabulary
+        from guided.matching.compiled import native_vocabulary
 
         native_vocabulary(self.vocabulary).clear_cache()
 

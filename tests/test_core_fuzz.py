@@ -21,7 +21,7 @@ from guided import Limits
 from guided.automaton import _core
 from guided.errors import BudgetError, GuidedError, GuidedWarning
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from tests.core_support import FREE, SPECS, TREE, vocabulary
 
 CASES = int(os.environ.get("GUIDED_FUZZ_CASES", "20"))

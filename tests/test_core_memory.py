@@ -17,7 +17,7 @@ from guided.automaton.build import compile_native
 from guided.errors import GuidedError
 from guided.grammar import Alt, And, Chars, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from guided.vocabulary import Vocabulary
 from tests.core_support import ANY, NESTED, SANITIZED, SPECS, ReadingCompiler, journey, mask_of, vocabulary
 from tests.drawn_grammars import ALPHABETS, grammars, vocabularies

@@ -14,7 +14,7 @@ import pytest
 from guided import Limits
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from tests.core_support import SPECS, journey, vocabulary
 
 THREADS = 8

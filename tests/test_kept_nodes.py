@@ -11,7 +11,7 @@ from guided.automaton.build import compile_native
 from guided.errors import LimitExceeded
 from guided.grammar import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.limits import Limits
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from guided.spec.json_schema import json_schema_to_grammar
 from tests.core_support import vocabulary
 

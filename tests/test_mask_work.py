@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
 from tests.json_schema_judge import Judge

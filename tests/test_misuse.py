@@ -23,7 +23,7 @@ from guided.automaton import _core
 from guided.errors import *
 from guided.grammar import *
 from guided.matching import allocate_token_bitmask, fill_batch
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from tests.core_support import FREE, SPECS, TREE, vocabulary
 
 NODES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)

@@ -245,7 +245,7 @@ class _GrammarBuilder:
         named = {number for token in node.but for number in self._ids(token)}
         texts = self.text_ids()
         if is_any_text(node, named, texts):
-            return self.reader.read(Repeat(ANY_CHAR, node.min, None), self._other)
+            return self.reader.read(Repeat(ANY_CHAR, node.min, None), self._add_checked)
         return self.builder.repeat(self._tokens(sorted(texts - named)), *self._bounds(node.min, node.max))
 
     def _tokens(self, ids: Sequence[int]) -> int:

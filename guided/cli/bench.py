@@ -26,7 +26,7 @@ from guided.cli.place import place_of
 from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.matching.compiler import native_vocabulary
+from guided.matching.compiled import native_vocabulary
 from guided.vocabulary import Vocabulary
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]

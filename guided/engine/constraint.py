@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from guided.errors import GuidedError, SpecError
-from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
 from guided.spec.combinators import Expr
 from guided.spec.composition import kinds_of, only_part
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions

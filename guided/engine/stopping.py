@@ -22,7 +22,8 @@ from typing import Final, NamedTuple, Protocol
 
 from guided.errors import GuidedError, SpecError, brief
 from guided.limits import Limits
-from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 

@@ -24,7 +24,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from guided.errors import BudgetError, SpecError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
-from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary.vocabulary import Vocabulary
 

@@ -1,7 +1,8 @@
 """Compiled grammars, matchers, and token bitmasks."""
 
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
-from guided.matching.compiler import CompiledGrammar, GrammarCompiler
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.compiler import GrammarCompiler
 from guided.matching.explanation import Expected, Explanation
 from guided.matching.matcher import GrammarMatcher
 

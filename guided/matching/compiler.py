@@ -7,13 +7,10 @@ shared by all compilers of a vocabulary.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final, Literal, Unpack
-from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
@@ -22,6 +19,8 @@ from guided.grammar import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
+from guided.matching.compiled import CompiledGrammar, native_vocabulary
+from guided.matching.grammar_cache import GrammarCache
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr
 from guided.spec.composition import expr_to_grammar
@@ -33,9 +32,8 @@ from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
 from guided.vocabulary import Vocabulary
 
-__all__ = ["CompiledGrammar", "GrammarCompiler", "native_vocabulary"]
+__all__ = ["GrammarCompiler"]
 
-_TABLE_BYTES: Final = 48 * 1024 * 1024
 _WHY_EMPTY: Final = {
     "regex": "its parts contradict each other: look at lookarounds, empty sets and lone surrogates",
     "json_schema": "its keywords exclude each other",
@@ -44,63 +42,6 @@ _WHY_EMPTY: Final = {
     "gbnf": "look for a rule that always needs itself, and for classes that are empty",
     "expr": "look for a part that excludes itself, and for recursion without an end",
 }
-_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
-_natives_lock = threading.Lock()
-
-
-def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
-    """The core's view of a vocabulary (its trie), made at the first call."""
-    with _natives_lock:
-        native = _natives.get(vocabulary)
-        if native is None:
-            native = _core.TokenVocabulary(
-                vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
-            )
-            _natives[vocabulary] = native
-        return native
-
-
-class CompiledGrammar:
-    """A specification compiled for a vocabulary. Immutable; shared by matchers and threads.
-
-    Attributes:
-        vocabulary: the vocabulary it was compiled for.
-        kind: "json_schema", "regex", "gbnf", "choice", "pattern", "type", "expr" or "grammar".
-        source: the specification as given.
-        origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
-            themselves are not kept.
-        grammar: the IR between the two. It is made again when it is asked for, as for a part of another specification.
-        native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
-        findings: what was read and is not enforced; each compilation warns of it, cached or not.
-    """
-
-    __slots__ = ("_read", "findings", "kind", "native", "origins", "source", "vocabulary")
-
-    def __init__(
-        self,
-        native: _core.Compiled,
-        vocabulary: Vocabulary,
-        origins: Mapping[str, str],
-        kind: str,
-        source: Any,
-        read: Callable[[], Grammar],
-        findings: Sequence[Finding] = (),
-    ) -> None:
-        self._read = read
-        self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
-        self.findings = tuple(findings)
-
-    @property
-    def grammar(self) -> Grammar:
-        """The IR of the specification.
-
-        Raises:
-            SpecError: the specification is a schema that was changed since.
-        """
-        return self._read()
-
-    def __repr__(self) -> str:
-        return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
 
 
 class GrammarCompiler:
@@ -128,9 +69,7 @@ class GrammarCompiler:
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
             self._special_ids.setdefault(name, []).append(number)
-        self._cache: OrderedDict[object, _Kept] = OrderedDict()
-        self._weight = 0
-        self._cache_lock = threading.Lock()
+        self._cache = GrammarCache(cache_bytes)
 
     def __repr__(self) -> str:
         return f"GrammarCompiler({self.vocabulary!r})"
@@ -350,16 +289,7 @@ class GrammarCompiler:
         text = key[1]
         if isinstance(text, str) and len(text) > self.limits.spec_length:
             raise LimitExceeded("spec_length", len(text), self.limits.spec_length)
-        with self._cache_lock:
-            try:
-                found = self._cache.get(key)
-            except TypeError:  # it holds what has no hash
-                return None
-            if found is None:
-                return None
-            self._cache.move_to_end(key)
-            self._weigh(found)
-            return found.compiled
+        return self._cache.find(key)
 
     def _made(
         self,
@@ -384,36 +314,8 @@ class GrammarCompiler:
             return read([])
 
         compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, kind, source, again, findings)
-        self._keep(key, compiled)
+        self._cache.keep(key, compiled)
         return compiled
-
-    def _keep(self, key: object, compiled: CompiledGrammar) -> None:
-        with self._cache_lock:
-            try:
-                before = self._cache.pop(key, None)  # of another thread that compiled the same
-            except TypeError:  # it holds what has no hash
-                return
-            self._weight -= 0 if before is None else before.weight
-            kept = self._cache[key] = _Kept(compiled)
-            self._weigh(kept)
-            while self._cache and self._weight > self.cache_bytes:
-                _, dropped = self._cache.popitem(last=False)
-                self._weight -= dropped.weight
-
-    def _weigh(self, kept: _Kept) -> None:
-        """Charge an entry for what it weighs now: its automaton, and the states that matching has made."""
-        native = kept.compiled.native
-        weight = native.memory_bytes + 600 * native.positions
-        self._weight += weight - kept.weight
-        kept.weight = weight
-
-
-@dataclass(slots=True)
-class _Kept:
-    """An entry of the cache, and what it was charged for."""
-
-    compiled: CompiledGrammar
-    weight: int = 0
 
 
 def _narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions) -> CompiledGrammar:

@@ -10,7 +10,7 @@ from typing import Final
 
 from guided.automaton import _core
 from guided.errors import VocabularyError
-from guided.matching.compiler import CompiledGrammar, native_vocabulary
+from guided.matching.compiled import CompiledGrammar, native_vocabulary
 from guided.matching.explanation import Explanation, bytes_of, explain, is_cut, is_text
 
 __all__ = ["Explanation", "GrammarMatcher"]

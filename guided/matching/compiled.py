@@ -1,0 +1,74 @@
+"""A specification compiled for one vocabulary: what compilers make, and matchers and threads share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from guided.automaton import _core
+from guided.errors import Finding
+from guided.grammar import Grammar
+from guided.vocabulary import Vocabulary
+
+__all__ = ["CompiledGrammar", "native_vocabulary"]
+
+_TABLE_BYTES: Final = 48 * 1024 * 1024
+_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
+_natives_lock = threading.Lock()
+
+
+def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
+    """The core's view of a vocabulary (its trie), made at the first call."""
+    with _natives_lock:
+        native = _natives.get(vocabulary)
+        if native is None:
+            native = _core.TokenVocabulary(
+                vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
+            )
+            _natives[vocabulary] = native
+        return native
+
+
+class CompiledGrammar:
+    """A specification compiled for a vocabulary. Immutable; shared by matchers and threads.
+
+    Attributes:
+        vocabulary: the vocabulary it was compiled for.
+        kind: "json_schema", "regex", "gbnf", "choice", "pattern", "type", "expr" or "grammar".
+        source: the specification as given.
+        origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
+            themselves are not kept.
+        grammar: the IR between the two. It is made again when it is asked for, as for a part of another specification.
+        native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
+        findings: what was read and is not enforced; each compilation warns of it, cached or not.
+    """
+
+    __slots__ = ("_read", "findings", "kind", "native", "origins", "source", "vocabulary")
+
+    def __init__(
+        self,
+        native: _core.Compiled,
+        vocabulary: Vocabulary,
+        origins: Mapping[str, str],
+        kind: str,
+        source: Any,
+        read: Callable[[], Grammar],
+        findings: Sequence[Finding] = (),
+    ) -> None:
+        self._read = read
+        self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
+        self.findings = tuple(findings)
+
+    @property
+    def grammar(self) -> Grammar:
+        """The IR of the specification.
+
+        Raises:
+            SpecError: the specification is a schema that was changed since.
+        """
+        return self._read()
+
+    def __repr__(self) -> str:
+        return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
