@@ -1,6 +1,6 @@
 """xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
 
-    Regex("[a-z]+")                           what the pattern matches as a whole, in ECMA-262's dialect
+    Regex("[a-z]+")                           what the pattern matches as a whole
     Regex("[^0-9]+", json_string=true)        ... as far as a JSON string holds it without an escape
     Token(17, 18)   ExcludeToken(17)          one token of these; one that has text, and is none of these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
@@ -10,6 +10,9 @@
 `loop_after_dispatch=false` it ends with the rule. It may end within free text. Where a tag is complete is decided by
 `guided.spec.aho_corasick`. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, but none of
 those that are named.
+
+Regular expressions are those of ECMA-262 with the flag s, so a dot is a line end too, and \\s has the spaces of ASCII:
+so they are in xgrammar. Lookarounds and word boundaries are enforced, which xgrammar leaves out or refuses.
 """
 
 from __future__ import annotations
@@ -72,7 +75,8 @@ class Macros:
         pattern = given[0]
         json_string = self._flag(named, "json_string", False)
         try:
-            node = parse_regex(pattern.value, dialect="ecma", limits=self._reader.limits)
+            parse_regex(pattern.value, dialect="ecma", limits=self._reader.limits)  # what is wrong has its own place
+            node = parse_regex(f"(?s:{pattern.value})", dialect="ecma", classes="plain", limits=self._reader.limits)
         except LimitExceeded:
             raise
         except UnsupportedError as error:
