@@ -1,13 +1,14 @@
-"""Two hundred varied specifications, always the same ones: what the tests on the vocabularies of real models compile.
+"""210 varied specifications, always the same ones: what the tests on the vocabularies of real models compile.
 
 In: nothing. Out: `SPECIFICATIONS`, each with a name and `compile(compiler)`. Regular expressions of both dialects, JSON
-Schemas, choices, pattern tuples and grammars given as IR; none is empty, none needs more than a second to compile.
+Schemas, choices, pattern tuples, grammars given as IR and as GBNF; none is empty, none needs more than a second to compile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from guided.grammar import (
@@ -36,6 +37,7 @@ from guided.grammar import (
     complement,
 )
 from guided.matching import CompiledGrammar, GrammarCompiler
+from tests.gbnf_grammars import GRAMMARS
 
 __all__ = ["SPECIFICATIONS", "Specification"]
 
@@ -262,6 +264,18 @@ _WITH_CONTROL = [
     ),
 ]
 
+_GBNF = [
+    *GRAMMARS.values(),
+    'root ::= TagDispatch(("<tool>", c), ("<code>", d), excludes=("</s>",)) "</s>"\nc ::= [a-z]+ "</tool>"\nd ::= "x"?',
+    'root ::= e\ne ::= e [-+*/] t | t\nt ::= [0-9]{1,9} | "(" e ")" | t "!"',
+    'root ::= !<[17]> ([a-c] | !<[18]>{0,3}) "z"',
+]
+
+
+def _gbnf(at: int, text: str) -> Specification:
+    return Specification(f"gbnf {at}", lambda compiler: compiler.compile_gbnf(text))
+
+
 SPECIFICATIONS: tuple[Specification, ...] = (
     *(_regex(pattern, "python") for pattern in _PYTHON),
     *(_regex(pattern, "ecma") for pattern in _ECMA),
@@ -272,4 +286,5 @@ SPECIFICATIONS: tuple[Specification, ...] = (
     *map(_pattern, _PATTERNS),
     *map(_rules, _RULES),
     *_WITH_CONTROL,
+    *starmap(_gbnf, enumerate(_GBNF)),
 )
