@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Final, Literal, Unpack
 
@@ -259,9 +260,10 @@ class GrammarCompiler:
             limits=self.limits,
             special_ids=self._special_ids,
             end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=self._text_ids,
+            text_ids=lambda: self._text_ids,
         )
 
+    @cached_property
     def _text_ids(self) -> frozenset[int]:
         """The ids of the tokens that have text."""
         without = self.vocabulary.eos_token_ids | self.vocabulary.special_tokens.keys()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <type_traits>
 
 namespace guided {
@@ -311,9 +312,10 @@ int32_t Arena::step_token(int32_t state, int32_t token) {
   for (const Thread& t : config(state)) {
     if (t.pos == kExit) continue;
     const Position& p = grammar_->positions[t.pos];
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i)
-      if (grammar_->tokens[i].token == token)
-        kernel.push_back({.pos = grammar_->tokens[i].to, .reg = t.reg, .ret = t.ret, .mem = t.mem});
+    const std::span edges(grammar_->tokens.begin() + p.token_lo, grammar_->tokens.begin() + p.token_hi);
+    const auto found = std::ranges::lower_bound(edges, token, {}, &TokenEdge::token);  // one for each token, sorted
+    if (found != edges.end() && found->token == token)
+      kernel.push_back({.pos = found->to, .reg = t.reg, .ret = t.ret, .mem = t.mem});
   }
   int32_t id = kDead;
   if (!kernel.empty()) {
