@@ -161,6 +161,11 @@ def test_characters_of_what_is_not_regular_are_not_counted(body: str) -> None:
         COMPILER.compile_gbnf(f'root ::= v\nw ::= "" | "(" w ")"\nv[max_chars=4] ::= {body}', allow_special_tokens=True)
 
 
+def test_recursion_on_the_left_through_a_long_count_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="left recursion through a counted repetition"):
+        COMPILER.compile_gbnf('root ::= root{2,300} "a" | "b"')
+
+
 def test_an_assertion_restricts_nothing_and_is_warned_of() -> None:
     with pytest.warns(GuidedWarning, match="lookahead assertion"):
         grammar = COMPILER.compile_gbnf('root ::= a "c"\na ::= "a" (= "b" | a)')

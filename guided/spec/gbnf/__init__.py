@@ -14,7 +14,8 @@ The two dialects are read as one. Whatever one of them accepts has its meaning, 
 - `{m,n}` is exact; llama.cpp takes every n above 2000 for unbounded.
 - A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last one counts.
 
-What it does not do: the options `temperature`, `max_tokens` and `capture` of a rule are refused.
+What it does not do: the options `temperature`, `max_tokens` and `capture` of a rule are refused, and so is recursion on
+the left through a long counted repetition (`root ::= root{2,300} "a" | "b"`), which the core does not take.
 """
 
 from __future__ import annotations
