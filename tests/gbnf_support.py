@@ -188,6 +188,10 @@ class Drawn:
                 return str(name)
             case ("repeat", item, low, high):
                 return self.item(item, nested) + self.blank() + self.times(low, high)
+            case ("tags", tags, excludes, loop):
+                listed = "".join(f'("{tag}", {name}), ' for tag, name in tags)
+                never = "".join(f'"{text}", ' for text in excludes)
+                return f"TagDispatch({listed}excludes=({never}), loop_after_dispatch={str(loop).lower()})"
             case ("seq", []):
                 return letter_of(self.random, ["()", '""', "( )"])
         return f"({self.gap(True)}{self.written(tree, True)}{self.gap(True)})"

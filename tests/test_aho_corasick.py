@@ -72,6 +72,7 @@ def test_against_the_definition(seed: int) -> None:
             expected = [ends_first(text, at, ends, never) for at in range(len(ends))]
             assert [matches(node, text) for node in parts.until] == expected, (ends, never, text)
             assert matches(parts.until_any, text) == any(expected)
+            assert matches(parts.until_one_of(range(0, len(ends), 2)), text) == any(expected[::2])
             reached.update(at for at, yes in enumerate(expected) if yes)
     assert set(parts.unreachable) == set(range(len(ends))) - reached
 

@@ -93,27 +93,10 @@ TAGS: list[Rules] = [
 ]
 
 
-def tag_text(rules: Rules) -> str:
-    drawn = Drawn(0)
-
-    class Writer(Drawn):
-        def item(self, tree, nested):  # type: ignore[no-untyped-def]
-            if tree[0] != "tags":
-                return super().item(tree, nested)
-            _, tags, excludes, loop = tree
-            listed = [f'("{tag}", {name})' for tag, name in tags]
-            listed.append(f"excludes=({''.join(repr(text).replace(chr(39), chr(34)) + ',' for text in excludes)})")
-            return f"TagDispatch({', '.join(listed)}, loop_after_dispatch={'true' if loop else 'false'})"
-
-    writer = Writer(1)
-    writer.names = drawn.names = list(rules)
-    return writer.text(rules)
-
-
 @pytest.mark.parametrize("number", range(len(TAGS)))
 def test_tag_dispatch_on_all_short_texts(number: int) -> None:
     rules = TAGS[number]
-    matcher = GrammarMatcher(COMPILER.compile_gbnf(tag_text(rules)))
+    matcher = GrammarMatcher(COMPILER.compile_gbnf(Drawn(1).text(rules)))
     reached = 0
     for length in range(7):
         for chars in itertools.product(LETTERS, repeat=length):

@@ -53,12 +53,20 @@ class FreeText:
         until: for each end, the texts that end with it, and in which nothing was complete before.
         until_any: the texts that end with any of the ends: the union of `until`.
         unreachable: the indices of the ends that no text ends with, because another string is always complete before.
+        states: of the automaton that they share, none accepting.
+        complete: for each end the states in which it is complete.
     """
 
     without: Node
     until: tuple[Node, ...]
     until_any: Node
     unreachable: tuple[int, ...]
+    states: tuple[tuple[bool, _Edges], ...]
+    complete: tuple[tuple[int, ...], ...]
+
+    def until_one_of(self, ends: Iterable[int]) -> Node:
+        """The union of `until` for some of the ends, as one automaton."""
+        return _accepting(self.states, [state for end in ends for state in self.complete[end]])
 
 
 def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:
@@ -79,7 +87,7 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
         trie.add(text, _FORBIDDEN)
     trie.link()
     layout = _Layout(trie)
-    states = [(False, edges) for edges in layout.edges] or [(False, ())]
+    states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
     nodes = {number: _accepting(states, where) for number, where in layout.ends.items()}
     until = tuple([nodes.get(numbers[text], EMPTY) for text in ends])
     return FreeText(
@@ -87,6 +95,8 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
         until,
         _accepting(states, [state for where in layout.ends.values() for state in where]),
         tuple([number for number, node in enumerate(until) if node is EMPTY]),
+        states,
+        tuple([tuple(layout.ends.get(numbers[text], ())) for text in ends]),
     )
 
 
@@ -203,7 +213,7 @@ class _Layout:
         )
 
 
-def _accepting(states: list[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
+def _accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
     """The states, of which these accept; the others remain the same objects."""
     chosen = list(states)
     for number in accepting:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import Chars, Node, OtherTokens, charset
+from guided.grammar.ir import Chars, Node, OtherTokens, Ref, charset
 from guided.spec.aho_corasick import free_text
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq
@@ -109,7 +109,10 @@ class Macros:
                 "the tag is never reached: another tag or an excluded text is complete before it",
                 pairs[free.unreachable[0]][0].token, "leave one of them out",
             )  # fmt: skip
-        bodies = [seq((until, rule)) for until, (_, rule) in zip(free.until, pairs, strict=True)]
+        tags_of: dict[str, list[int]] = {}  # one automaton for all tags of a rule
+        for number, (_, rule) in enumerate(pairs):
+            tags_of.setdefault(rule.name, []).append(number)
+        bodies = [seq((free.until_one_of(tags), Ref(name))) for name, tags in tags_of.items()]
         return self._dispatch(named, bodies, free.without)
 
     def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
@@ -133,9 +136,9 @@ class Macros:
 
     # --- what they take
 
-    def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Node]]:
+    def _pairs(self, given: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
         """The triggers with references to their rules."""
-        out: list[tuple[_Value, Node]] = []
+        out: list[tuple[_Value, Ref]] = []
         for pair in given:
             parts = pair.value
             if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):

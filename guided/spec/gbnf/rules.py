@@ -278,7 +278,7 @@ class Reader:
                 group.add(self.refer(Token("name", at, at + len(part), part, False)))
             at += len(part) + 1
 
-    def refer(self, token: Token) -> Node:
+    def refer(self, token: Token) -> Ref:
         """A reference to a rule that the text defines."""
         if token.text not in self.defined:
             raise self._undefined(token)

@@ -40,15 +40,13 @@ class Token:
 
 
 _BLANK: Final = re.compile(r"[ \t\r\n]+|#[^\r\n]*")
-_TOKENS: Final = tuple(
-    (kind, re.compile(pattern, re.DOTALL))
-    for kind, pattern in (
-        ("name", r"[A-Za-z0-9_.-]+"),
-        ("literal", r'"(?:[^"\\]|\\.)*"'),
-        ("class", r"\[(?:[^\]\\]|\\.)*\]"),
-        ("vocabulary", r"!?<[^>\x00]*>"),
-        ("mark", r"::=|\(=|[(){}|,*+?=]"),
-    )
+_TOKEN: Final = re.compile(
+    r"""(?P<name>[A-Za-z0-9_.-]+)
+    | (?P<literal>"(?:[^"\\]|\\.)*")
+    | (?P<class>\[(?:[^\]\\]|\\.)*\])
+    | (?P<vocabulary>!?<[^>\x00]*>)
+    | (?P<mark>::=|\(=|[(){}|,*+?=])""",
+    re.DOTALL | re.VERBOSE,
 )
 _UNCLOSED: Final = {
     '"': ("the literal is never closed", 'end it with "; inside of it a quotation mark is \\"'),
@@ -82,10 +80,10 @@ def tokens_of(text: str) -> list[Token]:
             first = first or "\n" in blank[0] or "\r" in blank[0]
             at = blank.end()
             continue
-        matches = ((kind, pattern.match(text, at)) for kind, pattern in _TOKENS)
-        kind, found = next(((kind, found) for kind, found in matches if found), ("", None))
+        found = _TOKEN.match(text, at)
         if found is None:
             raise _unknown(text, at)
+        kind = found.lastgroup or ""
         out.append(Token(found[0] if kind == "mark" else kind, at, found.end(), found[0], first))
         at, first = found.end(), False
     out.append(Token("end", at, at, "", first))
