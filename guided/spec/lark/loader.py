@@ -1,0 +1,161 @@
+"""Reads a text by Lark's own loader. In: a text and the name of its first rule. Out: `Loaded`.
+
+Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that are made of
+terminals. What is left are rules that are lists of alternatives, each a list of symbols, and terminals that are one
+string or one regular expression each.
+
+Safety: a text may be a stranger's. Its length is bounded before Lark sees it, and so is what its repetitions would
+write out. It can read no file but those that come with Lark, unless the caller names folders.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.limits import Limits
+
+__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
+
+_LARGEST_REPETITION: Final = 10_000
+_REPETITION: Final = re.compile(r"~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
+_PLACE: Final = re.compile(r"\bat line (\d+),? (?:col|column) (\d+)")
+_UNDEFINED: Final = re.compile(
+    r"(?:Rule|Terminal|Token) '?(\w+)'? used but not defined|Unknown (?:rule|terminal) '?(\w+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The symbols of one alternative, in order: (name, whether it is a terminal)."""
+
+    symbols: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTerminal:
+    """A terminal. `source`: its regular expression as Python's `re` reads it, flags included."""
+
+    name: str
+    source: str
+    is_text: bool
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A grammar as Lark has read it; `lines`: name of a rule or terminal -> the line of the text that defines it."""
+
+    text: str
+    start: str
+    rules: dict[str, list[Alternative]]
+    terminals: dict[str, LoadedTerminal]
+    ignored: tuple[str, ...]
+    lines: dict[str, int]
+
+
+def load(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -> Loaded:
+    """See the head.
+
+    Raises:
+        SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).
+        LimitExceeded: the text, a repetition or the number of rules is too large.
+    """
+    lark = _lark()
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    for low, high in _REPETITION.findall(text):
+        count = int((high or low)[:20])
+        if count > _LARGEST_REPETITION:
+            hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
+            raise LimitExceeded("nodes", count, _LARGEST_REPETITION, fixed=True, hint=hint)
+    try:
+        grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", list(import_paths), False)
+        if start not in {rule for rule, *_ in _definitions(grammar)}:
+            _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+        terminals, rules, ignored = grammar.compile([start], "*")
+    except lark.exceptions.LarkError as error:
+        raise _spec_error(text, error) from None
+    except FileNotFoundError as error:
+        name = Path(str(error.filename or error)).name
+        hint = "give the folder of the file by import_paths=[...]; without it, Lark's own grammars can be imported"
+        raise SpecError(f"there is no grammar {name!r} to import", text=text, hint=hint) from None
+    except (re.error, RecursionError, ValueError, AssertionError, KeyError) as error:
+        raise SpecError(f"Lark cannot read the grammar: {type(error).__name__} {str(error)[:200]}", text=text) from None
+    if len(rules) > limits.nodes:
+        raise LimitExceeded("nodes", len(rules), limits.nodes)
+    out: dict[str, list[Alternative]] = {}
+    for rule in rules:
+        symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
+        out.setdefault(str(rule.origin.name), []).append(Alternative(symbols))
+    lines = _lines(text)
+    found = {terminal.name: _terminal(terminal) for terminal in terminals}
+    for alternatives in out.values():
+        for name in (name for alternative in alternatives for name, is_term in alternative.symbols if is_term):
+            if name not in found:
+                reason = f"the terminal {name} is declared, but not defined"
+                raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+    return Loaded(text, start, out, found, tuple(map(str, ignored)), lines)
+
+
+def _lark() -> Any:
+    try:
+        import lark
+        import lark.load_grammar
+    except ImportError:
+        raise SpecError(
+            "grammars in Lark's notation need the package lark", hint="pip install 'guided-decoding[grammars]'"
+        ) from None
+    return lark
+
+
+def _definitions(grammar: Any) -> list[tuple[str, Any]]:
+    return [(str(name), rest) for name, *rest in grammar.rule_defs]
+
+
+def _terminal(terminal: Any) -> LoadedTerminal:
+    pattern = terminal.pattern
+    return LoadedTerminal(str(terminal.name), pattern.to_regexp(), pattern.type == "str", int(terminal.priority))
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Name -> line of its first definition, for explanations."""
+    out: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
+        if found:
+            out.setdefault(found[1], number)
+    return out
+
+
+def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
+    close = difflib.get_close_matches(start, names, n=1)
+    hint = f"did you mean start={close[0]!r}?" if close else f"start= names the first rule; there are {names[:8]}"
+    raise SpecError(f"there is no rule {start!r} to begin with", text=text, hint=hint)
+
+
+def _spec_error(text: str, error: Any) -> SpecError:
+    """Lark's message, with the place that it names as a span of the text."""
+    message = str(error).strip()
+    line, column = getattr(error, "line", None), getattr(error, "column", None)
+    found = _PLACE.search(message)
+    if not (isinstance(line, int) and isinstance(column, int)) and found:
+        line, column = int(found[1]), int(found[2])
+    span = (0, 0)
+    if isinstance(line, int) and isinstance(column, int) and line > 0:
+        lines = text.splitlines(keepends=True)
+        at = sum(map(len, lines[: line - 1])) + max(column - 1, 0)
+        span = (min(at, len(text)), min(at + 1, len(text)))
+    first = message.splitlines()[0] if message else type(error).__name__
+    hint = ""
+    if undefined := _UNDEFINED.search(message):
+        name = undefined[1] or undefined[2]
+        close = difflib.get_close_matches(name, list(_lines(text)), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"define it: {name}: ..."
+        if place := re.search(rf"\b{re.escape(name)}\b", text):
+            span = place.span()
+    return SpecError(first[:300], text=text, span=span, hint=hint)

@@ -1,0 +1,87 @@
+"""Terminals as regular nodes. In: the regular expression of a terminal. Out: the node of the texts that it matches.
+
+A terminal is matched in the middle of a text, and a lookaround at its border would see what stands beside it:
+`/a(?!b)/` is an `a`, but not before `b`. What stands there is another terminal's, so this is no property of the
+terminal's own text. `check_borders` refuses lookarounds that can see past the border; inside, as in
+`/".*?(?<!\\\\)"/`, they are the terminal's own and become boolean operations (`spec/regex/lookarounds.py`).
+
+Which of several matches a pattern prefers (`.*?`, the order of `|`) does not matter here: all of them are texts of the
+terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
+from typing import Any, Final
+
+from guided.errors import GuidedError, SpecError, UnsupportedError
+from guided.grammar.ir import Node
+from guided.limits import Limits
+from guided.spec.regex import parse_regex
+
+from .loader import LoadedTerminal
+
+__all__ = ["terminal_node"]
+
+_FAR: Final = 1 << 30
+
+
+def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
+    """The node of a terminal's texts.
+
+    Raises:
+        SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
+    """
+    try:
+        _check_borders(parser.parse(terminal.source), 0, 0, terminal)
+        return parse_regex(terminal.source, limits=limits)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"terminal {terminal.name}: {error.reason}", hint=error.hint) from None
+    except SpecError as error:
+        raise SpecError(f"terminal {terminal.name}: {error.message}", hint=error.hint) from None
+    except GuidedError:
+        raise
+    except (re.error, RecursionError, OverflowError) as error:
+        raise SpecError(f"terminal {terminal.name}: {error}") from None
+
+
+def _check_borders(pattern: Any, before: int, after: int, terminal: LoadedTerminal) -> None:
+    """`before`, `after`: the least number of characters of the terminal on each side of the pattern."""
+    items = list(pattern)
+    widths = [_least(item) for item in items]
+    for at, (kind, value) in enumerate(items):
+        left, right = before + sum(widths[:at]), after + sum(widths[at + 1 :])
+        match kind:
+            case sre.ASSERT | sre.ASSERT_NOT:
+                direction, inner = value
+                if (direction > 0 and inner.getwidth()[1] > right) or (direction < 0 and inner.getwidth()[1] > left):
+                    raise _sees_past(terminal, "a lookahead" if direction > 0 else "a lookbehind")
+                _check_borders(inner, _FAR, _FAR, terminal)
+            case sre.AT:
+                if left < 1 or right < 1:
+                    raise _sees_past(terminal, "an anchor or a word boundary")
+            case sre.BRANCH:
+                for branch in value[1]:
+                    _check_borders(branch, left, right, terminal)
+            case sre.SUBPATTERN:
+                _check_borders(value[3], left, right, terminal)
+            case sre.MAX_REPEAT | sre.MIN_REPEAT | sre.POSSESSIVE_REPEAT:
+                _check_borders(value[2], left, right, terminal)
+            case sre.ATOMIC_GROUP:
+                _check_borders(value, left, right, terminal)
+
+
+def _least(item: Any) -> int:
+    """The least width of one item of a pattern; a reference to a group may be empty."""
+    if item[0] in (sre.GROUPREF, sre.GROUPREF_EXISTS):
+        return 0
+    return int(parser.SubPattern(parser.State(), [item]).getwidth()[0])
+
+
+def _sees_past(terminal: LoadedTerminal, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} at the border of the terminal sees what stands beside it, which belongs to other terminals",
+        hint="write what may follow into the rule, or split the terminal",
+    )

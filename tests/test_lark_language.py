@@ -1,0 +1,184 @@
+"""Lark's grammars without a lexer: which texts are in the language? Lark's own Earley parser is the judge."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from guided.automaton.reference_language import accepts
+from guided.errors import SpecError
+from guided.limits import Limits
+from guided.spec.lark import lark_to_grammar
+
+lark = pytest.importorskip("lark", reason="lark is not installed")
+
+TERMINALS = ['"a"', '"b"', '"ab"', '"aa"', "/a+/", "/b+/", "/[ab]+/", "/ab?/", "/a*b/", "/b[ab]/", '"B"i', "/a+?/"]
+
+
+@st.composite
+def grammars(draw):
+    """Rules over some terminals: recursive in any way, empty alternatives included, perhaps with something ignored."""
+    names = [f"T{number}" for number in range(draw(st.integers(1, 4)))]
+    rules = ["start", *(f"r{number}" for number in range(draw(st.integers(0, 2))))]
+    lines = [f"{name}: {draw(st.sampled_from(TERMINALS))}" for name in names]
+    for rule in rules:
+        symbols = st.lists(st.sampled_from([*names, *names, *rules]), max_size=3).map(" ".join)
+        lines.append(f"{rule}: {' | '.join(draw(st.lists(symbols, min_size=1, max_size=3)))}")
+    lines += draw(st.sampled_from([[], ['%ignore "c"']]))
+    return "\n".join(lines) + "\n"
+
+
+def parses(parser, text: str) -> bool:
+    try:
+        parser.parse(text)
+    except lark.exceptions.LarkError:
+        return False
+    except RuntimeError as error:  # "... Please report this bug": Lark's Earley parser on some cyclic grammars
+        assume("report this bug" not in str(error))
+        raise
+    return True
+
+
+@given(grammars(), st.lists(st.text("abcB", max_size=6), max_size=12))
+def test_the_language_is_that_of_larks_earley_parser(text, samples):
+    try:
+        parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
+    except lark.exceptions.LarkError:
+        assume(False)
+    try:
+        grammar = lark_to_grammar(text)
+    except SpecError as error:
+        assert "generates nothing" in error.message
+        assert not any(parses(parser, "".join(p)) for k in range(5) for p in itertools.product("ab", repeat=k))
+        return
+    for sample in samples:
+        assert accepts(grammar, sample.encode()) == parses(parser, sample), sample
+
+
+PUBLIC = {
+    "expressions": (
+        """
+        ?start: sum
+        ?sum: product | sum "+" product -> add | sum "-" product -> sub
+        ?product: atom | product "*" atom -> mul | product "/" atom -> div
+        ?atom: NUMBER -> number | "-" atom -> neg | "(" sum ")"
+        %import common.NUMBER
+        %ignore " "
+        """,
+        ["1+2*3", "-(1)", "1.5e3 / 2", " 1 ", "((2))"],
+        ["", "1+", "()", "1 2"],
+    ),
+    "json": (
+        """
+        ?start: value
+        ?value: object | array | ESCAPED_STRING -> string | SIGNED_NUMBER -> number | "true" | "false" | "null"
+        array: "[" [value ("," value)*] "]"
+        object: "{" [pair ("," pair)*] "}"
+        pair: ESCAPED_STRING ":" value
+        %import common.ESCAPED_STRING
+        %import common.SIGNED_NUMBER
+        %import common.WS
+        %ignore WS
+        """,
+        ['{"a": [1, -2.5, null]}', "[]", ' "x\\"y" ', '{"k" : {"l": true}}'],
+        ["", "{a: 1}", "[1,]", "nul"],
+    ),
+    "templates": (
+        """
+        start: list{item, ","}
+        list{x, sep}: x (sep x)*
+        item: /[a-z]+/ | "<" list{item, ";"} ">"
+        """,
+        ["a", "a,b,c", "<a;b>,c", "<<x>>"],
+        ["", "a,", "a;b", "<a,b>"],
+    ),
+    "repetitions": (
+        'start: "a" ~ 2..3 B? ("c" | "d")* ["e"]\nB: "b" ~ 2\n',
+        ["aa", "aaabb", "aacdcd", "aabbe"],
+        ["a", "aaaa", "aab", "aae e"],
+    ),
+    "ranges and flags": (
+        'start: "a".."f" /x.y/s "SeLecT"i\n',
+        ["ax\nyselect", "fx.ySELECT"],
+        ["gx.yselect", "ax.yselec"],
+    ),
+    "extended terminals": (
+        'start: NAME\nNAME: /[a-z]+/\n%extend NAME: "42"\n',
+        ["abc", "42"],
+        ["4", "", "a4"],
+    ),
+    "a terminal of terminals": (
+        'start: HEX\nHEX: "0x" DIGIT+\nDIGIT: "0".."9" | "a".."f"\n',
+        ["0x1f", "0x0"],
+        ["0x", "1f"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_grammars_as_people_write_them(name):
+    text, good, bad = PUBLIC[name]
+    text = re.sub(r"(?m)^ +", "", text)
+    grammar = lark_to_grammar(text)
+    parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
+    for sample in good:
+        assert accepts(grammar, sample.encode()), sample
+        assert parses(parser, sample), sample
+    for sample in bad:
+        assert not accepts(grammar, sample.encode()), sample
+        assert not parses(parser, sample), sample
+    rng = random.Random(name)
+    for sample in [*good, *bad]:  # and near misses
+        for _ in range(6):
+            at = rng.randrange(len(sample) + 1)
+            other = sample[:at] + rng.choice([*'a1 ,"(])}', ""]) + sample[at + rng.randrange(2) :]
+            assert accepts(grammar, other.encode()) == parses(parser, other), other
+
+
+def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):
+    (tmp_path / "words.lark").write_text('WORD: "w"+\nword: WORD\n')
+    text = "start: word\n%import words.word\n"
+    with pytest.raises(SpecError, match=r"there is no grammar 'words.lark' to import"):
+        lark_to_grammar(text)
+    assert accepts(lark_to_grammar(text, import_paths=[str(tmp_path)]), b"www")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint", "marked"),
+    [
+        ("start: sum\nsmu: A\nA: /a/\n", "sum", "did you mean smu?", "sum"),
+        ("start: (A\nA: /a/\n", "", "", None),
+        ("start: A\nA: /(/\n", "", "", None),
+        ("start: A\nA: /a(?!b)/\n", "terminal A: a lookahead at the border", "write what may follow", None),
+        ("start: A\nA: /\\ba/\n", "terminal A: an anchor or a word boundary at the border", "", None),
+        ("start: A\nA: /(a)\\1/\n", "terminal A: ", "", None),
+        ("start: A\n%declare A\n", "the terminal A is declared, but not defined", "define it", None),
+        ("begin: A\nA: /a/\n", "there is no rule 'start' to begin with", "", None),
+        ("stat: A\nA: /a/\n", "there is no rule 'start' to begin with", "did you mean start='stat'?", None),
+    ],
+)
+def test_what_is_wrong_is_said(text, message, hint, marked):
+    with pytest.raises(Exception) as caught:
+        lark_to_grammar(text)
+    error = caught.value
+    assert type(error).__module__ == "guided.errors"
+    assert message in str(error) and hint in getattr(error, "hint", "")
+    if marked is not None:
+        start, end = error.span
+        assert text[start:end] == marked
+
+
+def test_bombs_end_soon():
+    for text in (
+        'start: "a" ~ 1000000000\n',
+        'start: "a" ~ 1..999999999999999999999999\n',
+        "start: " + "(" * 5000 + '"a"' + ")" * 5000 + "\n",
+    ):
+        with pytest.raises(Exception) as caught:
+            lark_to_grammar(text, limits=Limits())
+        assert type(caught.value).__module__ == "guided.errors"
