@@ -17,7 +17,22 @@ from guided.spec.lark import lark_to_grammar
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
-TERMINALS = ['"a"', '"b"', '"ab"', '"aa"', "/a+/", "/b+/", "/[ab]+/", "/ab?/", "/a*b/", "/b[ab]/", '"B"i', "/a+?/"]
+TERMINALS = [
+    '"a"',
+    '"b"',
+    '"ab"',
+    '"aa"',
+    "/a+/",
+    "/b+/",
+    "/[ab]+/",
+    "/ab?/",
+    "/a*b/",
+    "/b[ab]/",
+    '"B"i',
+    "/a+?/",
+    "/a.*?b/",
+    "/a|ab/",
+]
 
 
 @st.composite
@@ -86,7 +101,7 @@ PUBLIC = {
         %ignore WS
         """,
         ['{"a": [1, -2.5, null]}', "[]", ' "x\\"y" ', '{"k" : {"l": true}}'],
-        ["", "{a: 1}", "[1,]", "nul"],
+        ["", "{a: 1}", "[1,]", "nul", '["a" "b"]', '"a"b"'],
     ),
     "templates": (
         """

@@ -5,8 +5,8 @@ A terminal is matched in the middle of a text, and a lookaround at its border wo
 terminal's own text. `check_borders` refuses lookarounds that can see past the border; inside, as in
 `/".*?(?<!\\\\)"/`, they are the terminal's own and become boolean operations (`spec/regex/lookarounds.py`).
 
-Which of several matches a pattern prefers (`.*?`, the order of `|`) does not matter here: all of them are texts of the
-terminal.
+A terminal's texts are those that `re.match` takes as a whole, as Lark's lexers do: `".*?"` takes `"x"`, but never
+`"x" y"`, which `re.fullmatch` would accept (`spec/regex/preferred.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from typing import Any, Final
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.grammar.ir import Node
 from guided.limits import Limits
-from guided.spec.regex import parse_regex
+from guided.spec.regex.budget import Budget
+from guided.spec.regex.derivatives import TooLarge
+from guided.spec.regex.preferred import Undecided, preferred
+from guided.spec.regex.python_syntax import PythonReader
 
 from .loader import LoadedTerminal
 
@@ -36,7 +39,15 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """
     try:
         _check_borders(parser.parse(terminal.source), 0, 0, terminal)
-        return parse_regex(terminal.source, limits=limits)
+        return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
+    except Undecided:
+        raise UnsupportedError(
+            f"terminal {terminal.name}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
+            "what may be empty",
+            hint="write [^x]* for .*?(?=x), and a* for (a*)*",
+        ) from None
+    except TooLarge:
+        raise UnsupportedError(f"terminal {terminal.name}: the pattern needs too many states") from None
     except UnsupportedError as error:
         raise UnsupportedError(f"terminal {terminal.name}: {error.reason}", hint=error.hint) from None
     except SpecError as error:
