@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference_language import accepts
-from guided.errors import SpecError
+from guided.errors import SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.lark import lark_to_grammar
 
@@ -197,3 +198,18 @@ def test_bombs_end_soon():
         with pytest.raises(Exception) as caught:
             lark_to_grammar(text, limits=Limits())
         assert type(caught.value).__module__ == "guided.errors"
+
+
+def test_a_grammar_is_compiled_and_cached():
+    vocabulary = Vocabulary([bytes((byte,)) for byte in range(256)], eos_token_ids=[256])
+    compiler = GrammarCompiler(vocabulary)
+    text = 'start: "a" start "b" |\n'
+    grammar = compiler.compile_lark(text, semantics="scannerless")
+    assert grammar.kind == "lark" and compiler.compile_lark(text, semantics="scannerless") is grammar
+    matcher = GrammarMatcher(grammar)
+    assert matcher.accept_string("aabb") and matcher.is_accepting() and not matcher.accept_string("b")
+    with pytest.raises(UnsupportedError) as caught:
+        compiler.compile_lark(text)
+    assert 'semantics="scannerless"' in caught.value.hint
+    with pytest.raises(ValueError, match="semantics is 'lexer' or 'scannerless', not 'lalr'"):
+        compiler.compile_lark(text, semantics="lalr")

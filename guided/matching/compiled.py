@@ -36,7 +36,7 @@ class CompiledGrammar:
 
     Attributes:
         vocabulary: the vocabulary it was compiled for.
-        kind: "json_schema", "regex", "gbnf", "choice", "pattern", "type", "expr" or "grammar".
+        kind: "json_schema", "regex", "gbnf", "lark", "choice", "pattern", "type", "expr" or "grammar".
         source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
             themselves are not kept.

@@ -28,6 +28,7 @@ from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.spec.lark import lark_to_grammar
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -180,6 +181,39 @@ class GrammarCompiler:
             )  # fmt: skip
 
         return self._cached(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
+
+    @keywords_checked()
+    def compile_lark(
+        self,
+        text: str,
+        *,
+        start: str = "start",
+        semantics: Literal["lexer", "scannerless"] = "lexer",
+        import_paths: Sequence[str] = (),
+    ) -> CompiledGrammar:
+        """Compile a grammar of Lark, see `guided.spec.lark`.
+
+        Args:
+            start: the rule to begin with.
+            semantics: "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser with
+                `lexer="dynamic_complete"`. "lexer", the longest match of each terminal, is not supported yet.
+            import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
+
+        Raises:
+            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular, or
+                semantics="lexer".
+        """
+        if semantics not in ("lexer", "scannerless"):
+            raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(semantics)}")
+        if semantics == "lexer":
+            hint = 'write semantics="scannerless": then every way to cut a text into terminals counts'
+            raise UnsupportedError("Lark grammars are not compiled with the semantics of a lexer yet", hint=hint)
+        paths = tuple(map(str, import_paths))
+
+        def read(found: list[Finding]) -> Grammar:
+            return lark_to_grammar(text, start=start, import_paths=paths, limits=self.limits)
+
+        return self._cached(("lark", text, start, paths), text, read)
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
