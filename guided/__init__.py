@@ -46,6 +46,7 @@ from guided.spec.combinators import (
     choice,
     gbnf,
     json_schema,
+    lark,
     optional,
     pattern,
     python_type,
@@ -59,6 +60,9 @@ from guided.spec.combinators import (
 )
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.spec.json_schema.options import JsonSchemaKeywords
+from guided.spec.library import LibraryGrammar, grammar, library
+from guided.spec.structural_tag import structural_tag
+from guided.spec.structural_tag.tool_styles import TOOL_STYLES, tool_style
 from guided.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CALCULATOR",
+    "TOOL_STYLES",
     "BudgetBound",
     "BudgetError",
     "CompiledGrammar",
@@ -84,6 +89,7 @@ __all__ = [
     "GuidedWarning",
     "JsonSchemaKeywords",
     "JsonSchemaOptions",
+    "LibraryGrammar",
     "LimitExceeded",
     "Limits",
     "Message",
@@ -110,7 +116,10 @@ __all__ = [
     "choice",
     "fill_batch",
     "gbnf",
+    "grammar",
     "json_schema",
+    "lark",
+    "library",
     "optional",
     "pattern",
     "python_type",
@@ -120,7 +129,9 @@ __all__ = [
     "rules",
     "sequence",
     "special",
+    "structural_tag",
     "text",
+    "tool_style",
 ]
 
 __version__ = "0.1.0"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from itertools import product
 
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     UTF8,
     AllOf,
     Alt,

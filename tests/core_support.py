@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 
-from guided.grammar import (
+from guided.ir import (
     Alt,
     And,
     Chars,

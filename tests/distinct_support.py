@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from guided.automaton import reference
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import BudgetError, LimitExceeded
-from guided.grammar import (
+from guided.ir import (
     EPSILON,
     Alt,
     Chars,

@@ -8,7 +8,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ANY_CHAR,
     EPSILON,
     AllOf,

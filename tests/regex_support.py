@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from guided.grammar.ir import Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text, charset
+from guided.ir.nodes import Alt, And, Automaton, Chars, Length, Node, Not, Repeat, Seq, Text, charset
 
 NODE = shutil.which("node")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from guided.grammar import (
+from guided.ir import (
     ANY_CHAR,
     EPSILON,
     UTF8,

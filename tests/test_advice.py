@@ -14,7 +14,7 @@ import pytest
 import guided
 from guided.automaton import build
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.grammar import Alt, Chars, Grammar, Repeat, Seq, Text
+from guided.ir import Alt, Chars, Grammar, Repeat, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions, check_json_schema
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from guided.errors import LimitExceeded
-from guided.grammar.ir import EMPTY, Alt, Automaton, Grammar, Node, Seq, Text
+from guided.ir.nodes import EMPTY, Alt, Automaton, Grammar, Node, Seq, Text
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.aho_corasick import FreeText, free_text

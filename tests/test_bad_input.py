@@ -16,7 +16,7 @@ import pytest
 
 import guided
 from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.grammar import (
+from guided.ir import (
     UTF8,
     Alt,
     And,
@@ -197,7 +197,7 @@ SPECIFICATIONS = [
      "Unresolved: an annotation cannot be resolved: name 'Missing' is not defined", "",
      "annotations given as text are looked up in the module of the class", None),
 
-    (grammar("start: a"), SpecError, "a grammar is a guided.grammar.Grammar, not a str", "",
+    (grammar("start: a"), SpecError, "a grammar is a guided.ir.Grammar, not a str", "",
      f"{RULES[:-1]}); text and schemas have compile functions of their own", None),
     (grammar(Grammar([("start", Text("a"))])), SpecError,
      "the rules of a grammar are a mapping from names to nodes, not a list", "", RULES, None),
@@ -209,8 +209,8 @@ SPECIFICATIONS = [
      "did you mean 'nest'?", None),
     (rule(Ref("other")), SpecError, "rule 'start' refers to 'other', which is not defined", "",
      "the rules are start", None),
-    (rule("a"), SpecError, "rule 'start': 'a' is no node of guided.grammar", "", "write Text('a')", None),
-    (rule(Seq((Text("a"), None))), SpecError, "rule 'start': None is no node of guided.grammar", "", NODES, None),
+    (rule("a"), SpecError, "rule 'start': 'a' is no node of guided.ir", "", "write Text('a')", None),
+    (rule(Seq((Text("a"), None))), SpecError, "rule 'start': None is no node of guided.ir", "", NODES, None),
     (rule(Seq(Text("a"))), SpecError, "rule 'start': Seq(items=..) is malformed", "", SEQ, None),
     (rule(Text(b"a")), SpecError, "rule 'start': Text(text=b'a') is malformed", "", TEXT, None),
     (rule(Text("\ud800")), SpecError, "rule 'start': Text(text='\\ud800'): text holds a surrogate", "", TEXT, None),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import BudgetError, GuidedError
-from guided.grammar import Alt, Chars, Grammar, Ref, Seq, Text
+from guided.ir import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions
 from guided.vocabulary import Vocabulary

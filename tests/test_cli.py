@@ -34,6 +34,9 @@ PERSON = {
 COMMANDS = ("generate", "check", "explain", "sample", "bench")
 
 
+KINDS = "--schema --regex --lark --gbnf --grammar --structural-tag --choice --pattern"
+
+
 def run(*arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
     out, err = io.StringIO(), io.StringIO()
@@ -63,20 +66,6 @@ def test_help_teaches_by_examples(command):
     assert "exit codes:" in out
 
 
-def test_grammars_of_llama_cpp(tmp_path):
-    text = 'root ::= item+\nitem ::= "- " [a-z]+ "\\n"\n'
-    path = tmp_path / "list.gbnf"
-    path.write_text(text)
-    for source in (text, str(path)):
-        assert "compiles; the shortest text is '- a" in run("check", "--gbnf", source)[1]
-        assert run("check", "--gbnf", source, "--root", "item", "--text", "- ab\n")[0] == 0
-        assert run("check", "--gbnf", source, "--text", "- 1\n")[0] == 1
-    for line in run("sample", "--gbnf", 'root ::= "x" [0-9]{3}', "--n", "5", "--seed", "1")[1].splitlines():
-        assert re.fullmatch("x[0-9]{3}", line)
-    assert "item (line 2)" in run("explain", "--gbnf", text, "--prefix", "- a", "--text", "1")[1]
-    assert run_json("bench", "--gbnf", text, "--n", "1", "--max-tokens", "20")["steps"] > 1
-
-
 def test_no_command_and_version():
     assert run()[0] == 2
     assert run("--help")[0] == 0
@@ -91,15 +80,18 @@ def test_no_command_and_version():
         (["check", "--schema", '{"type": "intger"}'], "intger"),
         (["check", "--schema", "no/such/file"], "cannot read no/such/file: No such file or directory"),
         (["check", "--schema", "{}", "--dialect", "ecma"], "--dialect belongs to --regex, not to --schema"),
-        (["check", "--regex", "a", "--closed"], "--closed belongs to --schema, not to --regex"),
+        (["check", "--regex", "a", "--closed"], "--closed belongs to --schema or --structural-tag, not to --regex"),
         (["check", "--regex", "a", "--root", "x"], "--root belongs to --gbnf, not to --regex"),
         (["check", "--gbnf", "root ::= itm\nitem ::= [a]"], "did you mean 'item'?"),
         (["check", "--gbnf", "a ::= [b]"], "hint: --root names the rule to begin with"),
         (["check", "--gbnf", "root ::= <think>"], "--allow-special-tokens lets a grammar name control tokens"),
         (["check", "--gbnf", "root = x"], "a grammar that is given right here has a rule, name ::= ..."),
-        (["generate", "x", "--max-items", "3"], "--max-items belongs to --schema, which is not given"),
+        (
+            ["generate", "x", "--max-items", "3"],
+            "--max-items belongs to --schema or --structural-tag, which is not given",
+        ),
         (["check", "--regex", "a", "--choice", "b"], "not allowed with argument"),
-        (["check"], "one of the arguments --schema --regex --gbnf --choice --pattern is required"),
+        (["check"], f"one of the arguments {KINDS} is required"),
         (["check", "--choice", "a\\"], "single backslash"),
         (["check", "--pattern", "UPER+"], "did you mean 'UPPER'?"),
         (["check", "--schema", "{}", "--indent", "2", "--whitespace", "compact"], "fix every gap"),
@@ -124,7 +116,7 @@ def test_no_command_and_version():
         (["check", "--shcema", "x"], "guided check: there is no option --shcema; did you mean --schema?"),
         (["check", "--regex", "a", "b", "c"], "'b' is one argument too many"),
         (["check", "--regex", "a", "--zzz"], "guided check: there is no option --zzz\n"),
-        (["check"], "one of the arguments --schema --regex --gbnf --choice --pattern is required"),
+        (["check"], f"one of the arguments {KINDS} is required"),
         (["generate", "--tempreature=3", "hi"], "there is no option --tempreature; did you mean --temperature?"),
     ],
 )
@@ -458,3 +450,14 @@ def test_progress_speaks_after_two_seconds_on_a_terminal(monkeypatch, terminal):
                 break
             time.sleep(0.01)
     assert err.getvalue() == ("\rthinking: 0 s\n" if terminal else "")
+
+
+def test_structural_tags_are_specifications(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    spec = '{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}'
+    file = tmp_path / "tag.json"
+    file.write_text(spec)
+    for way in (spec, str(file)):
+        assert main(["check", "--structural-tag", way, "--text", "ab"]) == 0
+        assert "matches" in capsys.readouterr().out
+    assert main(["check", "--structural-tag", spec.replace("const_string", "const_strin"), "--text", "ab"]) != 0
+    assert "did you mean 'const_string'" in capsys.readouterr().err

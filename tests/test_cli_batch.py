@@ -446,7 +446,11 @@ def test_how_a_line_is_written(tmp_path):
     assert answers[2]["text"] == '{\n "x": 1\n}'
     assert re.search("^b|c$", answers[3]["text"])
     messages = [answer["error"]["message"] for answer in answers[4:]]
-    assert messages == ["strict goes with a schema", "search goes with a regex", "numbers is a text, not 1"]
+    assert messages == [
+        "strict goes with a schema or a structural tag",
+        "search goes with a regex",
+        "numbers is a text, not 1",
+    ]
 
 
 def test_classes_of_a_line(tmp_path):
@@ -461,5 +465,5 @@ def test_classes_of_a_line(tmp_path):
     assert re.fullmatch("[0-9]{30}", answers[0]["text"])
     assert re.fullmatch(r"\d{30}", answers[1]["text"]) and not answers[1]["text"].isascii()
     for answer in answers[2:4]:
-        assert answer["error"]["message"] == "classes goes with a schema or a regex"
+        assert answer["error"]["message"] == "classes goes with a schema or a regex or a structural tag"
     assert "classes must be 'full' or 'plain', not 'ascii'" in answers[4]["error"]["message"]

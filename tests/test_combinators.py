@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.grammar import Grammar, Ref, Text
+from guided.ir import Grammar, Ref, Text
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ import pytest
 
 import guided
 from guided.errors import SpecError
-from guided.grammar import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
+from guided.ir import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import BudgetError
-from guided.grammar import Alt, Chars, Grammar, Member, Node, Permutation, Ref, Repeat, Seq, Text
+from guided.ir import Alt, Chars, Grammar, Member, Node, Permutation, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of

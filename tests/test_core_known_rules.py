@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from guided.errors import GuidedError
-from guided.grammar import (
+from guided.ir import (
     EMPTY,
     EPSILON,
     Alt,

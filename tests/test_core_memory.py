@@ -15,7 +15,7 @@ from guided import Limits
 from guided.automaton import _core
 from guided.automaton.build import compile_native
 from guided.errors import GuidedError
-from guided.grammar import Alt, And, Chars, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
+from guided.ir import Alt, And, Chars, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import native_vocabulary
 from guided.vocabulary import Vocabulary

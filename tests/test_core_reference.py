@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from guided.errors import BudgetError, LimitExceeded
-from guided.grammar import (
+from guided.ir import (
     EPSILON,
     Alt,
     Chars,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import SpecError, UnsupportedError
-from guided.grammar import (
+from guided.ir import (
     EPSILON,
     Alt,
     And,

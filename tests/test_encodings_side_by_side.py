@@ -13,7 +13,7 @@ import pytest
 
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import SpecError, VocabularyError
-from guided.grammar import (
+from guided.ir import (
     UTF8,
     Alt,
     Chars,

@@ -12,7 +12,7 @@ from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_b
 from guided.cli.place import place_of
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import SpecError, marked_line
-from guided.grammar.ir import ALL_CHARS, charset, complement, intersect
+from guided.ir.nodes import ALL_CHARS, charset, complement, intersect
 from guided.matching.characters import count, described, joined, name_of, parts_of
 from guided.matching.explanation import begun_by
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from guided.grammar.ir import Distinct, Permutation
+from guided.ir.nodes import Distinct, Permutation
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions

@@ -281,4 +281,4 @@ def test_samples_on_the_command_line() -> None:
     assert run_json("check", "--regex", r"\d", "--text", "\u0663")["texts"][0]["matches"]
     assert run_json("check", "--regex", r"\d", "--classes", "plain", "--text", "\u0663", code=1)["compiles"]
     code, _, err = run("sample", "--choice", "a,b", "--classes", "full")
-    assert code == 2 and "--classes belongs to --schema or --regex, not to --choice" in err
+    assert code == 2 and "--classes belongs to --schema or --regex or --structural-tag, not to --choice" in err

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import AllOf, AnyOf, NoneOf, Written
+from guided.ir.nodes import AllOf, AnyOf, NoneOf, Written
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema.algebra.conditions import holds_of_nothing, impossible, verdict

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.grammar import Node
+from guided.ir import Node
 from guided.limits import Limits
 from guided.spec.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
 from guided.spec.json_schema.text.lower import Lowering

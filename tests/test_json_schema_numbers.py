@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
+from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
 from guided.spec.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.spec.json_schema.documents.values import Decimal10
 from guided.spec.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node

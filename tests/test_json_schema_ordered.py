@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from guided.automaton.reference import accepts
-from guided.grammar.ir import Alt, And, Grammar, Not, Seq, Text
+from guided.ir.nodes import Alt, And, Grammar, Not, Seq, Text
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 from guided.spec.json_schema import json_schema_to_grammar

@@ -9,7 +9,7 @@ import pytest
 from guided.automaton import _core, build
 from guided.automaton.build import compile_native
 from guided.errors import LimitExceeded
-from guided.grammar import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
+from guided.ir import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Text
 from guided.limits import Limits
 from guided.matching.compiled import native_vocabulary
 from guided.spec.json_schema import json_schema_to_grammar

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference_language import accepts
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError
 from guided.limits import Limits
 from guided.spec.lark import lark_to_grammar
 
@@ -208,8 +208,9 @@ def test_a_grammar_is_compiled_and_cached():
     assert grammar.kind == "lark" and compiler.compile_lark(text, semantics="scannerless") is grammar
     matcher = GrammarMatcher(grammar)
     assert matcher.accept_string("aabb") and matcher.is_accepting() and not matcher.accept_string("b")
-    with pytest.raises(UnsupportedError) as caught:
-        compiler.compile_lark(text)
-    assert 'semantics="scannerless"' in caught.value.hint
+    text = 'start: A | A "a" "b"\nA: /a+/'
+    for semantics, accepted in ("lexer", False), ("scannerless", True):
+        matcher = GrammarMatcher(compiler.compile_lark(text, semantics=semantics))
+        assert (matcher.accept_string("aab") and matcher.is_accepting()) is accepted  # an A of two, or of one
     with pytest.raises(ValueError, match="semantics is 'lexer' or 'scannerless', not 'lalr'"):
         compiler.compile_lark(text, semantics="lalr")

@@ -21,7 +21,7 @@ import pytest
 
 import guided
 from guided.errors import GuidedError, LimitExceeded
-from guided.grammar import ANY_CHAR, Alt, And, Chars, Grammar, Length, Member, Not, Permutation, Ref, Repeat, Seq, Text
+from guided.ir import ANY_CHAR, Alt, And, Chars, Grammar, Length, Member, Not, Permutation, Ref, Repeat, Seq, Text
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux: fork and RLIMIT_AS")
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from guided import Limits, GrammarCompiler, GrammarMatcher
 from guided.automaton import _core
 from guided.errors import *
-from guided.grammar import *
+from guided.ir import *
 from guided.matching import allocate_token_bitmask, fill_batch
 from guided.matching.compiled import native_vocabulary
 from tests.core_support import FREE, SPECS, TREE, vocabulary

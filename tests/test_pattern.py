@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guided.automaton.reference import ReferenceGrammar, accepts
 from guided.errors import SpecError
-from guided.grammar.ir import Chars
+from guided.ir.nodes import Chars
 from guided.spec.pattern import CLASS_NAMES, pattern_to_grammar
 
 CHARACTERS = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from guided.automaton.reference import ReferenceGrammar
 from guided.automaton.reference_language import Language
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     EMPTY,
     Alt,
     And,

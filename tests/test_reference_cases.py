@@ -7,7 +7,7 @@ import pytest
 from guided.automaton.reference import ReferenceGrammar, accepts, viable
 from guided.automaton.reference_language import Language
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ANY_CHAR,
     EMPTY,
     EPSILON,

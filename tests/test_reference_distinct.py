@@ -20,7 +20,7 @@ from guided.automaton.reference import ReferenceGrammar, accepts, viable
 from guided.automaton.reference_language import Language
 from guided.automaton.reference_uniqueness import json_value
 from guided.errors import LimitExceeded, SpecError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     EPSILON,
     UTF8,
     Alt,

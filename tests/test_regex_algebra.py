@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ALL_CHARS,
     Alt,
     And,

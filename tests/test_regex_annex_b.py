@@ -8,7 +8,7 @@ import re
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import Automaton, Chars, Repeat, Seq, Text
+from guided.ir.nodes import Automaton, Chars, Repeat, Seq, Text
 from guided.limits import Limits
 from guided.spec.json_schema import check_json_schema
 from guided.spec.regex import parse_regex, refused_with_u

@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import charset, complement
+from guided.ir.nodes import charset, complement
 from guided.limits import Limits
 from guided.spec.regex import parse_regex, refused_with_u
 from tests.regex_support import NODE, Patterns, ask_node, matches, scan

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.automaton.reference_language import accepts
-from guided.grammar.ir import Grammar, Node
+from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.preferred import Undecided, preferred

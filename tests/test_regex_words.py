@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.grammar.ir import And, Length, Not
+from guided.ir.nodes import And, Length, Not
 from guided.spec.regex import parse_regex
 from guided.spec.regex.derivatives import Terms
 from guided.spec.regex.few_words import few_words

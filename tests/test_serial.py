@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 import guided
-from guided.grammar.ir import EMPTY, Chars, Condition, Node, Seq, Text, charset
-from guided.grammar.serial import ByIdentity, Numbered, serial
+from guided.ir.nodes import EMPTY, Chars, Condition, Node, Seq, Text, charset
+from guided.ir.serial import ByIdentity, Numbered, serial
 
 PACKAGE = Path(guided.__file__).parent
 
@@ -77,7 +77,7 @@ def test_a_mapping_by_identity_tells_equal_objects_apart_and_holds_them() -> Non
 
 
 def test_no_key_of_a_front_end_is_an_address() -> None:
-    files = [*PACKAGE.glob("spec/**/*.py"), *PACKAGE.glob("grammar/*.py"), PACKAGE / "automaton" / "build.py"]
+    files = [*PACKAGE.glob("spec/**/*.py"), *PACKAGE.glob("ir/*.py"), PACKAGE / "automaton" / "build.py"]
     assert len(files) > 80
     calls = []
     for file in files:

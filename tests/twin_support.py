@@ -11,7 +11,7 @@ from hypothesis import currently_in_test_context, event
 from guided.automaton import reference, reference_language, reference_regular
 from guided.automaton.reference import ReferenceGrammar
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.grammar import Grammar
+from guided.ir import Grammar
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 

@@ -89,6 +89,9 @@ class Compiled:
         How often the states were dropped because they reached the memory limit.
         """
 
+class CompiledRules(Compiled):
+    """A compiled grammar whose rules read bytes."""
+
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
         """
         The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).
@@ -231,7 +234,7 @@ class Builder:
         max_seconds: float,
         memory: int,
         max_work: int = 9223372036854775807,
-    ) -> Compiled:
+    ) -> CompiledRules:
         """
         Compile the rules that were added, without the GIL. The builder can be used again afterwards.
 
@@ -271,7 +274,7 @@ class KeptNodes:
 
 class NodeReader:
     """
-    Reads the nodes of `guided.grammar`, children before parents, each object once.
+    Reads the nodes of `guided.ir`, children before parents, each object once.
     """
 
     def __init__(
@@ -459,3 +462,47 @@ def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], m
         IndexError: there is no such row.
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
+
+class CompiledLexer(Compiled):
+    """A compiled grammar with a lexer."""
+
+    def __init__(
+        self,
+        rules: CompiledRules,
+        terminals: Sequence[CompiledRules],
+        ignored: Sequence[bool],
+        keywords: Sequence[tuple[int, int, bool, CompiledRules]],
+        control: Sequence[int],
+        contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
+        vocabulary: TokenVocabulary,
+        memory: int,
+    ) -> None:
+        """
+        Put a grammar with a lexer together.
+
+        Args:
+            rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
+            terminals: the texts of each terminal, in the order in which they are tried.
+            ignored: by terminal, whether it may stand anywhere.
+            keywords: (terminal, keyword, embedded, texts): a lexeme of the terminal that is in the texts is the
+                keyword.
+            control: by terminal, the id of the control token that it is in the text, or -1.
+            contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
+                other; marks are numbers past those of the terminals.
+            vocabulary: of the texts.
+            memory: how many bytes the states may take before they are dropped.
+        """
+
+    @property
+    def sure(self) -> bool:
+        """
+        Whether every terminal has a text that can be written wherever the terminal is taken.
+        """
+
+    @property
+    def lexemes(self) -> int:
+        """How many states of lexemes were visited so far."""
+
+    @property
+    def tables(self) -> int:
+        """How many token tables there are."""

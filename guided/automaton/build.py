@@ -17,7 +17,7 @@ from typing import TypeAlias, get_args
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ANY_CHAR,
     UTF8,
     AllOf,
@@ -48,8 +48,8 @@ from guided.grammar.ir import (
     Written,
     charset,
 )
-from guided.grammar.serial import serial
-from guided.grammar.tokens import is_any_text
+from guided.ir.serial import serial
+from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 
 __all__ = ["compile_native"]
@@ -84,7 +84,7 @@ def compile_native(
     special_ids: Mapping[str, Collection[int]],
     end_tokens: Collection[int],
     text_ids: Callable[[], frozenset[int]] = frozenset,
-) -> _core.Compiled:
+) -> _core.CompiledRules:
     """Compile `grammar` for `vocabulary`.
 
     Args:
@@ -100,7 +100,7 @@ def compile_native(
     """
     if not isinstance(grammar, Grammar):
         raise SpecError(
-            f"a grammar is a guided.grammar.Grammar, not a {type(grammar).__name__}",
+            f"a grammar is a guided.ir.Grammar, not a {type(grammar).__name__}",
             hint='write Grammar({"start": node}); text and schemas have compile functions of their own',
         )
     if not isinstance(grammar.rules, Mapping):
@@ -133,7 +133,7 @@ class _GrammarBuilder:
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 
-    def compile(self, vocabulary: _core.TokenVocabulary) -> _core.Compiled:
+    def compile(self, vocabulary: _core.TokenVocabulary) -> _core.CompiledRules:
         if self.grammar.start not in self.rule_number:
             raise SpecError(
                 f"the start rule {self.grammar.start!r} is not defined", hint=self._instead(self.grammar.start)
@@ -372,7 +372,7 @@ def _malformed(rule: str, node: object, error: Exception) -> SpecError:
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
         what = brief(node) if _is_plain(node) else f"an object of {kind.__name__}"
-        return SpecError(f"rule {rule!r}: {what} is no node of guided.grammar", hint=hint)
+        return SpecError(f"rule {rule!r}: {what} is no node of guided.ir", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
     shown = [f"{name}={brief(value)}" if _is_plain(value) else f"{name}=.." for name, value in values.items()]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"

@@ -27,7 +27,7 @@ from types import MappingProxyType
 from guided.automaton.reference_language import Language, State, accepts, viable
 from guided.automaton.reference_tokens import without_other_tokens
 from guided.errors import LimitExceeded, SpecError, VocabularyError
-from guided.grammar.ir import Grammar
+from guided.ir.nodes import Grammar
 
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
 

@@ -35,7 +35,7 @@ from guided.automaton.reference_regular import MAX_STATES, Run
 from guided.automaton.reference_terms import Rest, Terms
 from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
 from guided.errors import LimitExceeded, SpecError
-from guided.grammar.ir import Grammar, Node, Ref, Repeat, Special
+from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
 
 __all__ = ["Language", "State", "accepts", "viable"]
 

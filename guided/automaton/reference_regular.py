@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ALL_CHARS,
     EMPTY,
     EPSILON,

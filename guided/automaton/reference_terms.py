@@ -25,7 +25,7 @@ from typing import TypeAlias
 from guided.automaton.reference_regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
 from guided.automaton.reference_uniqueness import Mark, Open
 from guided.errors import LimitExceeded, SpecError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     UTF8,
     AllOf,
     Alt,

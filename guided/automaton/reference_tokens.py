@@ -11,9 +11,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from guided.errors import VocabularyError
-from guided.grammar.ir import Alt, Distinct, Entry, Grammar, Member, OtherTokens, Permutation, Repeat, Seq
-from guided.grammar.serial import ByIdentity
-from guided.grammar.tokens import other_tokens
+from guided.ir.nodes import Alt, Distinct, Entry, Grammar, Member, OtherTokens, Permutation, Repeat, Seq
+from guided.ir.serial import ByIdentity
+from guided.ir.tokens import other_tokens
 
 __all__ = ["without_other_tokens"]
 

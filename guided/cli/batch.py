@@ -142,7 +142,9 @@ class Batch:
         written = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
         for name in written:
             if own is None or name not in OPTIONS_OF.get(own.kind, ()):
-                needs = " or ".join(f"a {kind}" for kind, names in OPTIONS_OF.items() if name in names)
+                needs = " or ".join(
+                    f"a {kind.replace('_', ' ')}" for kind, names in OPTIONS_OF.items() if name in names
+                )
                 return InputError(f"{name} goes with {needs}")
         if own is not None:
             own = replace(own, options={**own.options, **written})

@@ -22,14 +22,18 @@ from guided.spec.json_schema.documents.values import read_json
 __all__ = ["Line", "read_lines"]
 
 _PROMPTS: Final = ("prompt", "messages")
-_SPECIFICATIONS: Final = ("schema", "regex", "gbnf", "choice")
+_SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice")
+_OBJECTS: Final = ("schema", "structural_tag")
 _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what each is, and whether a value is that
     "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
     "prompt": ("a text", lambda v: isinstance(v, str)),
     "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
     "schema": ("a JSON Schema, an object or a boolean", lambda v: isinstance(v, dict | bool)),
     "regex": ("a regular expression", lambda v: isinstance(v, str)),
+    "lark": ("the text of a grammar of Lark", lambda v: isinstance(v, str)),
     "gbnf": ("the text of a grammar", lambda v: isinstance(v, str)),
+    "grammar": ("the name of a grammar that comes with guided", lambda v: isinstance(v, str)),
+    "structural_tag": ("a structural tag, an object", lambda v: isinstance(v, dict)),
     "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
 }
 _ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
@@ -45,8 +49,8 @@ class Line:
         text: the line.
         id: the id that the answer gets: the one in the line, or the number of the line.
         prompt: a text, or messages; None where there is an error.
-        kind: of the line's own specification: "schema", "regex", "gbnf", "choice"; "" where it has none.
-        value: the specification; of a schema its text, so that no digit of a number is lost.
+        kind: of the line's own specification, as "schema" or "structural_tag"; "" where it has none.
+        value: the specification; of a schema or a structural tag its text, so that no digit of a number is lost.
         value_at: the offset of that text in the line.
         options: the options in the line, n among them.
         error: what is wrong with the line; its span refers to `text`.
@@ -63,11 +67,11 @@ class Line:
     error: GuidedError | None = None
 
     def placed(self, error: Exception) -> Exception:
-        """An error about the schema of the line, with its position in the line."""
-        if self.kind != "schema" or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
+        """An error about the specification of the line, with its position in the line."""
+        if self.kind not in _OBJECTS or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
             return error
         span = (error.span[0] + self.value_at, error.span[1] + self.value_at)
-        pointer = f"/schema{error.pointer}"
+        pointer = f"/{self.kind}{error.pointer}"
         if isinstance(error, SpecError):
             return SpecError(error.message, text=self.text, span=span, pointer=pointer, hint=error.hint)
         return UnsupportedError(error.reason, text=self.text, span=span, pointer=pointer, hint=error.hint)
@@ -122,8 +126,8 @@ def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> 
         raise _wrong(text, name, f"{name} is {wanted}, not {_shown(members[name])}") from None
     kind = next((name for name in _SPECIFICATIONS if name in members), "")
     value, at = members.get(kind), 0
-    if kind == "schema":
-        start, end = locate(text, "/schema")
+    if kind in _OBJECTS:
+        start, end = locate(text, f"/{kind}")
         key = _KEY.match(text, start)
         at = key.end() if key is not None else start
         value = text[at:end]

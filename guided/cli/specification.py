@@ -1,4 +1,4 @@
-"""The specification on the command line: one of --schema, --regex, --gbnf, --choice, --pattern, and its options.
+"""The specification on the command line: --schema, --regex, --lark, --gbnf, --grammar, and so on.
 
 In: parsed arguments. Out: a `Specification` that compiles itself for a vocabulary. What belongs to another kind than
 the one given is refused, never ignored.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
 from guided.matching import CompiledGrammar, GrammarCompiler
 from guided.spec.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
+from guided.spec.library import grammar, library
 from guided.spec.pattern import CLASS_NAMES
 
 __all__ = [
@@ -28,13 +31,18 @@ __all__ = [
 
 _SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
+_LARK_OPTIONS: Final = ("start", "semantics")
 _GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
+_TAG_OPTIONS: Final = ("allow_special_tokens", *JsonSchemaKeywords.__annotations__)
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "schema": _SCHEMA_OPTIONS,
     "regex": _REGEX_OPTIONS,
+    "lark": _LARK_OPTIONS,
     "gbnf": _GBNF_OPTIONS,
+    "structural_tag": _TAG_OPTIONS,
 }
 """The options of each kind of specification that has some, by the names of the Python interface."""
+_LARK_RULE: Final = re.compile(r"^\s*[?!_]*[a-z]\w*(\.-?\d+)?\s*(\{[^}]*\})?\s*:(?!\\|//)", re.MULTILINE)
 GENERATION: Final = JsonSchemaOptions.for_generation()
 
 
@@ -43,14 +51,16 @@ class Specification:
     """What the output must be.
 
     Attributes:
-        kind: "schema", "regex", "gbnf", "choice" or "pattern".
-        value: schema text, pattern, grammar text, list of choices, list of pairs.
+        kind: "schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice" or "pattern".
+        value: schema text, pattern, grammar text, text of a structural tag, list of choices, list of pairs.
         options: those given, by the names of the Python interface.
+        import_paths: the folder of a grammar of Lark, where its imports are looked for.
     """
 
     kind: str
     value: Any
     options: dict[str, Any]
+    import_paths: tuple[str, ...] = ()
 
     def compile(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
         """The grammar; `base` holds where the command line does not say otherwise."""
@@ -65,8 +75,16 @@ class Specification:
                 return compiler.compile_json_schema(self.value, registry=self.registry, **options)
             case "regex":
                 return compiler.compile_regex(self.value, **{"classes": base.classes, **self.options})
+            case "lark":
+                return compiler.compile_lark(self.value, import_paths=self.import_paths, **self.options)
+            case "grammar":
+                return compiler.compile(grammar(self.value))
             case "gbnf":
                 return compiler.compile_gbnf(self.value, **self.options)
+            case "structural_tag":
+                allowed = self.options.get("allow_special_tokens", False)
+                given = self.schema_options(base).given()
+                return compiler.compile_structural_tag(self.value, allow_special_tokens=allowed, **given)
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:
@@ -80,7 +98,9 @@ class Specification:
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
         """How a schema is read and written."""
-        return base.changed(**{name: value for name, value in self.options.items() if name != "registry"})
+        return base.changed(
+            **{name: value for name, value in self.options.items() if name in JsonSchemaKeywords.__annotations__}
+        )
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
@@ -92,9 +112,22 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     )
     kinds.add_argument("--regex", metavar="PATTERN", help="a regular expression; the whole text must match")
     kinds.add_argument(
+        "--lark",
+        metavar="FILE",
+        help="a grammar of Lark: a file, - for standard input, or its text 'start: ...'",
+    )
+    kinds.add_argument(
         "--gbnf",
         metavar="FILE",
         help="a grammar of llama.cpp or xgrammar: a file, - for standard input, or its text 'root ::= ...'",
+    )
+    kinds.add_argument(
+        "--grammar", metavar="NAME", help="a grammar that comes with guided, as json; --list-grammars shows them"
+    )
+    kinds.add_argument(
+        "--structural-tag",
+        metavar="FILE",
+        help="a structural tag of xgrammar or vLLM: a file, - for standard input, or its text {...}",
     )
     kinds.add_argument(
         "--choice", metavar="A,B", help=r"one of these texts; write \, for a comma and \\ for a backslash"
@@ -114,14 +147,30 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         help=r"what \d \s \w mean in --regex, and in patterns of --schema: full: as the dialect says; plain: of digits "
         f"and spaces those of ASCII ({classes})",
     )
+    group.add_argument("--list-grammars", action=_ListGrammars, nargs=0, help="list the names for --grammar, and exit")
+    group.add_argument("--start", metavar="RULE", help="of --lark: the rule to begin with (start)")
+    group.add_argument(
+        "--semantics",
+        choices=("lexer", "scannerless"),
+        help="of --lark: terminals take their longest match, or every way to cut a text counts (lexer)",
+    )
     group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
     group.add_argument(
         "--allow-special-tokens",
         action="store_true",
         default=None,
-        help="of --gbnf: it may name control tokens, as <|call|>; not for the grammars of strangers",
+        help="of --gbnf and --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
     )
     _add_schema_options(parser, generating)
+
+
+class _ListGrammars(argparse.Action):
+    """Prints the names and titles of the grammars, and ends the program."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        for each in library().values():
+            print(f"{each.name:14}{each.title}")
+        parser.exit()
 
 
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
@@ -178,7 +227,7 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
     """
-    kinds = ("schema", "regex", "gbnf", "choice", "pattern")
+    kinds = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
     kind = next((name for name in kinds if getattr(arguments, name) is not None), "")
     own = specification_options(arguments, kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
@@ -186,14 +235,22 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
             flag = f"--{name.replace('_', '-')}"
             if name == "additional_properties":
                 flag = "--open" if arguments.additional_properties else "--closed"
-            needs = " or ".join(f"--{kind}" for kind, names in OPTIONS_OF.items() if name in names)
-            raise InputError(f"{flag} belongs to {needs}" + (f", not to --{kind}" if kind else ", which is not given"))
+            needs = " or ".join(f"--{kind.replace('_', '-')}" for kind, names in OPTIONS_OF.items() if name in names)
+            raise InputError(
+                f"{flag} belongs to {needs}"
+                + (f", not to --{kind.replace('_', '-')}" if kind else ", which is not given")
+            )
     if not kind:
         return None
     text: str = getattr(arguments, kind)
     value: object = text
-    if kind == "schema":
-        value = _schema(text)
+    folders: tuple[str, ...] = ()
+    if kind in ("schema", "structural_tag"):
+        value = _json_text(text, "a schema" if kind == "schema" else "a structural tag")
+    elif kind == "lark":
+        if not _LARK_RULE.search(text):
+            folders = () if text == "-" else (str(Path(text).resolve().parent),)
+            value = read_text(text, "a grammar that is given right here has a rule, name: ...")
     elif kind == "gbnf":
         value = (
             text if "::=" in text else read_text(text, "a grammar that is given right here has a rule, name ::= ...")
@@ -202,16 +259,16 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
         value = _choices(text)
     elif kind == "pattern":
         value = _pairs(text)
-    return Specification(kind, value, own)
+    return Specification(kind, value, own, folders)
 
 
-def _schema(given: str) -> str:
-    """The text of a schema, from a file or as it is."""
+def _json_text(given: str, what: str) -> str:
+    """The text of a JSON object, from a file or as it is."""
     if given.lstrip().startswith("{"):
         return given
-    text = read_text(given, "a schema that is given right here begins with {")
+    text = read_text(given, f"{what} that is given right here begins with {{")
     if not text.strip():
-        raise InputError(f"{'standard input' if given == '-' else given} is empty, and a schema is needed")
+        raise InputError(f"{'standard input' if given == '-' else given} is empty, and {what} is needed")
     return text
 
 

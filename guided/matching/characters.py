@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement, intersect
+from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement, intersect
 from guided.spec.regex.ecma_chars import category as ecma_category
 from guided.spec.regex.ecma_chars import property_set
 from guided.spec.regex.python_chars import category

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.errors import Finding
-from guided.grammar import Grammar
+from guided.ir import Grammar
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "native_vocabulary"]
@@ -36,7 +36,8 @@ class CompiledGrammar:
 
     Attributes:
         vocabulary: the vocabulary it was compiled for.
-        kind: "json_schema", "regex", "gbnf", "lark", "choice", "pattern", "type", "expr" or "grammar".
+        kind: "json_schema", "regex", "gbnf", "lark", "structural_tag", "choice", "pattern", "type", "expr" or
+            "grammar".
         source: the specification as given.
         origins: rule of the grammar -> the part of the specification that it stands for, for explanations. The rules
             themselves are not kept.

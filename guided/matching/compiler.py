@@ -8,30 +8,31 @@ shared by all compilers of a vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from itertools import product
 from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
-from guided.grammar import Grammar
+from guided.automaton.build_lexer import compile_lexed
+from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
+from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
 from guided.matching.grammar_cache import GrammarCache
+from guided.matching.narrowing import narrowed
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr
 from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import lark_to_grammar
+from guided.spec.lark import read_lark
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
+from guided.spec.structural_tag import structural_tag_to_grammar
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GrammarCompiler"]
@@ -41,7 +42,9 @@ _WHY_EMPTY: Final = {
     "json_schema": "its keywords exclude each other",
     "choice": "give a string that text can hold",
     "pattern": "give a class with characters",
+    "lark": "look for rules that can never end, and for terminals that others shadow",
     "gbnf": "look for a rule that always needs itself, and for classes that are empty",
+    "structural_tag": "look for a part that excludes itself: an end that is excluded, a schema that allows nothing",
     "expr": "look for a part that excludes itself, and for recursion without an end",
 }
 
@@ -112,7 +115,7 @@ class GrammarCompiler:
             key = ("json_schema", text, isinstance(schema, str), own, _content(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
-        return _narrowed(compiled, JsonSchemaOptions(**options))
+        return narrowed(compiled, JsonSchemaOptions(**options))
 
     @keywords_checked()
     def compile_regex(
@@ -152,7 +155,7 @@ class GrammarCompiler:
                 ),
             )
 
-        return _narrowed(compiled, JsonSchemaOptions(classes=classes))
+        return narrowed(compiled, JsonSchemaOptions(classes=classes))
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -190,30 +193,62 @@ class GrammarCompiler:
         start: str = "start",
         semantics: Literal["lexer", "scannerless"] = "lexer",
         import_paths: Sequence[str] = (),
+        postlex: object = None,
     ) -> CompiledGrammar:
         """Compile a grammar of Lark, see `guided.spec.lark`.
 
         Args:
             start: the rule to begin with.
-            semantics: "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser with
-                `lexer="dynamic_complete"`. "lexer", the longest match of each terminal, is not supported yet.
+            semantics: "lexer": what Lark's LALR parser parses with its contextual lexer, on any context-free grammar:
+                each terminal takes its longest match. "scannerless": every way to cut a text into terminals counts,
+                as in Lark's Earley parser with `lexer="dynamic_complete"`.
             import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
+            postlex: with "lexer": an instance of `lark.indenter.Indenter`.
 
         Raises:
-            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular, or
-                semantics="lexer".
+            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular.
         """
-        if semantics not in ("lexer", "scannerless"):
-            raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(semantics)}")
-        if semantics == "lexer":
-            hint = 'write semantics="scannerless": then every way to cut a text into terminals counts'
-            raise UnsupportedError("Lark grammars are not compiled with the semantics of a lexer yet", hint=hint)
         paths = tuple(map(str, import_paths))
 
         def read(found: list[Finding]) -> Grammar:
-            return lark_to_grammar(text, start=start, import_paths=paths, limits=self.limits)
+            return read_lark(text, start, semantics, paths, postlex, self.limits)
 
-        return self._cached(("lark", text, start, paths), text, read)
+        return self._cached(("lark", text, start, semantics, paths, postlex), text, read)
+
+    @keywords_checked(JsonSchemaKeywords.__annotations__)
+    def compile_structural_tag(
+        self,
+        spec: str | Mapping[str, Any],
+        *,
+        allow_special_tokens: bool = False,
+        **options: Unpack[JsonSchemaKeywords],
+    ) -> CompiledGrammar:
+        """Compile a structural tag, given as JSON text or as a dict; see `guided.spec.structural_tag`.
+
+        Args:
+            allow_special_tokens: whether it may name tokens that are to be written, by a format or by a string that
+                contains the name of a control token, which then means that token. Texts of strangers should not.
+            options: the fields of `JsonSchemaOptions`, for the schemas and expressions in it.
+
+        Raises:
+            SpecError: it is malformed, with the JSON Pointer of the place, or allows nothing.
+            UnsupportedError: a part is not enforced. VocabularyError: a control token that the vocabulary lacks.
+        """
+        if not isinstance(allow_special_tokens, bool):
+            raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
+        content = spec if isinstance(spec, str) else _content(spec)
+
+        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
+            def read(found: list[Finding], ask: bool = False) -> Grammar:
+                return structural_tag_to_grammar(
+                    spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._special_ids,
+                    limits=self.limits, found=found, ask_for_values=ask,
+                )  # fmt: skip
+
+            key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
+            return self._cached(key, spec, read, why_empty=lambda: read([], True))
+
+        return narrowed(compiled, JsonSchemaOptions(**options))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
@@ -274,7 +309,7 @@ class GrammarCompiler:
                 f"a composed specification is an Expr, not a {type(expr).__name__}",
                 hint="write guided.sequence(part), or one of the other compile_... functions",
             )
-        return _narrowed(
+        return narrowed(
             lambda own: self._cached(
                 ("expr", expr, own), expr, lambda found: expr_to_grammar(expr, self.limits, found, options=own)
             ),
@@ -288,6 +323,8 @@ class GrammarCompiler:
         )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
+        if isinstance(grammar, Grammar) and grammar.lexer is not None:
+            return compile_lexed(grammar, grammar.lexer, self._native, self.limits)
         return compile_native(
             grammar,
             self._native,
@@ -345,32 +382,13 @@ class GrammarCompiler:
         kind = str(key[0])
 
         def again() -> Grammar:
-            if kind == "json_schema" and not isinstance(source, str) and _content(source) != key[1]:
+            if kind in ("json_schema", "structural_tag") and not isinstance(source, str) and _content(source) != key[1]:
                 raise SpecError("the schema was changed since it was compiled", hint="compile it again")
             return read([])
 
         compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, kind, source, again, findings)
         self._cache.keep(key, compiled)
         return compiled
-
-
-def _narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions) -> CompiledGrammar:
-    """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
-
-    Where it is the specification itself that is wrong, the last attempt says so.
-    """
-    minimal = options.additional_properties == "minimal"
-    attempts = product(
-        dict.fromkeys((options.additional_properties, None if minimal else options.additional_properties)),
-        dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
-    )
-    *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
-    for attempt in first:
-        try:
-            return compiled(attempt)
-        except (SpecError, UnsupportedError):
-            pass
-    return compiled(last)
 
 
 def _single(node: Any) -> Grammar:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from guided.errors import brief
-from guided.grammar.ir import Ranges, charset, intersect
+from guided.ir.nodes import Ranges, charset, intersect
 from guided.matching.characters import count, joined, name_of, parts_of
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from guided.errors import LimitExceeded
-from guided.grammar.ir import ALL_CHARS, EMPTY, Automaton, Node
+from guided.ir.nodes import ALL_CHARS, EMPTY, Automaton, Node
 from guided.limits import Limits
 
 __all__ = ["FreeText", "free_text"]

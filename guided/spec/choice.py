@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from guided.errors import LimitExceeded, SpecError
-from guided.grammar.ir import Alt, Grammar, Node, Text
+from guided.ir.nodes import Alt, Grammar, Node, Text
 from guided.limits import Limits
 
 __all__ = ["choice_to_grammar"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Unpack
 
 from guided.errors import Finding, SpecError, brief
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     Grammar,
     Node,
     Special,
@@ -30,6 +30,7 @@ from guided.limits import Limits
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.spec.lark import read_lark
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -40,6 +41,7 @@ __all__ = [
     "choice",
     "gbnf",
     "json_schema",
+    "lark",
     "optional",
     "pattern",
     "python_type",
@@ -119,11 +121,13 @@ class ReadPart(Expr):
             appended to the list.
         kind: "regex", "json_schema", "type", or "" for a kind that has no options.
         source: the schema or the type.
+        has_lexer: whether it cuts texts into lexemes first; it is then a whole specification.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
     kind: str = ""
     source: Any = None
+    has_lexer: bool = False
 
 
 def text(text: str) -> Expr:
@@ -249,6 +253,27 @@ def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -
         return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
 
     return ReadPart(read)
+
+
+@keywords_checked()
+def lark(
+    text: str,
+    *,
+    start: str = "start",
+    semantics: Literal["lexer", "scannerless"] = "lexer",
+    import_paths: Sequence[str] = (),
+    postlex: object = None,
+) -> Expr:
+    """What a grammar of Lark generates; see `GrammarCompiler.compile_lark`.
+
+    With the semantics of a lexer it is a whole specification: a part of another one must be scannerless.
+    """
+    paths = tuple(map(str, import_paths))
+
+    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return read_lark(text, start, semantics, paths, postlex, limits)
+
+    return ReadPart(read, has_lexer=semantics == "lexer")
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:

@@ -7,12 +7,13 @@ taken is renamed, with the references to it. Cost: linear in the parts; a part t
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from guided.errors import Finding, LimitExceeded, SpecError, warn_of
-from guided.grammar.ir import (
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.ir.nodes import (
     Alt,
     And,
     Distinct,
@@ -28,7 +29,7 @@ from guided.grammar.ir import (
     Repeat,
     Seq,
 )
-from guided.grammar.serial import ByIdentity
+from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.spec.combinators import (
     ChoicePart,
@@ -70,9 +71,14 @@ def kinds_of(expr: Expr) -> set[str]:
 
 def only_part(expr: Expr) -> tuple[str, Any]:
     """The kind and the source of the only part of a whole; ("", None) where it has several, or none of these kinds."""
+    only = _unwrapped(expr)
+    return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
+
+
+def _unwrapped(expr: Expr) -> Expr:
     while isinstance(expr, SequencePart | ChoicePart) and len(expr.parts) == 1:
         expr = expr.parts[0]
-    return (expr.kind, expr.source) if isinstance(expr, ReadPart) else ("", None)
+    return expr
 
 
 def expr_to_grammar(
@@ -91,6 +97,8 @@ def expr_to_grammar(
     """
     lowering = _Lowering(Limits() if limits is None else limits, options)
     try:
+        if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
+            return cast(Grammar, only.read(lowering.limits, options, lowering.found))
         node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
@@ -106,8 +114,10 @@ class _Lowering:
     def __init__(self, limits: Limits, options: JsonSchemaOptions) -> None:
         self.limits, self.options = limits, options
         self.rules: dict[str, Node] = {}
+        self.taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
         self.origins: dict[str, str] = {}
         self.found: list[Finding] = []
+        self.closed: ByIdentity[Any, Any] = ByIdentity()
         self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
@@ -148,20 +158,29 @@ class _Lowering:
 
     def define(self, name: str, origin: str, node: Node) -> str:
         """A rule under a name that no other has."""
-        free, number = name, 1
+        free = name
         while free in self.rules:
-            number += 1
-            free = f"{name} {number}"
+            self.taken[name] += 1
+            free = f"{name} {self.taken[name] + 1}"
         self.rules[free], self.origins[free] = node, origin
         return free
 
     def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already."""
+        """A grammar's rules beside those that are there already.
+
+        Raises:
+            UnsupportedError: it has a lexer, which cuts whole outputs only.
+        """
+        if grammar.lexer is not None:
+            raise UnsupportedError(
+                "a grammar with a lexer cannot be a part of another specification",
+                hint='read it with semantics="scannerless"',
+            )
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
-            self.rules[names[name]] = run(_renamed(node, names, done))
-        start: Node = run(_renamed(Ref(grammar.start), names, done))
+            self.rules[names[name]] = run(_renamed(node, names, done, self.closed))
+        start: Node = run(_renamed(Ref(grammar.start), names, done, self.closed))
         return start
 
 
@@ -173,11 +192,16 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
 """The fields that hold nodes."""
 
 
-def _renamed(node: Any, names: Scope, done: ByIdentity[Any, Any]) -> Generator[Any, Any, Any]:
+def _renamed(
+    node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
+) -> Generator[Any, Any, Any]:
     """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
 
+    `closed` takes the nodes without references, which many grammars share as the same objects.
     Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
     """
+    if node in closed:
+        return node
     if node in done:
         return done[node]
     out = node
@@ -188,17 +212,20 @@ def _renamed(node: Any, names: Scope, done: ByIdentity[Any, Any]) -> Generator[A
     elif isinstance(node, tuple):
         parts = []
         for part in node:
-            parts.append((yield _renamed(part, names, done)))
+            parts.append((yield _renamed(part, names, done, closed)))
         if any(new is not old for new, old in zip(parts, node, strict=True)):
             out = tuple(parts)
     else:
         old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
         new = {}
         for name, part in old.items():
-            new[name] = yield _renamed(part, names, done)
+            new[name] = yield _renamed(part, names, done, closed)
         if any(new[name] is not old[name] for name in old):
             out = replace(node, **new)
-    done[node] = out
+    if out is node and not isinstance(node, Ref):
+        closed[node] = node
+    else:
+        done[node] = out
     return out
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from guided.errors import SpecError
-from guided.grammar.ir import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
+from guided.ir.nodes import ALL_CHARS, Chars, Grammar, Node, Ranges, Repeat, Seq, charset, complement
 
 __all__ = ["CLASS_NAMES", "pattern_to_grammar"]
 

@@ -31,7 +31,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.grammar.serial import ByIdentity
+from guided.ir.serial import ByIdentity
 from guided.spec.python_members import (
     DICTS,
     LISTS,

@@ -24,7 +24,7 @@ import difflib
 from collections.abc import Mapping
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
-from guided.grammar.ir import Grammar, Length, Node
+from guided.ir.nodes import Grammar, Length, Node
 from guided.limits import Limits
 
 from .empty import tell_why_empty

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from guided.errors import Finding, SpecError
-from guided.grammar.ir import ALL_CHARS, Ranges, charset, complement
+from guided.ir.nodes import ALL_CHARS, Ranges, charset, complement
 
 from .tokens import Token
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from guided.errors import SpecError
-from guided.grammar.ir import Alt, Chars, Node, Ref, Repeat, Seq
+from guided.ir.nodes import Alt, Chars, Node, Ref, Repeat, Seq
 
 from .rules import Rule
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import Chars, Node, OtherTokens, Ref, charset
+from guided.ir.nodes import Chars, Node, OtherTokens, Ref, charset
 from guided.spec.aho_corasick import free_text
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, conj, repeat, seq

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
+from guided.ir.nodes import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
 from guided.limits import Limits
 from guided.spec.regex.algebra import alt, chars, repeat, seq
 from guided.spec.regex.algebra import text as literal_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
-from guided.grammar.ir import Grammar
+from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.expand import Expander
 from guided.spec.json_schema.algebra.reader import Reader

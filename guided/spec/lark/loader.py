@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -19,7 +20,7 @@ from typing import Any, Final, NoReturn
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 
-__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
+__all__ = ["Alternative", "Loaded", "LoadedTerminal", "lark_package", "load"]
 
 _LARGEST_REPETITION: Final = 10_000
 _REPETITION: Final = re.compile(r"~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
@@ -38,12 +39,19 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTerminal:
-    """A terminal. `source`: its regular expression as Python's `re` reads it, flags included."""
+    """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
+
+    `value`: its text, if `is_text`, or its regular expression without flags. `written`: what the grammar says where it
+    stands in a rule without a name.
+    """
 
     name: str
     source: str
     is_text: bool
     priority: int
+    value: str
+    flags: frozenset[str]
+    written: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +66,16 @@ class Loaded:
     lines: dict[str, int]
 
 
-def load(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -> Loaded:
-    """See the head.
+def load(
+    text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
+) -> Loaded:
+    """See the head. `produced`: terminals that may be declared without a definition, since they have no text.
 
     Raises:
         SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).
         LimitExceeded: the text, a repetition or the number of rules is too large.
     """
-    lark = _lark()
+    lark = lark_package()
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     for low, high in _REPETITION.findall(text):
@@ -77,6 +87,7 @@ def load(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -
         grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", list(import_paths), False)
         if start not in {rule for rule, *_ in _definitions(grammar)}:
             _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+        named = {str(name) for name, _ in grammar.term_defs}
         terminals, rules, ignored = grammar.compile([start], "*")
     except lark.exceptions.LarkError as error:
         raise _spec_error(text, error) from None
@@ -93,16 +104,21 @@ def load(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -
         symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
         out.setdefault(str(rule.origin.name), []).append(Alternative(symbols))
     lines = _lines(text)
-    found = {terminal.name: _terminal(terminal) for terminal in terminals}
+    found = {terminal.name: _terminal(terminal, named) for terminal in terminals}
     for alternatives in out.values():
         for name in (name for alternative in alternatives for name, is_term in alternative.symbols if is_term):
-            if name not in found:
-                reason = f"the terminal {name} is declared, but not defined"
-                raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+            _check_defined(name, found.keys() | produced)
+    for name in map(str, ignored):
+        _check_defined(name, found.keys())
     return Loaded(text, start, out, found, tuple(map(str, ignored)), lines)
 
 
-def _lark() -> Any:
+def lark_package() -> Any:
+    """The package lark.
+
+    Raises:
+        SpecError: it is not installed.
+    """
     try:
         import lark
         import lark.load_grammar
@@ -113,13 +129,27 @@ def _lark() -> Any:
     return lark
 
 
+def _check_defined(name: str, defined: Collection[str]) -> None:
+    if name not in defined:
+        reason = f"the terminal {name} is declared, but not defined"
+        raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+
+
 def _definitions(grammar: Any) -> list[tuple[str, Any]]:
     return [(str(name), rest) for name, *rest in grammar.rule_defs]
 
 
-def _terminal(terminal: Any) -> LoadedTerminal:
-    pattern = terminal.pattern
-    return LoadedTerminal(str(terminal.name), pattern.to_regexp(), pattern.type == "str", int(terminal.priority))
+def _terminal(terminal: Any, named: Collection[str]) -> LoadedTerminal:
+    pattern, name = terminal.pattern, str(terminal.name)
+    return LoadedTerminal(
+        name,
+        pattern.to_regexp(),
+        pattern.type == "str",
+        int(terminal.priority),
+        str(pattern.value),
+        frozenset(map(str, pattern.flags)),
+        "" if name in named else str(pattern.raw or ""),
+    )
 
 
 def _lines(text: str) -> dict[str, int]:

@@ -7,13 +7,13 @@ beginning, any number of ignored terminals may stand.
 from __future__ import annotations
 
 from guided.errors import SpecError
-from guided.grammar.ir import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq
+from guided.ir.nodes import EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq
 from guided.limits import Limits
 
 from .loader import Loaded
 from .terminals import terminal_node
 
-__all__ = ["scannerless"]
+__all__ = ["origin", "scannerless"]
 
 
 def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
@@ -31,7 +31,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     gap: Node = Repeat(ignored[0] if len(ignored) == 1 else Alt(tuple(ignored)), 0, None) if ignored else EPSILON
     for name in dict.fromkeys([*used, *loaded.ignored]):
         rules[_terminal_rule(name)] = terminal_node(loaded.terminals[name], limits)
-        origins[_terminal_rule(name)] = _origin(loaded, name)
+        origins[_terminal_rule(name)] = origin(loaded, name)
     for name, alternatives in loaded.rules.items():
         items = []
         for each in alternatives:
@@ -40,7 +40,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
                 parts += [Ref(_terminal_rule(symbol)), gap] if is_term else [Ref(_rule(symbol))]
             items.append(Seq(tuple(part for part in parts if part is not EPSILON)))
         rules[_rule(name)] = items[0] if len(items) == 1 else Alt(tuple(items))
-        origins[_rule(name)] = _origin(loaded, name)
+        origins[_rule(name)] = origin(loaded, name)
     if _rule(loaded.start) not in rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     rules["start"] = Seq((gap, Ref(_rule(loaded.start))))
@@ -55,6 +55,15 @@ def _terminal_rule(name: str) -> str:
     return f"terminal {name}"
 
 
-def _origin(loaded: Loaded, name: str) -> str:
-    line = loaded.lines.get(name)
-    return f"{name}, line {line}" if line else name
+def origin(loaded: Loaded, name: str) -> str:
+    """What explanations say of a rule or terminal: its name and line; a terminal without a name is its pattern.
+
+    A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
+    """
+    made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
+    if name not in loaded.lines and made_for:
+        name = max(made_for, key=len)
+    if line := loaded.lines.get(name):
+        return f"{name} (line {line})"
+    terminal = loaded.terminals.get(name)
+    return terminal.written if terminal is not None and terminal.written else name

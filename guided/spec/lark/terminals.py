@@ -1,4 +1,5 @@
-"""Terminals as regular nodes. In: the regular expression of a terminal. Out: the node of the texts that it matches.
+"""Terminals as automata. In: the regular expression of a terminal. Out: the automaton of the texts that it
+matches.
 
 A terminal is matched in the middle of a text, and a lookaround at its border would see what stands beside it:
 `/a(?!b)/` is an `a`, but not before `b`. What stands there is another terminal's, so this is no property of the
@@ -17,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 from typing import Any, Final
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.grammar.ir import Node
+from guided.ir.nodes import Automaton
 from guided.limits import Limits
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
@@ -31,8 +32,8 @@ __all__ = ["terminal_node"]
 _FAR: Final = 1 << 30
 
 
-def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
-    """The node of a terminal's texts.
+def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Automaton:
+    """The automaton of a terminal's texts.
 
     Raises:
         SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Literal
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.grammar.ir import Node
+from guided.ir.nodes import Node
 from guided.limits import Limits
 
 from .algebra import ANY_TEXT, conj

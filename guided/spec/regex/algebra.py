@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ALL_CHARS,
     ANY_CHAR,
     EMPTY,
@@ -33,7 +33,7 @@ from guided.grammar.ir import (
     Text,
     charset,
 )
-from guided.grammar.serial import serial
+from guided.ir.serial import serial
 
 __all__ = [
     "ANY_TEXT",

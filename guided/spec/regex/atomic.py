@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from guided.grammar.ir import EMPTY, EPSILON, Chars, Node, Seq, Text
+from guided.ir.nodes import EMPTY, EPSILON, Chars, Node, Seq, Text
 
 from .algebra import run
 from .derivatives import Terms, TooLarge

@@ -13,7 +13,7 @@ Cost: one state for each derivative; `TooLarge` where there are too many.
 
 from __future__ import annotations
 
-from guided.grammar.ir import Automaton, Node, Ranges, charset
+from guided.ir.nodes import Automaton, Node, Ranges, charset
 
 from .algebra import meet
 from .budget import Budget

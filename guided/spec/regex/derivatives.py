@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     ALL_CHARS,
     EMPTY,
     EPSILON,
@@ -36,7 +36,7 @@ from guided.grammar.ir import (
     Text,
     charset,
 )
-from guided.grammar.serial import serial
+from guided.ir.serial import serial
 
 from .algebra import ANY_TEXT, alt, chars, conj, negate, repeat, run, seq
 from .algebra import join as union

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, charset, complement
+from guided.ir.nodes import ALL_CHARS, EPSILON, Ranges, charset, complement
 
 from .algebra import text
 from .budget import Budget

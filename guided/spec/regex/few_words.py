@@ -7,7 +7,7 @@ states; if some word could still go on then, there is a cycle. Cost: MOST_TERMS 
 
 from __future__ import annotations
 
-from guided.grammar.ir import Node, Ranges
+from guided.ir.nodes import Node, Ranges
 
 from .derivatives import Terms, TooLarge
 

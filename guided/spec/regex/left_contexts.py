@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from guided.grammar.ir import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text
-from guided.grammar.serial import serial
+from guided.ir.nodes import EPSILON, Alt, And, Chars, Length, Node, Ranges, Repeat, Seq, Text
+from guided.ir.serial import serial
 
 from .algebra import Edges, chars, conj, join, meet, run
 from .budget import Budget

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.grammar.ir import EMPTY, EPSILON, Node
-from guided.grammar.serial import Numbered, serial
+from guided.ir.nodes import EMPTY, EPSILON, Node
+from guided.ir.serial import Numbered, serial
 
 from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
 from .budget import Budget

@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Seq, Text
-from guided.grammar.serial import serial
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Length, Node, Repeat, Seq, Text
+from guided.ir.serial import serial
 
 from .algebra import alt, chars, repeat, run, seq
 from .derivatives import ANYTHING, NONE, NOTHING, TooLarge, contains, partition

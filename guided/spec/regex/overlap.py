@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from guided.grammar.ir import Node
-from guided.grammar.serial import serial
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
 
 from .derivatives import ANYTHING, NONE, Terms, TooLarge
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from guided.grammar.ir import ALL_CHARS, Automaton, Chars, Node, Ranges, Repeat, Seq, Text, intersect
+from guided.ir.nodes import ALL_CHARS, Automaton, Chars, Ranges, Repeat, Seq, Text, intersect
 
 from .derivatives import TooLarge
 from .tree import Cat, Look, Or, Times, Tree
@@ -49,7 +49,7 @@ class _Step(NamedTuple):
     negative: bool = False
 
 
-def preferred(tree: Tree) -> Node:
+def preferred(tree: Tree) -> Automaton:
     """The automaton of the texts that `tree` takes as a whole.
 
     Raises:

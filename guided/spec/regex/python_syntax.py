@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 
-from guided.grammar.ir import ALL_CHARS, EPSILON, Ranges, complement
+from guided.ir.nodes import ALL_CHARS, EPSILON, Ranges, complement
 
 from .algebra import alt, text
 from .budget import Budget

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import EPSILON, Ranges
-from guided.grammar.serial import ByIdentity
+from guided.ir.nodes import EPSILON, Ranges
+from guided.ir.serial import ByIdentity
 
 from .algebra import chars, text
 from .atomic import atomic

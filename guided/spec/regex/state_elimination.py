@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from guided.grammar.ir import EPSILON, Node
+from guided.ir.nodes import EPSILON, Node
 
 from .algebra import alt, measure, repeat, seq
 from .budget import Budget

@@ -40,6 +40,9 @@ struct Range {
   Symbol lo, hi;  // inclusive
 };
 
+// Of a step, besides states: nothing can be read on; the step was never taken.
+enum NoState : int32_t { kDead = -1, kUnknown = -2 };
+
 // Failures, translated at the Python border.
 struct LimitFailure : std::runtime_error {
   std::string limit, rule;  // where it was reached, if that is known

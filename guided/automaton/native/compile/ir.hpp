@@ -1,4 +1,4 @@
-// The grammar IR as the core receives it: the nodes of guided/grammar/ir.py in one array, children before their parents
+// The grammar IR as the core receives it: the nodes of guided/ir/nodes.py in one array, children before their parents
 // and referred to by index. What each kind of node means is documented in ir.py.
 #pragma once
 

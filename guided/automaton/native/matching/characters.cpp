@@ -8,7 +8,7 @@
 // In a string that must differ from others (a name of an object, an item of a set) every character leads to a state of
 // its own, which remembers the string so far. Where the string can go on whatever was written before, that memory makes
 // no difference, and states that are equal but for it are one. Where it may make one, states are walked one by one, up
-// to kMostSteps; past that a character may be named that only leads to a string that is there already.
+// to a number of steps; past that a character may be named that only leads to a string that is there already.
 
 #include <algorithm>
 #include <map>
@@ -30,12 +30,10 @@ void append(Characters& out, uint32_t low, uint32_t high) {
     out.emplace_back(low, high);
 }
 
-constexpr int kMostSteps = 20000;
-
 // Collects characters from their last bytes: each state is visited once for each number of bytes that are missing.
 class CharacterWalk {
  public:
-  explicit CharacterWalk(Arena& arena) : arena_(arena) {}
+  explicit CharacterWalk(States& states) : states_(states) {}
 
   // The values that `missing` continuation bytes can have from a state, six bits each, in ascending order.
   const Characters& rest(int32_t state, int missing) {
@@ -66,30 +64,22 @@ class CharacterWalk {
  private:
   template <typename Visit>
   void for_each_step(int32_t state, int first, int last, Visit visit) {
-    const ByteSet set = arena_.config(state).bytes;
+    const ByteSet set = states_.bytes(state);
     for (int byte = first; byte <= last; ++byte) {
       if (!set.has(static_cast<uint8_t>(byte))) continue;
-      const int32_t next = arena_.step(state, static_cast<uint8_t>(byte));
+      const int32_t next = states_.step(state, static_cast<uint8_t>(byte));
       ++steps_;
       if (next != kDead) visit(static_cast<uint32_t>(byte), next);
     }
   }
 
-  // What decides which characters follow: the state, or its threads without their uniqueness.
   std::vector<int32_t> key(int32_t state, int missing) {
-    const Config& config = arena_.config(state);
-    const bool by_memory =
-        config.remembers && steps_ < kMostSteps &&
-        !std::all_of(
-            config.begin(), config.end(),
-            [&](const Thread& thread) { return thread.pos == kExit || arena_.goes_on_surely(thread); });
-    if (!config.remembers || by_memory) return {missing, state};
-    std::vector<int32_t> out{missing};
-    for (const Thread& thread : config) out.insert(out.end(), {thread.pos, thread.reg, thread.ret});
+    std::vector<int32_t> out = states_.character_key(state, steps_);
+    out.push_back(missing);
     return out;
   }
 
-  Arena& arena_;
+  States& states_;
   int steps_ = 0;
   std::map<std::vector<int32_t>, Characters> known_;
 };
@@ -97,15 +87,14 @@ class CharacterWalk {
 }  // namespace
 
 std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view bytes, std::string_view begun) {
-  Arena& arena = work_->arena;
-  std::lock_guard<std::mutex> lock(arena.mutex());
-  int32_t state = state_;
   if (terminated_) return {};
+  std::lock_guard<std::mutex> lock(states_->mutex());
+  int32_t state = state_;
   for (char byte : bytes) {
-    state = arena.step(state, static_cast<uint8_t>(byte));
+    state = states_->step(state, static_cast<uint8_t>(byte));
     if (state == kDead) return {};
   }
-  CharacterWalk walk(arena);
+  CharacterWalk walk(*states_);
   if (begun.empty()) return walk.all(state);
   const uint32_t lead = static_cast<uint8_t>(begun[0]);
   const int length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4, missing = length - static_cast<int>(begun.size());

@@ -8,15 +8,8 @@
 
 namespace guided {
 
-Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), work_(compiled_->workspace()) {
-  state_ = work_->arena.initial();
-}
-
-bool Compiled::can_end() {
-  Arena& arena = current_->arena;
-  if (grammar->known.empty() || arena.unbounded().all_entries()) return true;
-  std::lock_guard<std::mutex> lock(arena.mutex());
-  return current_->completions.ends(arena.initial());
+Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
+  state_ = states_->initial();
 }
 
 Matcher::Segment::~Segment() {
@@ -29,7 +22,7 @@ Matcher::Segment::~Segment() {
 }
 
 Matcher::Matcher(Matcher& other)
-    : compiled_(other.compiled_), work_(other.work_), state_(other.state_), terminated_(other.terminated_) {
+    : compiled_(other.compiled_), states_(other.states_), state_(other.state_), terminated_(other.terminated_) {
   if (!other.recent_.empty()) {
     auto shared = std::make_shared<Segment>();
     shared->states = std::move(other.recent_);
@@ -46,34 +39,13 @@ Matcher::Matcher(Matcher& other)
 }
 
 // ---- steps
-int32_t Matcher::advance(int32_t state, std::string_view bytes) {
-  Arena& arena = work_->arena;
-  size_t i = 0;
-  for (; i < bytes.size(); ++i) {
-    int32_t next = arena.peek(state, static_cast<uint8_t>(bytes[i]));
-    if (next == kUnknown) break;
-    if (next == kDead) return kDead;
-    state = next;
-  }
-  if (i < bytes.size()) {
-    std::lock_guard<std::mutex> lock(arena.mutex());
-    state = arena.step_text(state, bytes.substr(i));
-    if (state == kDead) return kDead;
-  }
-  return at_boundary(arena, state) ? state : kDead;
-}
-
 int32_t Matcher::advance_token(int32_t state, int32_t id, bool& terminated) {
   const TokenVocabulary& v = *compiled_->vocabulary;
   if (id < 0 || id >= v.size) return kDead;
   if (terminated) return v.is_end(id) ? state : kDead;
-  int32_t next = v.textual(id) ? advance(state, v.tokens[id]) : kDead;
-  if (!compiled_->grammar->tokens.empty()) {  // a token with text may be named by its id, too
-    std::lock_guard<std::mutex> lock(work_->arena.mutex());
-    next = work_->arena.either(next, work_->arena.step_token(state, id));
-  }
+  const int32_t next = states_->after_token(state, id);
   if (next != kDead) return next;
-  if (!v.is_end(id) || !work_->arena.config(state).accepting) return kDead;
+  if (!v.is_end(id) || !states_->accepting(state)) return kDead;
   terminated = true;
   return state;
 }
@@ -99,23 +71,17 @@ bool Matcher::accept_token(int32_t id) {
 }
 
 std::optional<bool> Matcher::accept_known(int32_t id) {
-  const TokenVocabulary& v = *compiled_->vocabulary;
-  if (!v.textual(id) || terminated_ || !compiled_->grammar->tokens.empty() || work_->arena.full()) return std::nullopt;
-  int32_t state = state_;
-  for (char ch : v.tokens[id]) {
-    int32_t next = work_->arena.peek(state, static_cast<uint8_t>(ch));
-    if (next == kUnknown) return std::nullopt;
-    if (next == kDead) return false;
-    state = next;
-  }
-  if (!at_boundary(work_->arena, state)) return false;
-  push(state, false);
+  if (terminated_ || id >= compiled_->vocabulary->size || states_->full()) return std::nullopt;
+  const int32_t next = states_->known_after_token(state_, id);
+  if (next == kUnknown) return std::nullopt;
+  if (next == kDead) return false;
+  push(next, false);
   return true;
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (terminated_ && !bytes.empty()) return false;
-  int32_t next = bytes.empty() ? state_ : advance(state_, bytes);
+  int32_t next = bytes.empty() ? state_ : states_->after_bytes(state_, bytes);
   if (next == kDead) return false;
   push(next, terminated_);
   return true;
@@ -171,16 +137,14 @@ void Matcher::reset() {
   past_.reset();
   past_length_ = past_total_ = 0;
   terminated_ = false;
-  work_ = compiled_->workspace();
-  state_ = work_->arena.initial();
+  states_ = compiled_->states();
+  state_ = states_->initial();
 }
 
-bool Matcher::accepting() const { return terminated_ || work_->arena.config(state_).accepting; }
+bool Matcher::accepting() const { return terminated_ || states_->accepting(state_); }
 
 void Matcher::renew_if_full() {
-  if (!work_->arena.full()) return;
-  std::shared_ptr<Workspace> renewed = compiled_->renewed(work_);
-  if (renewed == work_) return;
+  if (!states_->full()) return;
   std::vector<int32_t> all;  // the whole past, oldest first
   std::vector<std::pair<const Segment*, size_t>> chain;
   size_t length = past_length_;
@@ -190,23 +154,16 @@ void Matcher::renew_if_full() {
     all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(chain[i].second));
   }
   all.insert(all.end(), recent_.begin(), recent_.end());
-  Arena::Carried known;
-  int32_t state;
-  {
-    std::scoped_lock lock(work_->arena.mutex(), renewed->arena.mutex());
-    state = renewed->arena.import(work_->arena, state_, known);
-    for (int32_t& code : all) {
-      int32_t moved = renewed->arena.import(work_->arena, code < 0 ? ~code : code, known);
-      code = code < 0 ? ~moved : moved;
-    }
-    // What must be kept may itself be large: leave room, or every step would start over.
-    renewed->arena.raise_limit(renewed->arena.bytes() * 2);
-  }
-  state_ = state;  // from here on nothing can fail
+  all.push_back(state_);
+  std::swap(all.front(), all.back());  // the state itself first
+  std::shared_ptr<States> renewed = compiled_->renewed(states_, all);
+  std::swap(all.front(), all.back());
+  state_ = all.back();  // from here on nothing can fail
+  all.pop_back();
   recent_ = std::move(all);
   past_.reset();
   past_length_ = past_total_ = 0;
-  work_ = std::move(renewed);
+  states_ = std::move(renewed);
 }
 
 // ---- masks
@@ -217,96 +174,46 @@ bool Matcher::fill_known(uint32_t* row, bool& masks_something) const {
     masks_something = true;
     return true;
   }
-  const MaskRecipe* recipe = work_->masks.known_recipe(state_);
-  if (!recipe) return false;
-  recipe->write(row, compiled_->vocabulary->words);
-  masks_something = !recipe->everything;
-  return true;
+  return states_->known_mask(state_, row, masks_something);
 }
 
 bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   bool masks_something = true;
   budget_bound_ = false;
-  // A budget that cannot take anything is none.
-  auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
-  if (terminated_ || max_tokens < 0 || is_plenty(work_->least_rests.get(state_)))
+  if (terminated_ || max_tokens < 0) {
     if (fill_known(row, masks_something)) return masks_something;
-  const int32_t words = compiled_->vocabulary->words;
-  Arena& arena = work_->arena;
-  const MaskRecipe* recipe = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(arena.mutex());
-    if (max_tokens >= 0 && !is_plenty(work_->rest_bytes.after_token(state_)) &&
-        !is_plenty(work_->rest_tokens.after_token(state_)) && !is_plenty(work_->budgets.reach_bound(state_))) {
-      const int64_t needed = min_tokens_locked();
-      if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
-      const int64_t most = max_tokens - 2;  // that token, and the end token
-      if (work_->budgets.reach(state_) > most) {
-        budget_bound_ = true;
-        work_->budgets.fill(state_, most, row);
-        for (int32_t token : next_tokens_locked(arena, state_))
-          if (work_->completions.distance(arena.step_token(state_, token)) <= most) set_bit(row, token);
-        if (arena.config(state_).accepting)
-          for (int32_t end : compiled_->vocabulary->end_tokens) set_bit(row, end);
-        return true;
-      }
-    }
-    recipe = &work_->masks.recipe(state_);
+    return states_->mask(state_, row);
   }
-  recipe->write(row, words);
-  return !recipe->everything;
+  return states_->budget_mask(state_, row, max_tokens, budget_bound_);
 }
 
-std::vector<int32_t> Matcher::next_tokens_locked(const Arena& arena, int32_t state) {
-  const Grammar& g = arena.grammar();
-  std::vector<int32_t> out;
-  for (const Thread& t : arena.config(state)) {
-    if (t.pos == kExit) continue;
-    const Position& p = g.positions[t.pos];
-    for (int32_t i = p.token_lo; i < p.token_hi; ++i) out.push_back(g.tokens[i].token);
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
+std::tuple<int64_t, int64_t, int64_t> Matcher::rests() { return states_->rests(state_); }
 
-std::tuple<int64_t, int64_t, int64_t> Matcher::rests() {
-  std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  const int64_t rest = std::min(work_->rest_bytes.after_token(state_), work_->rest_tokens.after_token(state_));
-  return {rest, work_->budgets.reach_bound(state_), work_->budgets.reach(state_)};
-}
-
-int64_t Matcher::min_tokens() {
-  if (terminated_) return 0;
-  std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  return min_tokens_locked();
-}
-
-int64_t Matcher::min_tokens_locked() { return work_->budgets.distance(state_) + 1; }
+int64_t Matcher::min_tokens() { return terminated_ ? 0 : states_->distance(state_) + 1; }
 
 // ---- looking ahead
 std::vector<int32_t> Matcher::forced(size_t limit) {
   std::vector<int32_t> out;
   if (terminated_) return out;
-  Arena& arena = work_->arena;
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  States& states = *states_;
+  std::lock_guard<std::mutex> lock(states.mutex());
   int32_t state = state_;
-  while (out.size() < limit && !arena.config(state).accepting) {
+  while (out.size() < limit && !states.accepting(state)) {
     int32_t only = -1, next = kDead, choices = 0;
-    const ByteSet bytes = arena.config(state).bytes;
+    const ByteSet bytes = states.bytes(state);
     for (int b = 0; b < 256 && choices < 2; ++b) {
       if (!bytes.has(static_cast<uint8_t>(b))) continue;
-      int32_t to = arena.step(state, static_cast<uint8_t>(b));
+      int32_t to = states.step(state, static_cast<uint8_t>(b));
       if (to == kDead) continue;
       only = b;
       next = to;
       ++choices;
     }
-    std::vector<int32_t> tokens = next_tokens_locked(arena, state);
+    std::vector<int32_t> tokens = states.controls(state);
     if (choices + static_cast<int32_t>(tokens.size()) != 1) break;
     if (choices == 0) {
       only = 256 + tokens[0];
-      next = arena.step_token(state, tokens[0]);
+      next = states.step_control(state, tokens[0]);
     }
     out.push_back(only);
     state = next;
@@ -315,60 +222,46 @@ std::vector<int32_t> Matcher::forced(size_t limit) {
 }
 
 std::vector<int32_t> Matcher::shortest(size_t limit) {
-  if (terminated_) return {};
-  std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  return work_->completions.spelled(state_, limit);
+  return terminated_ ? std::vector<int32_t>() : states_->shortest(state_, limit);
 }
 
 std::vector<uint8_t> Matcher::next_bytes() { return probe("").second; }
 
-std::vector<int32_t> Matcher::next_tokens() {
-  if (terminated_) return {};
-  return next_tokens_locked(work_->arena, state_);
-}
+std::vector<int32_t> Matcher::next_tokens() { return terminated_ ? std::vector<int32_t>() : states_->controls(state_); }
 
 std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
-  Arena& arena = work_->arena;
-  std::lock_guard<std::mutex> lock(arena.mutex());
-  int32_t state = state_;
-  size_t read = 0;
   std::vector<uint8_t> possible;
   if (terminated_) return {0, possible};
+  std::lock_guard<std::mutex> lock(states_->mutex());
+  int32_t state = state_;
+  size_t read = 0;
   for (; read < bytes.size(); ++read) {
-    int32_t next = arena.step(state, static_cast<uint8_t>(bytes[read]));
+    int32_t next = states_->step(state, static_cast<uint8_t>(bytes[read]));
     if (next == kDead) break;
     state = next;
   }
-  const ByteSet set = arena.config(state).bytes;
+  const ByteSet set = states_->bytes(state);
   for (int b = 0; b < 256; ++b)
-    if (set.has(static_cast<uint8_t>(b)) && arena.step(state, static_cast<uint8_t>(b)) != kDead)
+    if (set.has(static_cast<uint8_t>(b)) && states_->step(state, static_cast<uint8_t>(b)) != kDead)
       possible.push_back(static_cast<uint8_t>(b));
   return {read, possible};
 }
 
 std::vector<std::string> Matcher::open_rules(std::string_view after) {
-  Arena& arena = work_->arena;
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  std::lock_guard<std::mutex> lock(states_->mutex());
   int32_t state = state_;
   for (char ch : after) {
-    int32_t next = arena.step(state, static_cast<uint8_t>(ch));
+    int32_t next = states_->step(state, static_cast<uint8_t>(ch));
     if (next == kDead) break;
     state = next;
   }
   std::vector<std::string> out;
-  const Grammar& g = arena.grammar();
-  for (const Thread& t : arena.config(state)) {
-    if (t.pos == kExit) continue;
-    int32_t origin = g.rules[g.positions[t.pos].rule].origin;
-    if (origin >= 0 && std::find(out.begin(), out.end(), g.names[origin]) == out.end()) out.push_back(g.names[origin]);
-  }
+  states_->open_rules(state, out);
   return out;
 }
 
 std::vector<int32_t> Matcher::walk_mask() {
-  if (terminated_) return compiled_->vocabulary->end_tokens;
-  std::lock_guard<std::mutex> lock(work_->arena.mutex());
-  return work_->masks.walk(state_);
+  return terminated_ ? compiled_->vocabulary->end_tokens : states_->walk_mask(state_);
 }
 
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,

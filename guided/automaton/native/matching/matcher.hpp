@@ -1,75 +1,21 @@
-// Compiled grammars and matchers: what one sequence needs while it is written.
+// Matchers: what one sequence needs while it is written.
 //
 // A matcher is a state number and the numbers before each step. fork() copies a number: the past is an immutable chain
-// that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept in the grammar's
-// workspace and shared by its matchers, on any number of threads (one matcher is used by one thread at a time).
-// When the workspace is over its limit a fresh one takes its place; each matcher carries its own states over at its
-// next step, and the old one goes with its last matcher.
+// that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept with the grammar's
+// states (states.hpp) and shared by its matchers, on any number of threads (one matcher is used by one thread at a
+// time). When the states are over their limit fresh ones take their place, and the matcher carries its own over.
 #pragma once
 
+#include <atomic>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <tuple>
 
-#include "budget/budgets.hpp"
-#include "budget/rest_bound.hpp"
-#include "matching/token_graph.hpp"
+#include "base/token_set.hpp"
+#include "matching/states.hpp"
 
 namespace guided {
-
-struct Workspace {
-  Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
-      : arena(std::move(g), limit),
-        masks(arena, v),
-        completions(masks),
-        budgets(masks, completions),
-        rest_bytes(arena, completions.new_entry().tree(), v, false, least_rests),
-        rest_tokens(arena, completions.new_entry().tree(), v, true, least_rests) {
-    arena.viable = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
-    arena.viable_inside = [this](const Thread& thread) { return completions.new_entry().ends_innermost(thread); };
-  }
-  Workspace(const Workspace&) = delete;
-  Arena arena;
-  MaskBuilder masks;
-  CompletionFinder completions;
-  BudgetMasks budgets;
-  ByState<int64_t> least_rests{-1};  // the least that either of the two has found
-  RestBound rest_bytes, rest_tokens;
-};
-
-class Compiled {
- public:
-  Compiled(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory)
-      : grammar(std::move(grammar)), vocabulary(std::move(vocabulary)), memory_(memory) {
-    current_ = std::make_shared<Workspace>(this->grammar, *this->vocabulary, memory_);
-  }
-  std::shared_ptr<Workspace> workspace() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return current_;
-  }
-  // The workspace that replaces `old`.
-  std::shared_ptr<Workspace> renewed(const std::shared_ptr<Workspace>& old) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old) {
-      current_ = std::make_shared<Workspace>(grammar, *vocabulary, memory_);
-      ++rebuilds_;
-    }
-    return current_;
-  }
-  // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
-  // vain; elsewhere what has no end has been pruned.
-  bool can_end();
-  int64_t rebuilds() const { return rebuilds_.load(std::memory_order_relaxed); }
-
-  const std::shared_ptr<const Grammar> grammar;
-  const std::shared_ptr<const TokenVocabulary> vocabulary;
-
- private:
-  size_t memory_;
-  std::mutex mutex_;
-  std::shared_ptr<Workspace> current_;
-  std::atomic<int64_t> rebuilds_{0};
-};
 
 class Matcher {
  public:
@@ -108,8 +54,8 @@ class Matcher {
   std::vector<int32_t> walk_mask();                             // the mask by its definition, nothing kept
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
-  int32_t configurations() const { return work_->arena.size(); }
-  size_t bytes() const { return work_->arena.bytes(); }
+  int32_t configurations() const { return states_->size(); }
+  size_t bytes() const { return states_->bytes(); }
 
  private:
   struct Segment {
@@ -118,18 +64,15 @@ class Matcher {
     size_t parent_length = 0;
     ~Segment();
   };
-  int32_t advance(int32_t state, std::string_view bytes);
   int32_t advance_token(int32_t state, int32_t id, bool& terminated);
   void push(int32_t state, bool terminated);
   void renew_if_full();
   void drop_empty_past();
   int32_t coded() const { return terminated_ ? ~state_ : state_; }
   void restore(int32_t code);
-  static std::vector<int32_t> next_tokens_locked(const Arena& arena, int32_t state);
-  int64_t min_tokens_locked();
 
   std::shared_ptr<Compiled> compiled_;
-  std::shared_ptr<Workspace> work_;
+  std::shared_ptr<States> states_;
   int32_t state_ = 0;
   bool terminated_ = false, budget_bound_ = false;
   std::vector<int32_t> recent_;  // the states before each step, ~state where terminated

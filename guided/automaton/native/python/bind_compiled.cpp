@@ -15,7 +15,7 @@ namespace nb = nanobind;
 namespace {
 
 using Tokens = nb::typed<nb::sequence, std::optional<nb::bytes>>;
-using States = std::vector<std::tuple<int32_t, bool, std::vector<std::tuple<int, int, int32_t>>>>;
+using Automaton = std::vector<std::tuple<int32_t, bool, std::vector<std::tuple<int, int, int32_t>>>>;
 
 std::shared_ptr<TokenVocabulary> make_vocabulary(const Tokens& tokens, const std::vector<int32_t>& ends, int32_t size,
                                                  int64_t cache_bytes) {
@@ -48,10 +48,10 @@ bool extends(const TokenVocabulary& v, const nb::bytes& data) {
   return v.trie.nodes()[node].children > 0;
 }
 
-States automaton(const Compiled& c) {
+Automaton automaton(const CompiledRules& c) {
   const Grammar& g = *c.grammar;
   const Rule& rule = g.rules[g.start];
-  States out;
+  Automaton out;
   for (int32_t p = rule.base; p < rule.base + rule.size; ++p) {
     std::vector<std::tuple<int, int, int32_t>> edges;
     for (int b = 0; b < 256; ++b) {
@@ -107,21 +107,22 @@ void bind_compiled(nb::module_& m) {
       "A compiled grammar. It never changes for its users; states are added while matchers run, on any\n"
       "number of OS threads.")
       .def_prop_ro(
-          "positions", [](const Compiled& c) { return c.grammar->positions.size(); },
+          "positions", [](const Compiled& c) { return c.positions(); },
           "How many positions the automata of all rules have.")
       .def_prop_ro(
-          "rules", [](const Compiled& c) { return c.grammar->rules.size(); }, "How many rules were compiled.")
+          "rules", [](const Compiled& c) { return c.rules(); }, "How many rules were compiled.")
       .def_prop_ro(
-          "recursive", [](const Compiled& c) { return c.grammar->recursive; },
+          "recursive", [](const Compiled& c) { return c.recursive(); },
           "Whether a rule can contain itself, so that the stack has no bound.")
       .def_prop_ro(
-          "states", [](Compiled& c) { return c.workspace()->arena.size(); }, "How many states were visited so far.")
+          "states", [](Compiled& c) { return c.states()->size(); }, "How many states were visited so far.")
       .def_prop_ro(
-          "memory_bytes", [](Compiled& c) { return c.workspace()->arena.bytes(); },
+          "memory_bytes", [](Compiled& c) { return c.states()->bytes(); },
           "The memory of these states and of what is cached for them, in bytes.")
       .def_prop_ro(
           "rebuilds", [](const Compiled& c) { return c.rebuilds(); },
-          "How often the states were dropped because they reached the memory limit.")
+          "How often the states were dropped because they reached the memory limit.");
+  nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")
       .def("automaton", &automaton,
            "The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).");
 }

@@ -9,12 +9,14 @@
 #include <string_view>
 
 #include "matching/matcher.hpp"
+#include "matching/workspace.hpp"
 
 namespace guided {
 
 void bind_builder(nanobind::module_& m);
 void bind_compiled(nanobind::module_& m);
 void bind_matcher(nanobind::module_& m);
+void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
 
 inline std::string_view view(const nanobind::bytes& b) { return {b.c_str(), b.size()}; }

@@ -203,9 +203,9 @@ class Builder {
     ir_.encodings.push_back(read.encoding);
     return static_cast<int32_t>(ir_.encodings.size()) - 1;
   }
-  std::shared_ptr<Compiled> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
-                                    const std::vector<std::string>& names, int32_t start, int64_t max_states,
-                                    double max_seconds, int64_t memory, int64_t max_work) {
+  std::shared_ptr<CompiledRules> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
+                                         const std::vector<std::string>& names, int32_t start, int64_t max_states,
+                                         double max_seconds, int64_t memory, int64_t max_work) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
       throw nb::index_error("rules");
     be_free();
@@ -222,7 +222,8 @@ class Builder {
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
-    auto compiled = std::make_shared<Compiled>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
+    auto compiled =
+        std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }

@@ -1,4 +1,4 @@
-// Reads the nodes of guided/grammar/ir.py as they are: children before parents, each object once.
+// Reads the nodes of guided/ir/nodes.py as they are: children before parents, each object once.
 //
 // In: a node, the classes of nodes and of members, the rules' names. Out: the node's number. What is not as usual (a
 // kind that is not known here, fields of other types, bounds out of range) is left to a callback, which names the
@@ -470,8 +470,7 @@ void bind_node_reader(nb::module_& m) {
       .def("clear", &KeptNodes::clear, "Forget all subtrees.")
       .def("__len__", &KeptNodes::size, "How many subtrees are kept.")
       .def_prop_ro("nodes", &KeptNodes::weight, "How many nodes they have, states of automata included.");
-  nb::class_<NodeReader>(m, "NodeReader",
-                         "Reads the nodes of `guided.grammar`, children before parents, each object once.")
+  nb::class_<NodeReader>(m, "NodeReader", "Reads the nodes of `guided.ir`, children before parents, each object once.")
       .def(nb::init<Builder&, nb::tuple, nb::dict, int64_t, KeptNodes*>(), "builder"_a, "types"_a, "rules"_a, "most"_a,
            "kept"_a = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 6>(), nb::sig(kReaderSignature), kReader)
       .def("read", &NodeReader::read, "root"_a, "other"_a, nb::sig(kReadSignature), kRead);

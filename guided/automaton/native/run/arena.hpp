@@ -39,8 +39,6 @@ namespace guided {
 enum PositionMark : int32_t { kExit = INT32_MAX };
 // Of Thread::ret, besides return configurations: see the head.
 enum Bottom : int32_t { kBottom, kTop, kFree };
-// Of a step, besides states: nothing can be read on; the step was never taken.
-enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 
 struct Config {
   const Thread* threads = nullptr;

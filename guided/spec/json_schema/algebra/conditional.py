@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import AllOf, AnyOf, Condition, Node, NoneOf, Written
-from guided.grammar.serial import serial
+from guided.ir.nodes import AllOf, AnyOf, Condition, Node, NoneOf, Written
+from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.cells import Cell, Cells
 from guided.spec.json_schema.algebra.conditions import holds_of_nothing, impossible
 from guided.spec.json_schema.algebra.emptiness import refuse_repeated

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from guided.grammar.ir import AllOf, AnyOf, Condition, Written
-from guided.grammar.serial import serial
+from guided.ir.nodes import AllOf, AnyOf, Condition, Written
+from guided.ir.serial import serial
 
 __all__ = ["holds_of_nothing", "impossible", "verdict"]
 

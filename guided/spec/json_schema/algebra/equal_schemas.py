@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from guided.grammar.serial import ByIdentity
+from guided.ir.serial import ByIdentity
 from guided.spec.json_schema.documents.dynamic_scope import Scope
 from guided.spec.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
 from guided.spec.json_schema.documents.resolve import Document, Schema

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
-from guided.grammar.ir import Alt, And, Node, Text
-from guided.grammar.serial import serial
+from guided.ir.nodes import Alt, And, Node, Text
+from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.acyclic import Acyclic, endless, is_alias
 from guided.spec.json_schema.algebra.by_type import ByType

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import And
+from guided.ir.nodes import And
 from guided.spec.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
 from guided.spec.json_schema.algebra.strings import sized
 from guided.spec.json_schema.documents.values import Decimal10, Json, canonical

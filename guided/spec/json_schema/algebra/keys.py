@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
-from guided.grammar.serial import Numbered, serial
+from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
+from guided.ir.serial import Numbered, serial
 from guided.spec.json_schema.algebra.name_classes import MOST_CLASSES, name_classes
 from guided.spec.json_schema.algebra.strings import any_text
 from guided.spec.json_schema.documents.resolve import Schema

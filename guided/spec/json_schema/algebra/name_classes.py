@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from guided.grammar.ir import Node
+from guided.ir.nodes import Node
 from guided.spec.regex.overlap import Overlap
 
 __all__ = ["MOST_CLASSES", "NameClass", "name_classes"]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import Alt, Not, Text
+from guided.ir.nodes import Alt, Not, Text
 from guided.spec.json_schema.algebra.equal_schemas import EqualSchemas
 from guided.spec.json_schema.algebra.keys import KeySet
 from guided.spec.json_schema.algebra.number_set import NumberSet

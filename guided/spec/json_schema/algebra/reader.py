@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
-from guided.grammar.ir import Node
-from guided.grammar.serial import serial
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.applicators import APPLICATORS
 from guided.spec.json_schema.algebra.disjoint import Disjoint

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from guided.grammar.ir import EMPTY, Alt, And, Node, Not, Text
+from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
 from guided.spec.json_schema.algebra.content import asked_content, refusal
 from guided.spec.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.spec.json_schema.algebra.number_set import NumberSet

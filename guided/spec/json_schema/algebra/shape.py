@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guided.grammar.ir import Node
-from guided.grammar.serial import serial
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.keys import KeySet, Source
 from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
 from guided.spec.json_schema.documents.resolve import Schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from guided.grammar.ir import ANY_CHAR, EMPTY, Alt, Length, Node, Repeat
+from guided.ir.nodes import ANY_CHAR, EMPTY, Alt, Length, Node, Repeat
 
 __all__ = ["any_text", "either", "sized"]
 

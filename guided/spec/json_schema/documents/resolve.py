@@ -22,7 +22,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.serial import Numbered
+from guided.ir.serial import Numbered
 from guided.limits import Limits
 from guided.spec.json_schema.documents.dialects import Dialect, metaschema, read_dialect
 from guided.spec.json_schema.documents.dynamic_scope import RECURSIVE, Scope, entered, outermost

@@ -36,8 +36,8 @@ import difflib
 from collections.abc import Callable
 from functools import cache, lru_cache
 
-from guided.grammar.ir import Node
-from guided.grammar.serial import serial
+from guided.ir.nodes import Node
+from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window
 from guided.spec.regex import parse_regex
 

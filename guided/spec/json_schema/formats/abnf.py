@@ -4,7 +4,7 @@ nodes.
 
 from __future__ import annotations
 
-from guided.grammar.ir import Alt, And, Chars, Node, Not, Ranges, Repeat, Seq, Text, charset, complement, intersect
+from guided.ir.nodes import Alt, And, Chars, Node, Not, Ranges, Repeat, Seq, Text, charset, complement, intersect
 
 __all__ = [
     "ALNUM",

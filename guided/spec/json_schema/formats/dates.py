@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.grammar.ir import Node
+from guided.ir.nodes import Node
 
 from .abnf import DIGIT, alt, chars, letters, many, optional, seq
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.grammar.ir import ALL_CHARS, ANY_CHAR, EPSILON, And, Chars, Length, Node, Not, Ranges, charset, intersect
+from guided.ir.nodes import ALL_CHARS, ANY_CHAR, EPSILON, And, Chars, Length, Node, Not, Ranges, charset, intersect
 from guided.spec.regex.ecma_chars import decode_ranges, property_set
 
 from .abnf import alt, but_not, chars, charset_of, many, seq, without

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.grammar.ir import ANY_CHAR, Length, Node
+from guided.ir.nodes import ANY_CHAR, Length, Node
 
 from .abnf import ALNUM, DIGIT, HEX, alt, but_not, chars, letters, many, seq
 

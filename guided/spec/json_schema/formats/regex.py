@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.grammar.ir import ALL_CHARS, ANY_CHAR, And, Node, Ranges, complement, intersect
+from guided.ir.nodes import ALL_CHARS, ANY_CHAR, And, Node, Ranges, complement, intersect
 
 from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq, without
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from guided.grammar.ir import Node, complement
+from guided.ir.nodes import Node, complement
 
 from .abnf import DIGIT, HEX, alt, chars, charset_of, many, optional, seq
 

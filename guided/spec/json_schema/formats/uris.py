@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from guided.grammar.ir import Node, Ranges, charset
+from guided.ir.nodes import Node, Ranges, charset
 
 from .abnf import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
 from .internet import ipv6

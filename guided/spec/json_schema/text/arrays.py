@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import EMPTY, AllOf, Distinct, Entry, Node, Written
+from guided.ir.nodes import EMPTY, AllOf, Distinct, Entry, Node, Written
 from guided.spec.json_schema.algebra.cells import Cells
 from guided.spec.json_schema.algebra.emptiness import refuse_repeated
 from guided.spec.json_schema.algebra.expand import Goal

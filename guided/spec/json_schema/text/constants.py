@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from guided.grammar.ir import EMPTY, Alt, And, Encoding, Node, Text
-from guided.grammar.serial import serial
+from guided.ir.nodes import EMPTY, Alt, And, Encoding, Node, Text
+from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.content import content_fits
 from guided.spec.json_schema.algebra.expand import Goal
 from guided.spec.json_schema.algebra.number_set import NumberSet

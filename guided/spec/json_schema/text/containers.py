@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from guided.grammar.ir import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Condition, Entry, Member, Node, Permutation, Ref, Repeat, Seq, Text
 from guided.spec.json_schema.algebra.shape import Window
 from guided.spec.json_schema.algebra.strings import either
 from guided.spec.json_schema.text.member_tries import Field, MemberTries

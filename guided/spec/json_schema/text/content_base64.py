@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from guided.grammar.ir import Alt, Automaton, Chars, Encoded, Encoding, Node, Ref, Repeat, Seq, Text, charset
+from guided.ir.nodes import Alt, Automaton, Chars, Encoded, Encoding, Node, Ref, Repeat, Seq, Text, charset
 from guided.spec.regex.derivatives import NONE, Terms
 
 __all__ = ["json_in_base64"]

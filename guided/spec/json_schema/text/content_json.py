@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from guided.grammar.ir import Alt, Encoded, Encoding, Node, Ref, Seq, Text
+from guided.ir.nodes import Alt, Encoded, Encoding, Node, Ref, Seq, Text
 from guided.spec.json_schema.text.number_text import ANY_NUMBER
 from guided.spec.json_schema.text.spelling import GAP, comma_list
 from guided.spec.regex import parse_regex

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     EMPTY,
     Alt,
     And,
@@ -29,7 +29,7 @@ from guided.grammar.ir import (
     Seq,
     Text,
 )
-from guided.grammar.serial import serial
+from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from guided.grammar.ir import EPSILON, Alt, Node, Ref, Seq, Text
+from guided.ir.nodes import EPSILON, Alt, Node, Ref, Seq, Text
 from guided.spec.json_schema.algebra.strings import either
 
 __all__ = ["Field", "MemberTries"]

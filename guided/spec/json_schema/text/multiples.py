@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.spec.json_schema.documents.values import Decimal10
 from guided.spec.json_schema.text.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
 

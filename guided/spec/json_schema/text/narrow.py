@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from guided.grammar.ir import Condition, Written
-from guided.grammar.serial import serial
+from guided.ir.nodes import Condition, Written
+from guided.ir.serial import serial
 from guided.spec.json_schema.algebra.conditions import verdict
 from guided.spec.json_schema.algebra.formula import leaves
 from guided.spec.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, has_false, item_goal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from guided.grammar.ir import Alt, Chars, Node, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Chars, Node, Repeat, Seq, Text
 
 __all__ = [
     "ANY_EXPONENT",

@@ -34,7 +34,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from guided.errors import UnsupportedError
-from guided.grammar.ir import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
+from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
 from guided.spec.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.spec.json_schema.documents.values import Decimal10
 from guided.spec.json_schema.text.multiples import MOST_LISTED, decided, fits, multiples

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.grammar.ir import EMPTY, Alt, Distinct, Member, Node, Permutation, Ref, Seq
+from guided.ir.nodes import EMPTY, Alt, Distinct, Member, Node, Permutation, Ref, Seq
 from guided.spec.json_schema.algebra.conditional import bind
 from guided.spec.json_schema.algebra.expand import KeyClass
 from guided.spec.json_schema.algebra.shape import Shape, Window, has_false

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from guided.grammar.ir import Alt, Chars, Distinct, Encoded, Entry, Node, Permutation, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Chars, Distinct, Encoded, Entry, Node, Permutation, Ref, Repeat, Seq, Text
 
 __all__ = ["generates"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
-from guided.grammar.ir import (
+from guided.ir.nodes import (
     EPSILON,
     UTF8,
     And,

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from guided.grammar.serial import Numbered
+from guided.ir.serial import Numbered
+
+if TYPE_CHECKING:
+    from guided.ir.lexer import Lexer
 
 __all__ = [
     "ALL_CHARS",
@@ -311,12 +314,16 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included."""
+    """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included.
+
+    With a `lexer`, texts are first cut into lexemes, and `Special(name)` in a rule is its terminal of that name.
+    """
 
     rules: Mapping[str, Node]
     start: str = "start"
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
+    lexer: Lexer | None = None
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

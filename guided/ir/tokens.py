@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from guided.grammar.ir import ANY_CHAR, Alt, Node, OtherTokens, Repeat, Special
+from guided.ir.nodes import ANY_CHAR, Alt, Node, OtherTokens, Repeat, Special
 
 __all__ = ["is_any_text", "other_tokens"]
 

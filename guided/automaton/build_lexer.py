@@ -1,0 +1,91 @@
+"""Compiles a grammar with a lexer with the native core.
+
+In: rules over terminals, and the lexer that finds these (`guided/ir/lexer.py`). Out: the core's compiled grammar.
+
+How: each terminal's pattern is a grammar of its own over the vocabulary, of which the core uses the automaton. The
+rules are compiled over a vocabulary of their own, in which each terminal is a control token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from guided.automaton import _core
+from guided.automaton.build import compile_native
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.ir.lexer import Lexer
+from guided.ir.nodes import Grammar, Node
+from guided.limits import Limits
+
+__all__ = ["compile_lexed"]
+
+_NO_TOKEN: Final = -1
+_TABLE_BYTES: Final = 1 << 16
+_MOST_TERMINALS: Final = 5000
+_EMPTY: Final = "look for terminals that others shadow, and for rules that can never end"
+
+
+def compile_lexed(
+    grammar: Grammar, lexer: Lexer, vocabulary: _core.TokenVocabulary, limits: Limits
+) -> _core.CompiledLexer:
+    """Compile a grammar's rules over terminals, and its lexer, for `vocabulary`.
+
+    Raises:
+        SpecError: nothing can be written; a terminal generates nothing, or is not in the lexer.
+        UnsupportedError: the core does not support a terminal's pattern, or indentation.
+        LimitExceeded: too many states or nodes, or too much work or time; `place` is the terminal or rule.
+    """
+    if lexer.indentation is not None:
+        raise UnsupportedError("indentation is read, but cannot be generated yet", hint="leave postlex out")
+    names = [terminal.name for terminal in lexer.terminals]
+    if len(names) > _MOST_TERMINALS:
+        raise LimitExceeded("nodes", len(names), _MOST_TERMINALS, fixed=True)
+    number = {name: at for at, name in enumerate(names)}
+    marks = {mark: len(names) + at for at, mark in enumerate(sorted(set().union(*lexer.contexts)))}
+    end = len(names) + len(marks)
+    of_terminals = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
+    parser = compile_native(
+        replace(grammar, lexer=None),
+        of_terminals,
+        limits=limits,
+        special_ids={name: [at] for name, at in (number | marks).items()},
+        end_tokens=[end],
+    )
+    texts = [_texts(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
+    keywords = []
+    for of, terminal in enumerate(lexer.terminals):
+        for keyword in terminal.keywords:
+            at = number[keyword.name]
+            is_all = lexer.terminals[at].item == keyword.item
+            own = texts[at] if is_all else _texts(keyword.name, keyword.item, vocabulary, limits)
+            keywords.append((of, at, keyword.embedded, own))
+    try:
+        return _core.CompiledLexer(
+            parser,
+            texts,
+            [name in lexer.ignored for name in names],
+            keywords,
+            [_NO_TOKEN] * len(names),
+            [
+                ([marks[mark] for mark in where], [number[name] for name in tried if name in number])
+                for where, tried in lexer.contexts.items()
+            ],
+            vocabulary,
+            limits.memory,
+        )
+    except SpecError as error:
+        error.hint = _EMPTY
+        raise
+
+
+def _texts(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:
+    try:
+        return compile_native(Grammar({"start": item}), vocabulary, limits=limits, special_ids={}, end_tokens=[])
+    except SpecError as error:
+        raise SpecError(f"terminal {name}: {error.message}", hint=error.hint) from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"terminal {name}: {error.reason}", hint=error.hint) from None
+    except LimitExceeded as error:
+        error.place = f"terminal {name}"
+        raise

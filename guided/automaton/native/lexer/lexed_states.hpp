@@ -1,0 +1,94 @@
+// Grammars with a lexer: the states of one, and all that is computed for them.
+//
+//     lexemes, rivals, tables: the lexer's, kept for the grammar          lexemes.hpp, rivals.hpp, lexer_tables.hpp
+//     parser, readings, masks, rests: of the states that were visited     readings.hpp, lexed_masks.hpp, lexed_rests.hpp
+//
+// When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both.
+#pragma once
+
+#include "lexer/lexed_masks.hpp"
+
+namespace guided {
+
+class CompiledLexer;
+
+class LexedStates final : public States {
+ public:
+  LexedStates(CompiledLexer& compiled, size_t memory);
+
+  int32_t initial() const override { return readings_.initial(); }
+  bool accepting(int32_t state) const override { return readings_.accepting(state); }
+  int32_t known_after_token(int32_t state, int32_t id) const override;
+  int32_t after_token(int32_t state, int32_t id) override;
+  int32_t after_bytes(int32_t state, std::string_view bytes) override;
+  bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
+  bool mask(int32_t state, uint32_t* row) override;
+  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  int64_t distance(int32_t state) override;
+  std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
+  std::vector<int32_t> shortest(int32_t state, size_t limit) override;
+  std::vector<int32_t> walk_mask(int32_t state) override;
+  std::mutex& mutex() override;
+  int32_t step(int32_t state, uint8_t byte) override;
+  int32_t step_control(int32_t state, int32_t token) override;
+  ByteSet bytes(int32_t state) const override { return readings_.bytes(state); }
+  std::vector<int32_t> controls(int32_t state) const override { return readings_.controls(state); }
+  void open_rules(int32_t state, std::vector<std::string>& out) const override;
+  bool full() const override { return bytes() > memory_limit_.load(std::memory_order_relaxed); }
+  size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
+  int32_t size() const override { return readings_.size(); }
+
+  bool viable(int32_t state) { return rests_.viable(state); }
+  // The state of `other` with this number, here. With the lock held.
+  int32_t import(LexedStates& other, int32_t state, Arena::Carried& carried);
+  void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * measured()); }
+
+ private:
+  size_t measured();
+  int32_t locked_after_token(int32_t state, int32_t id);
+  int32_t locked_after_bytes(int32_t state, std::string_view bytes);
+
+  CompiledLexer& compiled_;
+  TerminalParser parser_;
+  Readings readings_;
+  LexedRests rests_;
+  LexedMasks masks_;
+  std::atomic<size_t> memory_{0}, memory_limit_;
+};
+
+class CompiledLexer final : public Compiled {
+ public:
+  // `rules`: a grammar over terminals, compiled for a vocabulary in which each terminal is a control token. `control`: by
+  // terminal, the control token that it is in the text, or kNoTerminal.
+  CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
+                std::shared_ptr<CompiledRules> rules, std::vector<int32_t> control, LexerContexts contexts,
+                std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
+  std::shared_ptr<States> states() override;
+  std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
+  size_t positions() const override { return rules_->positions() + terminal_positions_; }
+  size_t rules() const override { return rules_->rules() + control_.size(); }
+  bool recursive() const override { return rules_->recursive(); }
+  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
+  bool is_sure() const { return sure_.all(); }
+  int32_t lexeme_states() const { return lexemes_.size(); }
+  int32_t tables() const { return tables_.size(); }
+  // Whether there is an output.
+  bool can_end();
+
+ private:
+  friend class LexedStates;
+  std::shared_ptr<CompiledRules> rules_;
+  std::vector<int32_t> control_;
+  LexerContexts contexts_;
+  Lexemes lexemes_;
+  Rivals rivals_;
+  SureTexts sure_;
+  LexemeEnds ends_;
+  LexerTables tables_;
+  size_t terminal_positions_ = 0, memory_;
+  std::mutex mutex_, current_mutex_;
+  std::shared_ptr<LexedStates> current_;
+  std::atomic<int64_t> rebuilds_{0};
+};
+
+}  // namespace guided

@@ -1,0 +1,106 @@
+// The lexer's automaton: which terminal a lexeme is, as it is read byte by byte.
+//
+// In: the terminals, in the order in which they are tried, and the keywords. Out: states, numbered, with the terminal
+// that a lexeme of these bytes would be (`label`) and the state after each byte.
+//
+// A state is the list of the terminals that may still match, each with the state of its own automaton. Reading a byte
+// moves each of them. The first terminal that matches wins, so those behind it are dropped for good; those before it
+// may still match more, and then win instead. So the lexeme ends where a state with a label was seen last: the rule of
+// the longest match, whatever the order (as RE2 simulates leftmost-first matching).
+//
+//     LESS_OR_EQUAL = "<=", LESS = "<"     start: both    after "<": label LESS, open LESS_OR_EQUAL    after "<=": its label
+//
+// States differ by what can still be read, not by the terminals that they began with: after "x" there is one state for
+// all sets of terminals that have the same names beginning so. That is what lets token tables be shared (lexer_tables.hpp).
+//
+// Cost: a state's row is filled as it is asked for, O(terminals) a byte; their automata are the core's own.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "matching/workspace.hpp"
+
+namespace guided {
+
+// The strings of one regular language, by the states of its automaton.
+class TerminalAutomaton {
+ public:
+  explicit TerminalAutomaton(const std::shared_ptr<CompiledRules>& compiled) : work_(compiled->workspace()) {}
+  int32_t start() const { return work_->arena.initial(); }
+  int32_t step(int32_t state, uint8_t byte) {
+    const int32_t known = work_->arena.peek(state, byte);
+    if (known != kUnknown) return known;
+    std::lock_guard<std::mutex> lock(work_->arena.mutex());
+    return work_->arena.step(state, byte);
+  }
+  bool matches(int32_t state) const { return work_->arena.config(state).accepting; }
+  const ByteSet& bytes(int32_t state) const { return work_->arena.config(state).bytes; }
+
+ private:
+  std::shared_ptr<Workspace> work_;
+};
+
+struct LexerTerminal {
+  TerminalAutomaton automaton;
+  bool ignored;
+};
+struct LexerKeyword {
+  int32_t of, terminal;  // a lexeme of `of` that the automaton matches is `terminal`
+  bool embedded;         // which is then not tried beside `of`
+  TerminalAutomaton automaton;
+};
+
+enum NoLexeme : int32_t { kNoLexeme = -1 };   // nothing can be read
+enum NoLabel : int32_t { kNoTerminal = -1 };  // no lexeme ends here
+
+struct LexemeState {
+  struct Match {
+    int32_t of, state;  // of a terminal or keyword
+    auto operator<=>(const Match&) const = default;
+  };
+  int32_t label = kNoTerminal;
+  bool ignored = false;         // the lexeme that ends here is left out
+  std::vector<Match> open;      // branches that may match more, in order
+  std::vector<Match> keywords;  // that may still be matched
+  ByteSet bytes;                // that lead on
+  int32_t rival = kNoLexeme;    // the state of `open` alone, which another lexeme must not match
+  std::vector<int32_t> groups;  // the states of the terminals that share no first byte; of a start that is divisible
+  CharClasses loops = 0;        // all characters of these classes lead back to this state; see `loops`
+  bool looked_for_loops = false;
+  std::unique_ptr<std::array<int32_t, 256>> row;  // byte -> state, kUnknown
+};
+
+class Lexemes {
+ public:
+  Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords);
+  // The state before a lexeme, where these terminals (sorted) can be taken, besides those that are ignored.
+  int32_t start(const std::vector<int32_t>& terminals);
+  int32_t step(int32_t state, uint8_t byte);
+  // The character classes all of whose characters lead back to the state.
+  CharClasses loops(int32_t state);
+  // States that together are this one, for tables: terminals that begin with different bytes never meet, so each group
+  // has tables of its own, which other sets of terminals share.
+  const std::vector<int32_t>& groups(int32_t state);
+  const LexemeState& state(int32_t id) const { return *states_[id]; }
+  std::vector<LexerTerminal>& terminals() { return terminals_; }
+  std::vector<LexerKeyword>& keywords() { return keywords_; }
+  int32_t size() const { return static_cast<int32_t>(states_.size()); }
+
+ private:
+  using Match = LexemeState::Match;
+  int32_t intern(LexemeState&& state);
+  bool whole_characters_loop(int32_t state);
+  void find_groups();
+
+  std::vector<LexerTerminal> terminals_;
+  std::vector<LexerKeyword> keywords_;
+  std::vector<int32_t> group_;  // by terminal
+  std::vector<std::unique_ptr<LexemeState>> states_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, starts_;
+};
+
+}  // namespace guided

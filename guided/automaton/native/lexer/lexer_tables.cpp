@@ -1,0 +1,235 @@
+#include "lexer/lexer_tables.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+
+constexpr int32_t kLoopFrom = 48;  // below nodes with so many tokens, loops are looked for
+
+}  // namespace
+
+void LexerTables::clear() {
+  tables_.clear();
+  rest_ids_.clear();
+  rests_.resize(1);
+  memory_ = 0;
+}
+
+const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
+  const uint64_t key = pair_key(lexeme, rest);
+  if (auto at = tables_.find(key); at != tables_.end()) return *at->second;
+  std::unique_ptr<Table> made;
+  const std::vector<int32_t> groups = lexemes_.groups(lexeme);
+  if (groups.size() > 1) {
+    made = std::make_unique<Table>();
+    for (int32_t group : groups)
+      if (const Table& part = table(group, rest); !part.empty()) made->parts.push_back(&part);
+  } else {
+    made = build(lexeme, rest);
+  }
+  made->lexeme = lexeme;
+  made->rest = rest;
+  return *(tables_[key] = std::move(made));
+}
+
+void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
+  if (rest == kRoot) return below(lexeme, {.node = 0, .rivals = 0}, found);
+  const auto& nodes = vocabulary_.trie.nodes();
+  const ByteSet bytes = lexemes_.state(lexeme).bytes;
+  bytes.each([&](uint8_t byte) {
+    const int32_t after = lexemes_.step(lexeme, byte);
+    if (after == kNoLexeme) return;
+    const std::vector<Spot>& spots = *rests_[rest];
+    auto it = std::lower_bound(spots.begin(), spots.end(), byte,
+                               [&](const Spot& spot, uint8_t b) { return nodes[spot.node].byte < b; });
+    for (; it != spots.end() && nodes[it->node].byte == byte; ++it) reach(after, *it, found);
+  });
+}
+
+TokenSet LexerTables::made(Found::Stay&& stay) const {
+  if (stay.bits.empty()) return make_token_set(std::move(stay.tokens), vocabulary_.words);
+  for (int32_t id : stay.tokens) set_bit(stay.bits.data(), id);
+  return make_token_set(std::move(stay.bits));
+}
+
+std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest) {
+  Found found;
+  walk(lexeme, rest, found);
+  auto table = std::make_unique<Table>();
+  table->stay = made(std::move(found.stay));
+  memory_ += 256 + table->stay.bytes();
+  for (auto& [label, part] : found.ends) {
+    End end{.label = label.first, .ignored = label.second, .tokens = {}};
+    for (auto& [rivals, tokens] : part.tokens) {
+      table->unsure |= ends_.sure().charge(rivals) >= kNever;
+      end.tokens.push_back({{kNoLexeme, rivals}, make_token_set(std::move(tokens), vocabulary_.words)});
+      memory_ += end.tokens.back().tokens.bytes();
+    }
+    memory_ += part.spots.size() * sizeof(Spot);
+    if (!part.spots.empty()) end.rest = intern(std::move(part.spots));
+    table->ends.push_back(std::move(end));
+  }
+  find_profiles(*table, found);
+  return table;
+}
+
+void LexerTables::find_profiles(Table& table, const Found& found) {
+  std::map<std::vector<std::pair<int32_t, bool>>, std::vector<int64_t>> profiles;
+  for (uint64_t key : found.begun) {
+    std::map<std::pair<int32_t, bool>, int64_t> ends;
+    for (const LexemeEnds::End& end : ends_.ends({static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)})) {
+      const int64_t tokens = end.tokens + ends_.sure().charge(end.rivals);
+      auto [at, added] = ends.try_emplace({end.label, end.ignored}, tokens);
+      at->second = std::min(at->second, tokens);
+    }
+    std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
+    table.unsure |= ends.empty();
+    std::vector<std::pair<int32_t, bool>> labels;
+    for (const auto& [label, tokens] : ends) labels.push_back(label);
+    std::vector<int64_t>& most = profiles[labels];
+    most.resize(labels.size());
+    size_t i = 0;
+    for (const auto& [label, tokens] : ends) most[i] = std::max(most[i], tokens), ++i;
+  }
+  for (auto& [labels, tokens] : profiles) {
+    memory_ += 64 + labels.size() * 16;
+    table.profiles.push_back({labels, std::move(tokens)});
+  }
+}
+
+const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
+  if (table.groups) return *table.groups;
+  Found found;
+  found.grouped = true;
+  walk(table.lexeme, table.rest, found);
+  table.groups = std::make_unique<std::vector<Group>>();
+  for (auto& [begun, stay] : found.groups) {
+    table.groups->push_back({begun, made(std::move(stay))});
+    memory_ += table.groups->back().tokens.bytes();
+  }
+  return *table.groups;
+}
+
+// A spot whose byte has just been read, and what lies below it.
+void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
+  const TokenTrie& trie = vocabulary_.trie;
+  const TokenTrie::Node& node = trie.nodes()[spot.node];
+  const LexemeState& state = lexemes_.state(lexeme);
+  const bool open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
+  std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.rivals}).tokens : nullptr;
+  if (state.label != kNoTerminal) {
+    Found::Part& part = found.ends[{state.label, state.ignored}];
+    if (!open && has_tokens) into = &part.tokens[spot.rivals];
+    if (node.children > 0) leave(lexeme, spot, part);
+  }
+  if (into)
+    into->insert(into->end(), trie.payloads().begin() + node.payload_lo, trie.payloads().begin() + node.payload_hi);
+  if (open && node.children > 0) below(lexeme, spot, found);
+}
+
+// The lexeme ends at the spot, and the token goes on below it.
+void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
+  const TokenTrie& trie = vocabulary_.trie;
+  const int32_t rivals = rivals_.add(spot.rivals, lexeme);
+  const ByteSet survived = rivals_.survived(rivals);
+  trie.children(spot.node, survived, [&](int32_t child) {
+    part.spots.push_back({.node = child, .rivals = rivals_.advance(rivals, trie.nodes()[child].byte)});
+  });
+}
+
+// The lexeme goes on below the spot.
+void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
+  const TokenTrie& trie = vocabulary_.trie;
+  const TokenTrie::Node& node = trie.nodes()[spot.node];
+  if (spot.rivals == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kLoopFrom) {
+    const CharClasses loops = lexemes_.loops(lexeme);
+    if (loops & node.below) return below_loop(lexeme, loops, spot.node, found);
+  }
+  ByteSet bytes = lexemes_.state(lexeme).bytes;
+  if (spot.rivals != 0) {
+    const ByteSet& survived = rivals_.survived(spot.rivals);
+    for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
+  }
+  trie.children(spot.node, bytes, [&](int32_t child) {
+    const uint8_t byte = trie.nodes()[child].byte;
+    const int32_t after = lexemes_.step(lexeme, byte);
+    if (after != kNoLexeme) reach(after, {.node = child, .rivals = rivals_.advance(spot.rivals, byte)}, found);
+  });
+}
+
+// The same, where characters of the classes `loops` lead back to the lexeme's state. Below the root, the tokens made of
+// them are one set, kept for the vocabulary, and what else there is begins at its edges; elsewhere whole stretches of the
+// trie are taken where nothing but these classes occurs.
+void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+  const LexemeState& state = lexemes_.state(lexeme);
+  Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
+  if (state.label != kNoTerminal) {
+    loop.ends = &found.ends[{state.label, state.ignored}].spots;
+    loop.rivals = rivals_.add(0, lexeme);
+    loop.survived = rivals_.survived(loop.rivals);
+  }
+  if (at != 0) return run(loop, at, found);
+  const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
+  Found::Stay& stay = found.staying({lexeme, 0});
+  if (!tokens->tokens.empty()) {
+    if (stay.bits.empty()) stay.bits.assign(static_cast<size_t>(vocabulary_.words), 0);
+    for (size_t w = 0; w < tokens->tokens.size(); ++w) stay.bits[w] |= tokens->tokens[w];
+  } else {
+    stay.tokens.insert(stay.tokens.end(), tokens->ids.begin(), tokens->ids.end());
+  }
+  for (int byte = 0; byte < 256; ++byte)
+    for (const ClassTokens::Edge& edge : tokens->edges[byte]) cross(loop, edge.node, found);
+}
+
+// A node below a string of the loop, whose own byte is none of it.
+void LexerTables::cross(const Loop& loop, int32_t node, Found& found) {
+  const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
+  if (loop.ends && loop.survived.has(byte))
+    loop.ends->push_back({.node = node, .rivals = rivals_.advance(loop.rivals, byte)});
+  if (!loop.bytes.has(byte)) return;
+  const int32_t after = lexemes_.step(loop.lexeme, byte);
+  if (after != kNoLexeme) reach(after, {.node = node, .rivals = 0}, found);
+}
+
+void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
+  const TokenTrie& trie = vocabulary_.trie;
+  const TokenTrie::Node& node = trie.nodes()[at];
+  for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
+    const TokenTrie::Node& child = trie.nodes()[c];
+    if (child.byte >= 0x80 || !(char_class_of_ascii(child.byte) & loop.loops)) {
+      cross(loop, c, found);
+      continue;
+    }
+    const bool all = (child.below & ~loop.loops) == 0;
+    std::vector<int32_t>& tokens = found.staying({loop.lexeme, 0}).tokens;
+    tokens.insert(tokens.end(), trie.payloads().begin() + child.payload_lo,
+                  trie.payloads().begin() + (all ? child.subtree_hi : child.payload_hi));
+    if (!all) run(loop, c, found);
+  }
+}
+
+LexerTables::Rest LexerTables::below_root(int32_t rivals) {
+  if (rivals == 0) return kRoot;
+  std::vector<Spot> spots;
+  const ByteSet survived = rivals_.survived(rivals);
+  const TokenTrie& trie = vocabulary_.trie;
+  trie.children(0, survived, [&](int32_t child) {
+    spots.push_back({.node = child, .rivals = rivals_.advance(rivals, trie.nodes()[child].byte)});
+  });
+  return intern(std::move(spots));
+}
+
+LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
+  const auto& nodes = vocabulary_.trie.nodes();
+  std::sort(spots.begin(), spots.end(), [&](const Spot& a, const Spot& b) {
+    return std::tuple(nodes[a.node].byte, a) < std::tuple(nodes[b.node].byte, b);
+  });
+  spots.erase(std::unique(spots.begin(), spots.end()), spots.end());
+  auto [at, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
+  if (added) rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));
+  return at->second;
+}
+
+}  // namespace guided

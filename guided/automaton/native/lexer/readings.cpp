@@ -1,0 +1,66 @@
+#include "lexer/readings.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+Readings::Readings(Lexemes& lexemes, Rivals& rivals, TerminalParser& parser, const std::vector<int32_t>& control)
+    : lexemes_(lexemes), rivals_(rivals), parser_(parser), control_(control) {
+  intern({boundary(parser_.initial(), 0)});
+}
+
+int32_t Readings::step(int32_t state, uint8_t byte) {
+  if (auto at = steps_.find(pair_key(state, byte)); at != steps_.end()) return at->second;
+  std::vector<Reading> next;
+  for (const Reading& reading : *states_[state])
+    each_after(reading, byte, [&](const Reading& after) { next.push_back(after); });
+  const int32_t id = next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
+  memory_ += 48;
+  return steps_[pair_key(state, byte)] = id;
+}
+
+int32_t Readings::step_control(int32_t state, int32_t token) {
+  std::vector<Reading> next;
+  for (const Reading& reading : *states_[state]) {
+    if (!reading.boundary) continue;
+    for (int32_t terminal : parser_.taken(reading.parser)) {
+      if (control_[terminal] != token) continue;
+      const int32_t parser = parser_.after(reading.parser, terminal);
+      if (parser != kDead) next.push_back(boundary(parser, 0));
+    }
+  }
+  return next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
+}
+
+std::vector<int32_t> Readings::controls(int32_t state) const {
+  std::vector<int32_t> out;
+  for (const Reading& reading : *states_[state])
+    if (reading.boundary)
+      for (int32_t terminal : parser_.taken(reading.parser))
+        if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+ByteSet Readings::bytes(int32_t state) const {
+  ByteSet out;
+  for (const Reading& reading : *states_[state]) out |= lexemes_.state(reading.lexeme).bytes;
+  return out;
+}
+
+int32_t Readings::intern(std::vector<Reading>&& readings) {
+  std::sort(readings.begin(), readings.end());
+  readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
+  auto [at, added] = ids_.try_emplace(readings, size());
+  if (added) {
+    const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+      return reading.boundary && parser_.accepting(reading.parser);
+    });
+    memory_ += 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
+    states_.push_back(std::make_unique<std::vector<Reading>>(std::move(readings)));
+  }
+  return at->second;
+}
+
+}  // namespace guided

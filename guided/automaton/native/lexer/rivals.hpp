@@ -1,0 +1,41 @@
+// Rivals: lexemes that were ended and might have matched more.
+//
+// Problem. A lexer takes the longest match. Where a lexeme is ended while its text is still being written, some terminal
+// may have been able to match more of it. If it does match more, the lexer would not have ended the lexeme there.
+//
+//     terminals: LESS = "<", LESS_OR_EQUAL = "<="      text: <      LESS is ended; rival: LESS_OR_EQUAL, which needs "="
+//
+// In: states of lexemes (lexemes.hpp). Out: sets of them, numbered, and the set after each byte: a rival that cannot
+// match any more is left out, and if one matches, whoever ended its lexeme is wrong (kDropped). Set 0 is empty; nearly
+// all sets are empty after one byte.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "lexer/lexemes.hpp"
+
+namespace guided {
+
+enum Dropped : int32_t { kDropped = -1 };  // of rivals: one of them matched
+
+class Rivals {
+ public:
+  explicit Rivals(Lexemes& lexemes) : lexemes_(lexemes) { intern({}); }
+  int32_t advance(int32_t rivals, uint8_t byte);  // or kDropped
+  int32_t advance(int32_t rivals, std::string_view text);
+  const ByteSet& survived(int32_t rivals);  // the bytes with which none of them matches
+  int32_t add(int32_t rivals, int32_t lexeme);
+  int32_t size() const { return static_cast<int32_t>(sets_.size()); }
+
+ private:
+  int32_t intern(std::vector<int32_t>&& rivals);
+
+  Lexemes& lexemes_;
+  std::vector<std::vector<int32_t>> sets_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
+  std::vector<std::unique_ptr<ByteSet>> survived_;
+  std::unordered_map<uint64_t, int32_t> steps_;
+};
+
+}  // namespace guided

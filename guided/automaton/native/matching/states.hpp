@@ -1,0 +1,88 @@
+// What a matcher asks of a compiled grammar: its states.
+//
+// A state is a number: what was written so far, as far as it matters for what comes. `Matcher` (matcher.hpp) keeps the
+// history of one output and needs nothing else. Two kinds of grammars implement it: those whose rules read bytes
+// (workspace.hpp), and those with a lexer (lexer/lexed_states.hpp).
+//
+// States are shared by matchers on any number of threads. Methods whose names begin with `known` take no lock and wait
+// for nobody; the others lock for themselves, but for those under "looking ahead", whose caller holds `mutex()`.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/common.hpp"
+#include "vocabulary/vocabulary.hpp"
+
+namespace guided {
+
+class States {
+ public:
+  States() = default;
+  States(const States&) = delete;
+  virtual ~States() = default;
+
+  virtual int32_t initial() const = 0;
+  virtual bool accepting(int32_t state) const = 0;
+  // The state after a token, with text or named by the grammar, no end; kDead where it is not allowed, kUnknown where
+  // that has yet to be computed.
+  virtual int32_t known_after_token(int32_t state, int32_t id) const = 0;
+  virtual int32_t after_token(int32_t state, int32_t id) = 0;
+  virtual int32_t after_bytes(int32_t state, std::string_view bytes) = 0;
+  // Write the row of the tokens that can come next; false where it has yet to be computed.
+  virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
+  virtual bool mask(int32_t state, uint32_t* row) = 0;
+  // The same, without the tokens after which an output does not end within `max_tokens`, the token and the end token
+  // counted. `bound`: some may lack for that reason.
+  virtual bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) = 0;
+  // Tokens to an end, the end token not counted.
+  virtual int64_t distance(int32_t state) = 0;
+  // After any one token: see Matcher::rests.
+  virtual std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) = 0;
+  // A shortest completion, bytes or 256 + control token.
+  virtual std::vector<int32_t> shortest(int32_t state, size_t limit) = 0;
+  virtual std::vector<int32_t> walk_mask(int32_t state) = 0;
+
+  // ---- looking ahead, with the lock held
+  virtual std::mutex& mutex() = 0;
+  virtual int32_t step(int32_t state, uint8_t byte) = 0;
+  virtual int32_t step_control(int32_t state, int32_t token) = 0;
+  virtual ByteSet bytes(int32_t state) const = 0;                  // those with which `step` may not be dead
+  virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that the grammar names here
+  virtual void open_rules(int32_t state, std::vector<std::string>& out) const = 0;
+  // States with equal keys are followed by the same characters; `steps` have been taken to find out.
+  virtual std::vector<int32_t> character_key(int32_t state, int steps) {
+    static_cast<void>(steps);
+    return {state};
+  }
+
+  // ---- size
+  virtual bool full() const = 0;
+  virtual size_t bytes() const = 0;
+  virtual int32_t size() const = 0;
+};
+
+// A grammar compiled for a vocabulary, and the states that were visited. When these are over their limit, fresh ones
+// take their place; each matcher carries its own over at its next step, and the old ones go with their last matcher.
+class Compiled {
+ public:
+  explicit Compiled(std::shared_ptr<const TokenVocabulary> vocabulary) : vocabulary(std::move(vocabulary)) {}
+  Compiled(const Compiled&) = delete;
+  virtual ~Compiled() = default;
+  virtual std::shared_ptr<States> states() = 0;
+  // The states that replace `old`, with these ones (~state after an end token) carried over.
+  virtual std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) = 0;
+  virtual size_t positions() const = 0;
+  virtual size_t rules() const = 0;
+  virtual bool recursive() const = 0;
+  virtual int64_t rebuilds() const = 0;
+
+  const std::shared_ptr<const TokenVocabulary> vocabulary;
+};
+
+}  // namespace guided

@@ -1,0 +1,177 @@
+#include "matching/workspace.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+// ---- steps
+int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
+  const TokenVocabulary& v = masks.vocabulary();
+  if (!v.textual(id) || !arena.grammar().tokens.empty()) return kUnknown;
+  for (char ch : v.tokens[id]) {
+    state = arena.peek(state, static_cast<uint8_t>(ch));
+    if (state == kUnknown || state == kDead) return state;
+  }
+  return at_boundary(arena, state) ? state : kDead;
+}
+
+int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
+  size_t i = 0;
+  for (; i < bytes.size(); ++i) {
+    int32_t next = arena.peek(state, static_cast<uint8_t>(bytes[i]));
+    if (next == kUnknown) break;
+    if (next == kDead) return kDead;
+    state = next;
+  }
+  if (i < bytes.size()) {
+    std::lock_guard<std::mutex> lock(arena.mutex());
+    state = arena.step_text(state, bytes.substr(i));
+    if (state == kDead) return kDead;
+  }
+  return at_boundary(arena, state) ? state : kDead;
+}
+
+int32_t Workspace::after_bytes(int32_t state, std::string_view bytes) { return after_text(state, bytes); }
+
+int32_t Workspace::after_token(int32_t state, int32_t id) {
+  const TokenVocabulary& v = masks.vocabulary();
+  const int32_t next = v.textual(id) ? after_text(state, v.tokens[id]) : kDead;
+  if (arena.grammar().tokens.empty()) return next;
+  std::lock_guard<std::mutex> lock(arena.mutex());  // a token with text may be named by its id, too
+  return arena.either(next, arena.step_token(state, id));
+}
+
+// ---- masks
+bool Workspace::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
+  const MaskRecipe* recipe = masks.known_recipe(state);
+  if (!recipe) return false;
+  recipe->write(row, masks.vocabulary().words);
+  masks_something = !recipe->everything;
+  return true;
+}
+
+bool Workspace::mask(int32_t state, uint32_t* row) {
+  const MaskRecipe* recipe = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(arena.mutex());
+    recipe = &masks.recipe(state);
+  }
+  recipe->write(row, masks.vocabulary().words);
+  return !recipe->everything;
+}
+
+bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
+  // A budget that cannot take anything is none.
+  auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
+  bool masks_something = true;
+  if (is_plenty(least_rests.get(state)) && known_mask(state, row, masks_something)) return masks_something;
+  {
+    std::lock_guard<std::mutex> lock(arena.mutex());
+    if (!is_plenty(rest_bytes.after_token(state)) && !is_plenty(rest_tokens.after_token(state)) &&
+        !is_plenty(budgets.reach_bound(state))) {
+      const int64_t needed = budgets.distance(state) + 1;
+      if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
+      const int64_t most = max_tokens - 2;  // that token, and the end token
+      if (budgets.reach(state) > most) {
+        bound = true;
+        budgets.fill(state, most, row);
+        for (int32_t token : controls(state))
+          if (completions.distance(arena.step_token(state, token)) <= most) set_bit(row, token);
+        if (arena.config(state).accepting)
+          for (int32_t end : masks.vocabulary().end_tokens) set_bit(row, end);
+        return true;
+      }
+    }
+  }
+  return mask(state, row);
+}
+
+int64_t Workspace::distance(int32_t state) {
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  return budgets.distance(state);
+}
+
+std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  const int64_t rest = std::min(rest_bytes.after_token(state), rest_tokens.after_token(state));
+  return {rest, budgets.reach_bound(state), budgets.reach(state)};
+}
+
+std::vector<int32_t> Workspace::shortest(int32_t state, size_t limit) {
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  return completions.spelled(state, limit);
+}
+
+std::vector<int32_t> Workspace::walk_mask(int32_t state) {
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  return masks.walk(state);
+}
+
+// ---- looking ahead
+std::vector<int32_t> Workspace::controls(int32_t state) const {
+  const Grammar& g = arena.grammar();
+  std::vector<int32_t> out;
+  for (const Thread& t : arena.config(state)) {
+    if (t.pos == kExit) continue;
+    const Position& p = g.positions[t.pos];
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) out.push_back(g.tokens[i].token);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+void Workspace::open_rules(int32_t state, std::vector<std::string>& out) const {
+  const Grammar& g = arena.grammar();
+  for (const Thread& t : arena.config(state)) {
+    if (t.pos == kExit) continue;
+    int32_t origin = g.rules[g.positions[t.pos].rule].origin;
+    if (origin >= 0 && std::find(out.begin(), out.end(), g.names[origin]) == out.end()) out.push_back(g.names[origin]);
+  }
+}
+
+// What decides which characters follow: the state, or its threads without their uniqueness.
+std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
+  constexpr int kMostSteps = 20000;
+  const Config& config = arena.config(state);
+  const bool by_memory = config.remembers && steps < kMostSteps &&
+                         !std::all_of(
+                             config.begin(), config.end(),
+                             [&](const Thread& thread) { return thread.pos == kExit || arena.goes_on_surely(thread); });
+  if (!config.remembers || by_memory) return {state};
+  std::vector<int32_t> out;
+  for (const Thread& thread : config) out.insert(out.end(), {thread.pos, thread.reg, thread.ret});
+  return out;
+}
+
+// ---- the compiled grammar
+bool CompiledRules::can_end() {
+  Arena& arena = current_->arena;
+  if (grammar->known.empty() || arena.unbounded().all_entries()) return true;
+  std::lock_guard<std::mutex> lock(arena.mutex());
+  return current_->completions.ends(arena.initial());
+}
+
+std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
+  std::shared_ptr<Workspace> renewed;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (current_ == old) {
+      current_ = std::make_shared<Workspace>(grammar, *vocabulary, memory_);
+      ++rebuilds_;
+    }
+    renewed = current_;
+  }
+  Arena& from = static_cast<Workspace&>(*old).arena;
+  Arena::Carried known;
+  std::scoped_lock lock(from.mutex(), renewed->arena.mutex());
+  for (int32_t& code : carried) {
+    const int32_t moved = renewed->arena.import(from, code < 0 ? ~code : code, known);
+    code = code < 0 ? ~moved : moved;
+  }
+  // What must be kept may itself be large: leave room, or every step would start over.
+  renewed->arena.raise_limit(renewed->arena.bytes() * 2);
+  return renewed;
+}
+
+}  // namespace guided

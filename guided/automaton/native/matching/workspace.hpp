@@ -1,0 +1,91 @@
+// Grammars whose rules read bytes: the states of one, and all that is computed for them.
+//
+// The parts are the core's folders: `run/` steps and makes masks, `budget/` finds completions. This puts them together
+// under one lock and answers what a matcher asks (states.hpp).
+#pragma once
+
+#include "budget/budgets.hpp"
+#include "budget/rest_bound.hpp"
+#include "matching/states.hpp"
+#include "matching/token_graph.hpp"
+
+namespace guided {
+
+class Workspace final : public States {
+ public:
+  Workspace(std::shared_ptr<const Grammar> g, const TokenVocabulary& v, size_t limit)
+      : arena(std::move(g), limit),
+        masks(arena, v),
+        completions(masks),
+        budgets(masks, completions),
+        rest_bytes(arena, completions.new_entry().tree(), v, false, least_rests),
+        rest_tokens(arena, completions.new_entry().tree(), v, true, least_rests) {
+    arena.viable = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
+    arena.viable_inside = [this](const Thread& thread) { return completions.new_entry().ends_innermost(thread); };
+  }
+
+  int32_t initial() const override { return arena.initial(); }
+  bool accepting(int32_t state) const override { return arena.config(state).accepting; }
+  int32_t known_after_token(int32_t state, int32_t id) const override;
+  int32_t after_token(int32_t state, int32_t id) override;
+  int32_t after_bytes(int32_t state, std::string_view bytes) override;
+  bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
+  bool mask(int32_t state, uint32_t* row) override;
+  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  int64_t distance(int32_t state) override;
+  std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
+  std::vector<int32_t> shortest(int32_t state, size_t limit) override;
+  std::vector<int32_t> walk_mask(int32_t state) override;
+  std::mutex& mutex() override { return arena.mutex(); }
+  int32_t step(int32_t state, uint8_t byte) override { return arena.step(state, byte); }
+  int32_t step_control(int32_t state, int32_t token) override { return arena.step_token(state, token); }
+  ByteSet bytes(int32_t state) const override { return arena.config(state).bytes; }
+  std::vector<int32_t> controls(int32_t state) const override;
+  void open_rules(int32_t state, std::vector<std::string>& out) const override;
+  std::vector<int32_t> character_key(int32_t state, int steps) override;
+  bool full() const override { return arena.full(); }
+  size_t bytes() const override { return arena.bytes(); }
+  int32_t size() const override { return arena.size(); }
+
+  Arena arena;
+  MaskBuilder masks;
+  CompletionFinder completions;
+  BudgetMasks budgets;
+  ByState<int64_t> least_rests{-1};  // the least that either of the two has found
+  RestBound rest_bytes, rest_tokens;
+
+ private:
+  int32_t after_text(int32_t state, std::string_view bytes);
+};
+
+class CompiledRules final : public Compiled {
+ public:
+  CompiledRules(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
+                size_t memory)
+      : Compiled(std::move(vocabulary)), grammar(std::move(grammar)), memory_(memory) {
+    current_ = std::make_shared<Workspace>(this->grammar, *this->vocabulary, memory_);
+  }
+  std::shared_ptr<Workspace> workspace() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return current_;
+  }
+  std::shared_ptr<States> states() override { return workspace(); }
+  std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
+  // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
+  // vain; elsewhere what has no end has been pruned.
+  bool can_end();
+  size_t positions() const override { return grammar->positions.size(); }
+  size_t rules() const override { return grammar->rules.size(); }
+  bool recursive() const override { return grammar->recursive; }
+  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
+
+  const std::shared_ptr<const Grammar> grammar;
+
+ private:
+  size_t memory_;
+  std::mutex mutex_;
+  std::shared_ptr<Workspace> current_;
+  std::atomic<int64_t> rebuilds_{0};
+};
+
+}  // namespace guided

@@ -1,0 +1,80 @@
+// The border of grammars with a lexer.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "lexer/lexed_states.hpp"
+#include "python/bindings.hpp"
+
+using namespace nanobind::literals;
+
+namespace guided {
+
+namespace nb = nanobind;
+
+namespace {
+
+using Contexts = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
+using Keyword = std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>;
+
+std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
+                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+                                          const std::vector<bool>& ignored, const std::vector<Keyword>& keywords,
+                                          const std::vector<int32_t>& control, const Contexts& contexts,
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory) {
+  const size_t count = terminals.size();
+  if (ignored.size() != count || control.size() != count) throw nb::value_error("a value for each terminal is needed");
+  if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have other terminals");
+  std::vector<LexerTerminal> tried;
+  for (size_t t = 0; t < count; ++t) tried.push_back({TerminalAutomaton(terminals[t]), ignored[t]});
+  std::vector<LexerKeyword> known;
+  auto check = [&](int32_t terminal) {
+    if (terminal < 0 || static_cast<size_t>(terminal) >= count) throw nb::index_error("there is no such terminal");
+    return terminal;
+  };
+  for (const auto& [of, terminal, embedded, compiled] : keywords)
+    known.push_back({check(of), check(terminal), embedded, TerminalAutomaton(compiled)});
+  LexerContexts by_marks;
+  for (auto [marks, taken] : contexts) {
+    for (int32_t terminal : taken) check(terminal);
+    std::ranges::sort(marks);
+    std::ranges::sort(taken);
+    by_marks[marks] = taken;
+  }
+  nb::gil_scoped_release release;
+  auto compiled = std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control,
+                                                  std::move(by_marks), vocabulary, static_cast<size_t>(memory));
+  if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
+  return compiled;
+}
+
+constexpr auto kMake = R"(Put a grammar with a lexer together.
+
+Args:
+    rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
+    terminals: the texts of each terminal, in the order in which they are tried.
+    ignored: by terminal, whether it may stand anywhere.
+    keywords: (terminal, keyword, embedded, texts): a lexeme of the terminal that is in the texts is the
+        keyword.
+    control: by terminal, the id of the control token that it is in the text, or -1.
+    contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
+        other; marks are numbers past those of the terminals.
+    vocabulary: of the texts.
+    memory: how many bytes the states may take before they are dropped.)";
+
+}  // namespace
+
+void bind_lexer(nb::module_& m) {
+  nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
+      .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
+           "vocabulary"_a, "memory"_a, kMake)
+      .def_prop_ro("sure", &CompiledLexer::is_sure,
+                   "Whether every terminal has a text that can be written wherever the terminal is taken.")
+      .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")
+      .def_prop_ro("tables", &CompiledLexer::tables, "How many token tables there are.");
+}
+
+}  // namespace guided

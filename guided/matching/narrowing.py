@@ -1,0 +1,32 @@
+"""What a specification leaves open, narrowed as generation wants it, where something can then still be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+from guided.errors import SpecError, UnsupportedError
+from guided.matching.compiled import CompiledGrammar
+from guided.spec.json_schema.options import JsonSchemaOptions
+
+__all__ = ["narrowed"]
+
+
+def narrowed(compiled: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions) -> CompiledGrammar:
+    """The grammar with characters and members as they are wanted; with all of them where nothing else can be written.
+
+    Where it is the specification itself that is wrong, the last attempt says so.
+    """
+    minimal = options.additional_properties == "minimal"
+    attempts = product(
+        dict.fromkeys((options.additional_properties, None if minimal else options.additional_properties)),
+        dict.fromkeys((options.classes, "full") if options.classes == "plain" else (options.classes,)),
+    )
+    *first, last = [replace(options, additional_properties=others, classes=one) for others, one in attempts]
+    for attempt in first:
+        try:
+            return compiled(attempt)
+        except (SpecError, UnsupportedError):
+            pass
+    return compiled(last)

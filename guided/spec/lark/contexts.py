@@ -1,0 +1,178 @@
+"""Where Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in the lexer's order. Out:
+marks in the rules, and the terminals that are tried after them.
+
+Problem. Lark tries the terminals in the row of its LALR(1) table. A row may have terminals that cannot follow where the
+parser really is (`lalr.py`). One that matches then makes Lark refuse a text, which other terminals would have matched.
+
+    element: "<" NAME ">" content* "</" NAME ">"          after the last ">", Lark tries TEXT, because a `content` could
+    content: element | TEXT                               follow if the element were inside of another. So "\\n", which
+    %ignore /\\s+/                                         is TEXT first, is refused after the outermost element.
+
+How: the state of Lark's parser is known from the places in the rules at which an exact parser may stand after the same
+terminals. So these places are marked, with the names of tokens that no text has, and a set of marks stands for a state.
+
+Only states in which it can matter are marked: a doubtful terminal and another one of the row match beginnings of one
+text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeAlias
+
+from guided.ir.lexer import Terminal
+from guided.ir.nodes import Automaton
+
+from .lalr import FIRST, Place, Rules, State, terminal_states
+
+__all__ = ["Marks", "marked"]
+
+_MOST_PAIRS: Final = 200_000
+_MOST_STATES: Final = 10_000
+
+Edges: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The mark of each place that has one, and the terminals that are tried where the parser may take these marks."""
+
+    of_place: Mapping[Place, str]
+    contexts: Mapping[frozenset[str], frozenset[str]]
+
+
+def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
+    """See the head. `always` are the terminals that are tried everywhere."""
+    alive = _alive(rules)
+    states = _states(rules, start, alive)
+    matters = _Matters(terminals, always)
+    chosen = {state.kernel for state in states if matters(state)}
+    places = {place for kernel in chosen for place in kernel}
+    while more := {state.kernel for state in states if state.kernel not in chosen and state.kernel & places}:
+        chosen |= more
+        places |= {place for kernel in more for place in kernel}
+    members: dict[Place, list[int]] = {}
+    for number, state in enumerate(states):
+        for place in state.kernel if state.kernel in chosen else ():
+            if place == FIRST or _is_alive(rules[place.rule][place.alternative][place.read :], alive):
+                members.setdefault(place, []).append(number)
+    names: dict[tuple[int, ...], str] = {}
+    of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
+    found: dict[frozenset[str], set[frozenset[str]]] = {}
+    for state in states:
+        if state.kernel in chosen:
+            marks = frozenset(of_place[place] for place in state.kernel if place in of_place)
+            found.setdefault(marks, set()).add(state.terminals)
+    # States that differ only by rules without texts cannot be told apart: what all of them try is tried there.
+    contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
+    return Marks(of_place, contexts)
+
+
+def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
+    """The states of the table. Terminals that only rules without texts could take are doubtful, too."""
+    states = terminal_states(rules, start) or []
+    kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
+    if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
+        return states
+    if start not in alive:
+        return []
+    renumbered = {(name, old): new for name, numbers in kept.items() for new, old in enumerate(numbers)}
+    smaller = {name: [rules[name][number] for number in numbers] for name, numbers in kept.items()}
+    certain = {state.kernel: state.terminals - state.doubtful for state in terminal_states(smaller, start) or []}
+    out = []
+    for state in states:
+        kernel = frozenset(
+            place if place == FIRST else Place(place.rule, renumbered[place.rule, place.alternative], place.read)
+            for place in state.kernel
+            if place == FIRST or (place.rule, place.alternative) in renumbered
+        )
+        out.append(State(state.kernel, state.terminals, state.terminals - certain.get(kernel, frozenset())))
+    return out
+
+
+class _Matters:
+    """Whether the doubtful terminals of a state can change what the lexer finds."""
+
+    def __init__(self, terminals: Sequence[Terminal], always: frozenset[str]) -> None:
+        self.order = {terminal.name: number for number, terminal in enumerate(terminals)}
+        self.terminals, self.always = terminals, always
+        self.keywords = {(each.name, keyword.name) for each in terminals for keyword in each.keywords}
+        self.compared = 0
+        self.rivals = cache(self._rivals)
+
+    def __call__(self, state: State) -> bool:
+        others = state.terminals | self.always
+        doubtful = state.doubtful & self.order.keys() - self.always
+        return any(not self.rivals(each).isdisjoint(others) for each in doubtful)
+
+    def _rivals(self, doubtful: str) -> frozenset[str]:
+        """The terminals that `doubtful` can keep from matching, or assumed to be so if there are very many."""
+        self.compared += len(self.order)
+        out = set()
+        for other in self.order.keys() - {doubtful}:
+            related = (doubtful, other) in self.keywords or (other, doubtful) in self.keywords
+            if related or self.order[doubtful] < self.order[other]:
+                first, second = (self.terminals[self.order[name]].item for name in (doubtful, other))
+                if self.compared > _MOST_PAIRS or _match_one_text(first, second):
+                    out.add(other)
+        return frozenset(out)
+
+
+def _match_one_text(first: object, second: object) -> bool:
+    """Whether some text begins with a text of the first and a text of the second."""
+    assert isinstance(first, Automaton) and isinstance(second, Automaton)
+    live = _live(first), _live(second)
+    seen = {(first.start, second.start)}
+    todo = list(seen)
+    for a, b in todo:
+        if a not in live[0] or b not in live[1]:
+            continue
+        if first.states[a][0] or second.states[b][0] or len(seen) > _MOST_STATES:
+            return True
+        for to in _common(first.states[a][1], second.states[b][1]):
+            if to not in seen:
+                seen.add(to)
+                todo.append(to)
+    return False
+
+
+def _common(first: Edges, second: Edges) -> Iterator[tuple[int, int]]:
+    """Where the characters that both states read lead."""
+    i = j = 0
+    while i < len(first) and j < len(second):
+        (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
+        if low <= other_high and other_low <= high:
+            yield to, other_to
+        i, j = (i + 1, j) if high < other_high else (i, j + 1)
+
+
+def _live(automaton: Automaton) -> set[int]:
+    """The states from which a text can be completed."""
+    before: dict[int, list[int]] = {}
+    for number, (_, edges) in enumerate(automaton.states):
+        for _, _, to in edges:
+            before.setdefault(to, []).append(number)
+    todo = [number for number, (accepts, _) in enumerate(automaton.states) if accepts]
+    live = set(todo)
+    while todo:
+        for number in before.get(todo.pop(), ()):
+            if number not in live:
+                live.add(number)
+                todo.append(number)
+    return live
+
+
+def _alive(rules: Rules) -> set[str]:
+    """The rules that generate something: an exact parser leaves the others out."""
+    out: set[str] = set()
+    while True:
+        found = {rule for rule, each in rules.items() if any(_is_alive(symbols, out) for symbols in each)}
+        if found <= out:
+            return out
+        out |= found
+
+
+def _is_alive(symbols: Sequence[tuple[str, bool]], alive: set[str]) -> bool:
+    return all(is_term or name in alive for name, is_term in symbols)

@@ -1,0 +1,105 @@
+"""A grammar with the lexer that Lark makes for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
+the `Lexer` that finds them.
+
+Order. Lark's lexer tries terminals of higher priority first, then those whose longest text is longer, then those whose
+pattern is written in more characters, then by name.
+
+Keywords. If a regular expression matches the text of a string terminal of the same priority as a whole, a lexeme that
+it finds and that is this string is the string terminal instead, where the parser can take it. If the string has no flag
+that the expression lacks, it is not tried by itself beside it.
+
+Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, and each string is
+read by the automaton of each expression of its priority.
+"""
+
+from __future__ import annotations
+
+import re._parser as parser  # type: ignore[import-not-found]
+
+from guided.errors import SpecError
+from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
+from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.limits import Limits
+
+from .contexts import marked
+from .lalr import FIRST, Place
+from .loader import Loaded, LoadedTerminal
+from .rules import origin
+from .terminals import terminal_node
+
+__all__ = ["lexed"]
+
+
+def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tuple[Grammar, Lexer]:
+    """See the head.
+
+    Raises:
+        SpecError: a terminal matches the empty text; and SpecError, UnsupportedError, LimitExceeded, see
+            `terminal_node`.
+    """
+    if loaded.start not in loaded.rules:
+        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
+    used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
+    marks = marked(rules, loaded.start, terminals, always)
+    nodes: dict[str, Node] = {}
+    for name, alternatives in rules.items():
+        items: list[Node] = []
+        for number, symbols in enumerate(alternatives):
+            parts: list[Node] = []
+            for read, (symbol, is_term) in enumerate(symbols, 1):
+                parts.append(Special(symbol) if is_term else Ref(symbol))
+                if mark := marks.of_place.get(Place(name, number, read)):
+                    parts.append(Repeat(Special(mark), 0, 1))
+            items.append(Seq(tuple(parts)) if parts else EPSILON)
+        nodes[name] = items[0] if len(items) == 1 else Alt(tuple(items))
+    origins = {name: origin(loaded, name) for name in rules}
+    begin = loaded.start
+    if mark := marks.of_place.get(FIRST):
+        begin = mark
+        nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
+        origins[begin] = origins[loaded.start]
+    return Grammar(nodes, begin, origins), Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts)
+
+
+def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
+    nodes = {each.name: terminal_node(each, limits) for each in sorted(found, key=lambda each: each.name)}
+    widths = {each.name: _widths(each) for each in found}
+    for each in found:
+        if widths[each.name][0] == 0:
+            raise SpecError(
+                f"terminal {each.name} matches the empty text, and a lexer finds no lexeme without text",
+                text=loaded.text,
+                hint="let it match one character at least, and make it optional where rules use it",
+            )
+    found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
+    out = []
+    for each in found:
+        keywords = [
+            Keyword(text.name, nodes[text.name], text.flags <= each.flags)
+            for text in found
+            if not each.is_text and text.is_text and text.priority == each.priority and _takes(nodes[each.name], text)
+        ]
+        out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
+    return tuple(out)
+
+
+def _widths(terminal: LoadedTerminal) -> tuple[int, int]:
+    """The least and the greatest length of the texts, as Lark reckons: unbounded ones are equal."""
+    if terminal.is_text:
+        return len(terminal.value), len(terminal.value)
+    least, greatest = parser.parse(terminal.source).getwidth()
+    return int(least), int(greatest)
+
+
+def _takes(automaton: Automaton, text: LoadedTerminal) -> bool:
+    """Whether the string, as it is written, is a text of the automaton."""
+    at = automaton.start
+    for char in text.value:
+        following = [to for low, high, to in automaton.states[at][1] if low <= ord(char) <= high]
+        if not following:
+            return False
+        at = following[0]
+    return automaton.states[at][0]

@@ -1,0 +1,298 @@
+"""The arguments of a call in the XML styles: one element for each property of the schema.
+
+    {"city": "Oslo", "days": 3}        in the style qwen_xml
+    <parameter=city>
+    Oslo
+    </parameter>
+
+    <parameter=days>
+    3
+    </parameter>
+
+A string stands as it is, without quotation marks and escapes, and ends where the element ends, so it cannot contain the
+closing tag. Any other value is JSON. Where the schema allows both, both may be written. The style may say in an
+attribute which of them it is. If it does not, what looks like JSON of a type that the schema allows is no string.
+
+The schema must be an object with `properties`; a property is any schema. Properties stand in their order, or with
+`any_order` in any; required ones are there, and none is there twice. What cannot be written this way is refused:
+properties without a name in the schema, and keywords about the object as a whole. Without a keyword for additional
+properties there are none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from guided.errors import Finding, GuidedError, SpecError, UnsupportedError, brief
+from guided.ir.nodes import ANY_CHAR, EMPTY, And, Encoded, Grammar, Node, Not, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt as AltNode
+from guided.limits import Limits
+from guided.spec.aho_corasick import free_text
+from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, sequence
+from guided.spec.json_schema.compile import json_schema_to_grammar
+from guided.spec.json_schema.documents.places import escape
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.regex import parse_regex
+
+if TYPE_CHECKING:
+    from guided.spec.structural_tag.formats import Format
+    from guided.spec.structural_tag.lower import Lowering
+
+__all__ = ["ELEMENTS", "Element", "arguments", "is_json", "kinds_of", "shared_definitions"]
+
+
+class Element(NamedTuple):
+    """How a style writes one argument.
+
+    Attributes:
+        begin: before the name.
+        string: after the name, if a string follows.
+        other: after the name, if JSON follows. {type} stands for the type of the value. In both, {gap} is white space.
+        end: after the value.
+        framed: whether a string may stand on lines of its own, after a line end and before one.
+    """
+
+    begin: str
+    string: str
+    other: str
+    end: str
+    framed: bool = False
+
+
+ELEMENTS: Final[Mapping[str, Element]] = {
+    "qwen_xml": Element("<parameter=", ">", ">", "</parameter>", framed=True),
+    "minimax_xml": Element('<parameter name="', '">', '">', "</parameter>"),
+    "glm_xml": Element("<arg_key>", "</arg_key>{gap}<arg_value>", "</arg_key>{gap}<arg_value>", "</arg_value>"),
+    "deepseek_xml": Element(
+        '<｜DSML｜parameter name="', '" string="true">', '" string="false">', "</｜DSML｜parameter>"
+    ),
+    "deepseek_v4_1_xml": Element(
+        '<｜DSML｜ parameter name="', '" string="true">', '" string="false">', "</｜DSML｜ parameter>"
+    ),
+    "kimi_k3_xml": Element(
+        '<|open|>argument key="', '" type="string"<|sep|>', '" type="{type}"<|sep|>', "<|close|>argument<|sep|>"
+    ),
+}
+_TYPES: Final = ("object", "array", "number", "boolean", "null")
+_ABOUT: Final = ("title", "description", "$comment", "examples", "$schema", "default", "deprecated")
+_READ: Final = ("type", "properties", "required", "additionalProperties", "$defs", "definitions", *_ABOUT)
+_GAP: Final = regex(r"[ \t\r\n]*")
+_FRAMED: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None), Text("\n")))
+_LOOKS: Final = {
+    "object": r"[ \t\r\n]*\{(?s:.*)",
+    "array": r"[ \t\r\n]*\[(?s:.*)",
+    "number": r"[ \t\r\n]*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?[ \t\r\n]*",
+    "boolean": r"[ \t\r\n]*(true|false)[ \t\r\n]*",
+    "null": r"[ \t\r\n]*null[ \t\r\n]*",
+}
+_JSON: Final = '"<>&'
+
+
+def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
+    """The elements of a schema's properties, with white space around each."""
+    schema, at = it["json_schema"], f"{it.pointer}/json_schema"
+    if style not in ELEMENTS:
+        raise UnsupportedError(
+            f"arguments in the style {style} nest, and are not enforced", pointer=f"{it.pointer}/style",
+            hint=f"one of {', '.join(ELEMENTS)}",
+        )  # fmt: skip
+    if "whitespace" in changes:
+        raise UnsupportedError(
+            "white space between elements is not counted", pointer=f"{it.pointer}/max_whitespace_cnt",
+            hint='leave it out, or use the style "json"',
+        )  # fmt: skip
+    properties, required = _object(schema, at)
+    shared = (
+        {name: schema[name] for name in ("$defs", "definitions", "$schema") if name in schema}
+        if schema is not True
+        else {}
+    )
+    elements = {}
+    for name, value in properties.items():
+        place = f"{at}/properties/{escape(name)}"
+        if not name or any(c in _JSON or c.isspace() for c in name):
+            raise UnsupportedError(
+                f"the name {brief(name)} cannot stand in an element", pointer=place, hint="use letters, digits and _"
+            )
+        elements[name] = sequence(_element(name, value, place, ELEMENTS[style], shared, lowering, changes), _GAP)
+    if changes.get("property_order") == "any":
+        if len(elements) > 6:
+            raise UnsupportedError(
+                f"{len(elements)} properties in any order are too many in this style",
+                pointer=f"{it.pointer}/any_order",
+                hint="leave any_order out: properties stand in the order of the schema",
+            )  # fmt: skip
+        return sequence(_GAP, _any_order(tuple(elements), elements, required))
+    return sequence(_GAP, *[part if name in required else optional(part) for name, part in elements.items()])
+
+
+def _any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: frozenset[str]) -> Expr:
+    """The elements that are left, each at most once."""
+    made: dict[tuple[str, ...], Expr] = {(): sequence()}
+
+    def of(names: tuple[str, ...]) -> Expr:
+        if names not in made:
+            parts = [sequence(elements[one], of(tuple(name for name in names if name != one))) for one in names]
+            made[names] = choice(*parts, *([] if required & set(names) else [sequence()]))
+        return made[names]
+
+    return of(left)
+
+
+def _object(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """The properties, and which of them are required."""
+    if not isinstance(schema, dict):
+        raise UnsupportedError(
+            "arguments that no schema names cannot be told apart in this style", pointer=at,
+            hint='write {"type": "object", "properties": {...}}',
+        )  # fmt: skip
+    for name in schema:
+        if name not in _READ:
+            raise UnsupportedError(
+                f"{name!r} beside the properties of arguments is not enforced in this style",
+                pointer=f"{at}/{escape(name)}",
+                hint="write the properties out, and put it into the schema of a property",
+            )  # fmt: skip
+    if schema.get("type", "object") != "object":
+        raise SpecError("arguments are an object", pointer=f"{at}/type", hint='write "type": "object"')
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict):
+        raise SpecError('"properties" is not an object', pointer=f"{at}/properties", hint='write {"name": {...}}')
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise SpecError('"required" is not an array of names', pointer=f"{at}/required", hint='write ["name"]')
+    if schema.get("additionalProperties", False) is not False:
+        raise UnsupportedError(
+            "properties without a name are not enforced in this style", pointer=f"{at}/additionalProperties",
+            hint='write "additionalProperties": false, and name the properties',
+        )  # fmt: skip
+    for number, name in enumerate(required):
+        if name not in properties:
+            raise SpecError(
+                f"{brief(name)} is required, and is none of the properties", pointer=f"{at}/required/{number}",
+                hint="add it to properties",
+            )  # fmt: skip
+    return properties, frozenset(required)
+
+
+def _element(
+    name: str,
+    schema: Any,
+    at: str,
+    form: Element,
+    shared: Mapping[str, Any],
+    lowering: Lowering,
+    changes: dict[str, Any],
+) -> Expr:
+    def spelled(string: str) -> Expr:
+        first, *more = [lowering.spelled(one, at) for one in string.split("{gap}")]
+        return sequence(first, *[one for part in more for one in (_GAP, part)])
+
+    kinds = kinds_of(schema, shared)
+    parts = []
+    if "string" in kinds:
+        raw = _raw({**shared, "allOf": [schema, {"type": "string"}]}, at, form, kinds)
+        parts.append(sequence(spelled(form.string), raw))
+    others = [kind for kind in _TYPES if kind in kinds]
+    groups = [[kind] for kind in others] if "{type}" in form.other else [others] if others else []
+    for group in groups:
+        alone = schema if kinds == set(group) else {"allOf": [schema, {"type": group}]}
+        whole = {**shared, "allOf": [alone]} if shared else alone
+        value = lowering.json(whole, at, {name: value for name, value in changes.items() if name != "property_order"})
+        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, value, _GAP))
+    return sequence(spelled(form.begin + name), choice(*parts), spelled(form.end))
+
+
+def shared_definitions(schema: Any) -> dict[str, Any]:
+    """What the properties of a schema may refer to."""
+    return {name: schema[name] for name in ("$defs", "definitions", "$schema") if name in schema}
+
+
+def kinds_of(schema: Any, shared: Mapping[str, Any]) -> set[str]:
+    """The types that a value of the schema may have."""
+    if isinstance(schema, dict):
+        named = schema.get("type")
+        if isinstance(named, str):
+            return {"number" if named == "integer" else named}
+        values = (
+            schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
+        )
+        if isinstance(values, list) and values:
+            return {_type_of(value) for value in values}
+    return {kind for kind in ("string", *_TYPES) if _allows({**shared, "allOf": [schema, {"type": kind}]})}
+
+
+def _allows(schema: dict[str, Any]) -> bool:
+    """Whether the schema has a value; true if it is wrong, which is told where it is compiled."""
+    try:
+        grammar = json_schema_to_grammar(schema, found=[], ask_for_values=False)
+    except (GuidedError, RecursionError):
+        return True
+    return grammar.rules[grammar.start] != EMPTY
+
+
+def is_json(written: str, kinds: Collection[str]) -> bool:
+    """Whether the text of an argument, which may be a string or JSON, is JSON of one of these types."""
+    return any(kind in kinds and re.fullmatch(_LOOKS[kind], written) for kind in _TYPES)
+
+
+def _not_json(kinds: Collection[str]) -> Node:
+    """The texts of which `is_json` says no."""
+    return Not(AltNode(tuple([parse_regex(_LOOKS[kind]) for kind in _TYPES if kind in kinds])))
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case str():
+            return "string"
+        case int() | float():
+            return "number"
+        case list():
+            return "array"
+    return "object"
+
+
+def _raw(schema: Any, at: str, form: Element, kinds: Collection[str]) -> Expr:
+    """The strings of a schema, as they are, without those that contain the closing tag.
+
+    If a string may be framed by line ends, one that has them itself is always framed, so that it is read back as it is.
+    """
+
+    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Node:
+        from guided.spec.structural_tag.lower import placed
+
+        try:
+            options = whole.changed(escapes="minimal", surrounding_whitespace=False)
+            grammar = json_schema_to_grammar(schema, options, limits=limits, found=[], ask_for_values=False)
+        except (SpecError, UnsupportedError) as error:
+            error.pointer = error.pointer.removeprefix("/allOf/0")
+            raise placed(error, at) from None
+        strings = _strings(grammar, grammar.rules[grammar.start])
+        written: Node = And((strings, free_text([], [form.end], limits=limits).without))
+        if form.string == form.other and len(kinds) > 1:
+            written = And((written, _not_json(kinds)))
+        if not form.framed:
+            return written
+        return AltNode((And((written, Not(_FRAMED))), Seq((Text("\n"), written, Text("\n")))))
+
+    return ReadPart(read, "json_schema", schema)
+
+
+def _strings(grammar: Grammar, node: Node) -> Node:
+    """The contents of JSON strings: a constant is written as text, and any other string as an encoded language."""
+    match node:
+        case Ref(name):
+            return _strings(grammar, grammar.rules[name])
+        case AltNode(items):
+            return AltNode(tuple([_strings(grammar, item) for item in items]))
+        case Text(written):
+            return Text(json.loads(written))
+        case Seq((Text('"'), Encoded(item), Text('"'))):
+            return item
+    raise UnsupportedError("the strings of this schema cannot be written without quotation marks")

@@ -1,0 +1,86 @@
+"""The formats of structural tags: their names, the fields of each, and what a field may hold.
+
+Source: xgrammar 0.2.8, `structural_tag.py`. The fields that it names are all read; `reader.py` refuses any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+__all__ = ["ARGUMENT_STYLES", "FORMATS", "REQUIRED", "Field", "Format"]
+
+REQUIRED: Final = object()
+"""The default of a field that has to be there."""
+ARGUMENT_STYLES: Final = (
+    "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml",
+    "deepseek_v4_1_xml",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that was read.
+
+    Attributes:
+        type: its name, a key of `FORMATS`.
+        pointer: JSON Pointer of its place.
+        fields: the value of each field, with defaults filled in; a format in it is a `Format`.
+    """
+
+    type: str
+    pointer: str
+    fields: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+
+class Field(NamedTuple):
+    """A field: the kind of value (a method of the reader), and its default."""
+
+    kind: str
+    default: Any = REQUIRED
+
+
+_TAGS: Final = {
+    "tags": Field("tags"),
+    "at_least_one": Field("boolean", False),
+    "stop_after_first": Field("boolean", False),
+}
+_COUNT: Final = Field("count", None)
+_STRINGS: Final = Field("strings", ())
+_TOKENS: Final = Field("tokens", ())
+_ONE: Final = {"content": Field("format")}
+_SEVERAL: Final = {"elements": Field("formats")}
+
+FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
+    "const_string": {"value": Field("string")},
+    "json_schema": {
+        "json_schema": Field("schema"),
+        "style": Field("style", "json"),
+        "any_order": Field("boolean", False),
+        "max_whitespace_cnt": _COUNT,
+        "excludes": _STRINGS,
+    },
+    "qwen_xml_parameter": {"json_schema": Field("schema")},
+    "any_text": {"excludes": _STRINGS, "max_tokens": _COUNT, "max_chars": _COUNT},
+    "token": {"token": Field("token")},
+    "exclude_token": {"exclude_tokens": _TOKENS},
+    "any_tokens": {"exclude_tokens": _TOKENS, "max_tokens": _COUNT},
+    "grammar": {"grammar": Field("string")},
+    "regex": {"pattern": Field("string")},
+    "sequence": _SEVERAL,
+    "or": _SEVERAL,
+    "tag": {"begin": Field("begin"), "content": Field("format"), "end": Field("end")},
+    "triggered_tags": {"triggers": Field("some_strings"), "excludes": _STRINGS, **_TAGS},
+    "token_triggered_tags": {"trigger_tokens": Field("some_tokens"), "exclude_tokens": _TOKENS, **_TAGS},
+    "tags_with_separator": {"separator": Field("string"), **_TAGS},
+    "optional": _ONE,
+    "plus": _ONE,
+    "star": _ONE,
+    "repeat": {"min": Field("at_least"), "max": Field("at_most"), **_ONE},
+    "dispatch": {"rules": Field("string_rules"), "loop": Field("boolean", True), "excludes": _STRINGS},
+    "token_dispatch": {"rules": Field("token_rules"), "loop": Field("boolean", True), "exclude_tokens": _TOKENS},
+}

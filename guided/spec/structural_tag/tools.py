@@ -1,0 +1,153 @@
+"""OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be.
+
+Source: the Chat Completions API. Read are tools of the type "function", and the choices "none", "auto", "required",
+`{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. A function without `parameters`
+has no arguments, as that API says. `strict` changes nothing: arguments always satisfy their schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from guided.errors import SpecError, UnsupportedError, brief
+
+__all__ = ["ChosenTools", "Function", "chosen_tools"]
+
+ToolChoice: TypeAlias = str | Mapping[str, Any] | None
+Mode: TypeAlias = Literal["auto", "required", "named"]
+_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Function(NamedTuple):
+    """A tool: its name, and the schema of its arguments."""
+
+    name: str
+    parameters: Mapping[str, Any] | bool
+
+
+class ChosenTools(NamedTuple):
+    """The tools that may be called, and whether none, any or just this one must be."""
+
+    functions: tuple[Function, ...]
+    mode: Mode
+
+
+def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolChoice = "auto") -> ChosenTools:
+    """The tools that `tool_choice` leaves.
+
+    Raises:
+        SpecError: a tool or the choice is malformed, with its JSON Pointer, such as /tools/0/function/name.
+        UnsupportedError: a tool of another type than "function".
+    """
+    functions = _functions([] if tools is None else tools)
+    match tool_choice:
+        case None | "auto":
+            return ChosenTools(tuple(functions.values()), "auto")
+        case "none":
+            return ChosenTools((), "auto")
+        case "required":
+            return _required(tuple(functions.values()))
+        case Mapping():
+            return _by_object(functions, tool_choice)
+    raise SpecError(
+        f"there is no tool_choice {brief(tool_choice)}", pointer="/tool_choice",
+        hint='one of "none", "auto", "required", {"type": "function", "function": {"name": ...}}',
+    )  # fmt: skip
+
+
+def _functions(tools: object) -> dict[str, Function]:
+    if not isinstance(tools, list | tuple):
+        raise SpecError(
+            f"tools are a list, not a {type(tools).__name__}", pointer="/tools", hint='write [{"type": ...}]'
+        )
+    out: dict[str, Function] = {}
+    for number, tool in enumerate(tools):
+        at = f"/tools/{number}"
+        function = _function(tool, at)
+        if function.name in out:
+            raise SpecError(
+                f"the name {function.name!r} is taken by an earlier tool", pointer=f"{at}/function/name",
+                hint="rename one of them",
+            )  # fmt: skip
+        out[function.name] = function
+    return out
+
+
+def _function(tool: object, at: str) -> Function:
+    if not isinstance(tool, Mapping):
+        raise SpecError(f"a tool is an object, not {brief(tool)}", pointer=at, hint='write {"type": "function", ...}')
+    kind = tool.get("type")
+    if kind != "function":
+        if isinstance(kind, str) and kind:
+            raise UnsupportedError(
+                f"tools of the type {brief(kind)} are not known here", pointer=f"{at}/type",
+                hint="describe it as a function",
+            )  # fmt: skip
+        raise SpecError('the "type" of a tool is "function"', pointer=at, hint='write "type": "function"')
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        hint = 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}'
+        raise SpecError(
+            '"function" is missing, or no object', pointer=f"{at}/function" if "function" in tool else at, hint=hint
+        )
+    name = function.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SpecError(
+            f"the name {brief(name)} is none of a function",
+            pointer=f"{at}/function/name" if "name" in function else f"{at}/function",
+            hint="1 to 64 letters, digits, _ - and . of ASCII",
+        )  # fmt: skip
+    parameters = function.get("parameters")
+    if parameters is None:
+        parameters = dict(_NO_ARGUMENTS)
+    if not isinstance(parameters, dict | bool):
+        raise SpecError(
+            f"the parameters are {brief(parameters)}, not a schema", pointer=f"{at}/function/parameters",
+            hint='write {"type": "object", "properties": {...}}',
+        )  # fmt: skip
+    return Function(name, parameters)
+
+
+def _required(functions: tuple[Function, ...]) -> ChosenTools:
+    if not functions:
+        raise SpecError(
+            "a tool must be called, and there is none", pointer="/tool_choice", hint='add tools, or write "auto"'
+        )
+    return ChosenTools(functions, "required")
+
+
+def _named(functions: Mapping[str, Function], reference: object, at: str) -> Function:
+    named = reference.get("function") if isinstance(reference, Mapping) else None
+    name = named.get("name") if isinstance(named, Mapping) else None
+    if not isinstance(reference, Mapping) or reference.get("type") != "function" or not isinstance(name, str):
+        raise SpecError(
+            "a choice names a function", pointer=at, hint='write {"type": "function", "function": {"name": ...}}'
+        )
+    if name not in functions:
+        raise SpecError(
+            f"no tool has the name {brief(name)}", pointer=f"{at}/function/name", hint=f"one of {', '.join(functions)}"
+        )
+    return functions[name]
+
+
+def _by_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> ChosenTools:
+    if choice.get("type") != "allowed_tools":
+        return ChosenTools((_named(functions, choice, "/tool_choice"),), "named")
+    allowed, at = choice.get("allowed_tools"), "/tool_choice/allowed_tools"
+    if not isinstance(allowed, Mapping) or not isinstance(allowed.get("tools"), list):
+        raise SpecError(
+            '"allowed_tools" has a mode and tools', pointer=at, hint='write {"mode": "auto", "tools": [...]}'
+        )
+    chosen = {}
+    for number, reference in enumerate(allowed["tools"]):
+        function = _named(functions, reference, f"{at}/tools/{number}")
+        chosen[function.name] = function
+    match allowed.get("mode"):
+        case "auto":
+            return ChosenTools(tuple(chosen.values()), "auto")
+        case "required":
+            return _required(tuple(chosen.values()))
+    raise SpecError(f"there is no mode {brief(allowed.get('mode'))}", pointer=f"{at}/mode", hint='"auto" or "required"')

@@ -1,0 +1,125 @@
+"""What Lark's LALR parser with its contextual lexer parses, as a judge of grammars with a lexer.
+
+Two refinements make its answers those of the grammar, and not of its tables:
+ - Lark resolves shift/reduce conflicts in silence. `lalr` gives no parser for a grammar that has one.
+ - An LALR(1) table may list a terminal that cannot follow, because states were merged. Lark's contextual lexer tries
+   such a terminal, too, and then fails. `parses_in_exact_contexts` is the same lexer and the same parser, but asks the
+   parser which terminals it can really shift.
+
+`Sequences` needs no parser: it writes out which sequences of terminals rules generate, for those that LALR refuses.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+
+import lark
+from lark.lexer import BasicLexer, LexerState
+from lark.parsers.lalr_analysis import LALR_Analyzer
+from lark.utils import TextSlice
+
+
+def lalr(text, **options):
+    """Lark's LALR parser with the contextual lexer, or None if there is a conflict, or Lark refuses the grammar."""
+    try:
+        parser = lark.Lark(text, parser="lalr", lexer="contextual", **options)
+        LALR_Analyzer(parser.parser.parser_conf, strict=True).compute_lalr()
+    except lark.exceptions.LarkError:
+        return None
+    return parser
+
+
+def parses(parser, text):
+    """Whether Lark parses the text. Its indenter ends in other errors where brackets or newlines make no sense."""
+    try:
+        parser.parse(text)
+    except (lark.exceptions.LarkError, AssertionError, IndexError):
+        return False
+    return True
+
+
+def parses_in_exact_contexts(parser, text):
+    """See the head."""
+    interactive, postlex = parser.parse_interactive(text), parser.options.postlex
+    always = set(postlex.always_accept) if postlex else set()
+    found = tokens(parser, text, lambda: interactive.accepts() | always)
+    try:
+        for token in postlex.process(found) if postlex else found:
+            interactive.feed_token(token)
+        interactive.feed_eof()
+    except (lark.exceptions.LarkError, AssertionError, IndexError):
+        return False
+    return True
+
+
+def tokens(parser, text, tried):
+    """What Lark's lexer finds in the text, if `tried()` are the names of the terminals that are tried next."""
+    state = LexerState(TextSlice.cast_from(text))
+    with suppress(EOFError):
+        while True:
+            names = tried() | set(parser.lexer_conf.ignore)
+            conf = copy(parser.lexer_conf)
+            conf.terminals = [each for each in conf.terminals if each.name in names]
+            conf.skip_validation = True
+            yield BasicLexer(conf).next_token(state, None)
+
+
+class Sequences:
+    """The sequences of at most `most` terminals that the rules of a grammar generate, and the beginnings of any."""
+
+    def __init__(self, text, most):
+        self.parser, self.most = lark.Lark(text, parser="earley", lexer="basic"), most
+        self.whole = {rule.origin: set() for rule in self.parser.rules}
+        self.begun = {rule.origin: set() for rule in self.parser.rules}
+        self.alive = {rule.origin for rule in self.parser.rules} - idle_rules(self.parser)
+        while self.grows(self.whole, self.wholes) or self.grows(self.begun, self.beginnings):
+            pass
+
+    def grows(self, found, of_rule):
+        before = sum(map(len, found.values()))
+        for rule in self.parser.rules:
+            if all(symbol.is_term or symbol in self.alive for symbol in rule.expansion):
+                found[rule.origin] |= of_rule(rule.expansion)
+        return sum(map(len, found.values())) > before
+
+    def wholes(self, symbols):
+        out = {()}
+        for symbol in symbols:
+            out = self.joined(out, {(symbol.name,)} if symbol.is_term else self.whole[symbol])
+        return out
+
+    def beginnings(self, symbols):
+        out = {()}
+        for at, symbol in enumerate(symbols):
+            out |= self.joined(self.wholes(symbols[:at]), {(symbol.name,)} if symbol.is_term else self.begun[symbol])
+        return out
+
+    def joined(self, first, second):
+        return {a + b for a in first for b in second if len(a) + len(b) <= self.most}
+
+    def parses(self, text):
+        """Whether the contextual lexer and the rules take the text, which has at most `most` characters."""
+        assert len(text) <= self.most
+        start = next(rule.origin for rule in self.parser.rules if rule.origin.name == "start")
+        read, names = [], {each.name for each in self.parser.terminals}
+        try:
+            for token in tokens(self.parser, text, lambda: {n for n in names if (*read, n) in self.begun[start]}):
+                read.append(token.type)
+        except lark.exceptions.LarkError:
+            return False
+        return tuple(read) in self.whole[start]
+
+
+def idle_rules(parser):
+    """The rules that generate nothing: their terminals are in Lark's tables, though no text can go on with them."""
+    productive = set()
+    while True:
+        found = {
+            rule.origin
+            for rule in parser.rules
+            if all(symbol.is_term or symbol in productive for symbol in rule.expansion)
+        }
+        if found <= productive:
+            return {rule.origin for rule in parser.rules} - productive
+        productive |= found

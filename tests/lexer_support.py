@@ -1,0 +1,114 @@
+"""Random grammars for Lark's lexer, and texts for them."""
+
+from __future__ import annotations
+
+from lark.indenter import Indenter
+
+TERMINALS = [
+    *('"a"', '"b"', '"ab"', '"ba"', '"aa"', '"abb"', '"A"i', '"aB"i'),
+    *("/a+/", "/b+/", "/[ab]+/", "/ab?/", "/a*b/", "/ba*/", "/aab?/", "/b[ab]/", "/[ab]c?/", "/a/i"),
+    *("/a+?b/", "/a.*?b/", "/a|ab/", "/b(a|ab)/", "/ab??/"),
+]
+NEWLINES = [r"/\n[ \t]*/", r"/(\n[ \t]*)+/", r"/( *\n)+[ \t]*/", r"/\n/", r"/(\n[ \t]*|#a?)+/", r'"\n"', r"/\s+/"]
+BLOCKS = [
+    """start: _NL? stmt+
+stmt: "a" _NL | "b" _NL _INDENT stmt+ _DEDENT | "(" e ")" _NL
+e: "a" | "a" e |""",
+    """start: stmt*
+stmt: simple | "b" body
+simple: "a" ["(" e* ")"] _NL
+body: simple | _NL _INDENT stmt+ _DEDENT
+e: "a" | "(" e ")\"""",
+    """start: stmt
+stmt: name [_INDENT stmt+ _DEDENT]
+name: "a" _NL | "b" "(" "a" ")" _NL""",
+    """start: _NL* stmt
+stmt: NAME _NL [_INDENT stmt+ _DEDENT]
+NAME: /[ab]+/""",
+]
+IGNORED = ["", '%ignore " "', "%ignore / +/", '%ignore /#a?/\n%ignore " "', r"%ignore /\s/", r"%ignore / *#[^\n]*/"]
+
+
+class Blocks(Indenter):
+    """Indentation between brackets `(` and `)`."""
+
+    NL_type = "_NL"
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    OPEN_PAREN_types = ["LPAR"]  # noqa: RUF012 - as in Lark
+    CLOSE_PAREN_types = ["RPAR"]  # noqa: RUF012 - as in Lark
+    tab_len = 2
+
+
+def random_grammar(rng):
+    """Rules over some terminals: recursive in any way, empty alternatives included, perhaps with something ignored."""
+    names = [f"T{number}" for number in range(rng.randint(2, 5))]
+    rules = ["start", *(f"r{number}" for number in range(1, rng.randint(1, 3)))]
+    lines = []
+    for name, pattern in zip(names, rng.sample(TERMINALS, len(names)), strict=True):
+        lines.append(f"{name}{rng.choice(['.1', '.2', '.-1']) if rng.random() < 0.15 else ''}: {pattern}")
+    for rule in rules:
+        alternatives = [
+            " ".join(rng.choice([*names, *names, *rules]) for _ in range(rng.randint(0, 3)))
+            for _ in range(rng.randint(1, 3))
+        ]
+        lines.append(f"{rule}: {' | '.join(alternatives)}")
+    if rng.random() < 0.4:
+        lines.append(f"%ignore {rng.choice([chr(34) + 'c' + chr(34), *names])}")
+    return "\n".join(lines) + "\n"
+
+
+def random_blocks(rng):
+    """A grammar of indented blocks, with symbols added, removed and replaced."""
+    lines = rng.choice(BLOCKS).splitlines()
+    symbols = ['"a"', '"b"', '"("', '")"', "_NL", "_INDENT", "_DEDENT", "stmt", "start"]
+    for _ in range(rng.choice((0, 0, 1, 2, 3))):
+        at = rng.randrange(len(lines))
+        head, _, body = lines[at].partition(": ")
+        if head.isupper():
+            continue
+        parts = body.split(" ")
+        place = rng.randrange(len(parts) + 1)
+        parts[place : place + rng.randrange(2)] = rng.choice([[], [rng.choice(symbols)]])
+        lines[at] = f"{head}: {' '.join(parts)}"
+    lines += ["_NL: " + rng.choice(NEWLINES), "%declare _INDENT _DEDENT", 'LPAR: "("', 'RPAR: ")"', rng.choice(IGNORED)]
+    return "\n".join(lines) + "\n"
+
+
+def random_lines(rng):
+    """Lines that are indented by one of the widths before, by more, or anyhow."""
+    widths, out = [0], []
+    for _ in range(rng.randint(0, 6)):
+        widths.append(
+            rng.choice([rng.choice(widths), rng.choice(widths), widths[-1] + rng.randint(1, 2), rng.randint(0, 4)])
+        )
+        space = " " * widths[-1] if widths[-1] < 2 or rng.random() < 0.8 else "\t" + " " * (widths[-1] - 2)
+        out.append(
+            space
+            + rng.choice(["a", "a", "b", "b", "", "(a)", "(a\n a)", "ab", "b(a)", "a(a)", "(", "a)", "#a", "b(\n)"])
+        )
+    return near(rng, "\n".join(out) + rng.choice(["\n", "\n", "", "\n\n"]), "ab()\n #")
+
+
+def near(rng, text, alphabet, chance=0.4):
+    """The text, perhaps with one character added, removed or replaced."""
+    if rng.random() >= chance:
+        return text
+    at = rng.randrange(len(text) + 1)
+    return text[:at] + rng.choice([*alphabet, ""]) + text[at + rng.randrange(2) :]
+
+
+def walk(rng, twin, alphabet, size):
+    """The longest text that the twin accepts along a random way of `size` bytes."""
+    state, out, best = twin.first, b"", b""
+    while len(out) < size:
+        ways = [(char, after) for char in alphabet if (after := twin.read(state, ord(char)))]
+        if not ways:
+            break
+        char, state = rng.choice(ways)
+        out += char.encode()
+        if twin.accepting(state):
+            best = out
+            if rng.random() < 0.15:
+                break
+    return best.decode()

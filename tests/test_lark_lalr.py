@@ -1,0 +1,185 @@
+"""The states of an LALR(1) table, and the contexts that a lexer takes from them. Lark's own tables are the judge."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from guided import GrammarMatcher
+from guided.automaton.reference_lexer import LexedLanguage
+from guided.errors import LimitExceeded, SpecError
+from guided.limits import Limits
+from guided.spec.lark import lark_to_lexed
+from guided.spec.lark.lalr import FIRST, terminal_states
+from guided.spec.lark.loader import load
+
+lark = pytest.importorskip("lark", reason="lark is not installed")
+
+from lark.common import ParserConf  # noqa: E402 - needs lark
+from lark.parsers.lalr_analysis import LALR_Analyzer  # noqa: E402
+
+from tests.lark_documents import DOCUMENTS  # noqa: E402
+from tests.lark_judge import lalr, parses, parses_in_exact_contexts  # noqa: E402
+from tests.lark_programs import PROGRAMS  # noqa: E402
+from tests.lexer_support import random_blocks, random_grammar  # noqa: E402
+from tests.test_lexer_masks import Pair, mask_of  # noqa: E402
+
+PUBLIC = {**PROGRAMS, **DOCUMENTS}
+
+
+def rows_of_lark(text, start):
+    """Kernel, as (rule, symbols, read) -> terminals, of the states after a terminal. None: Lark finds a conflict."""
+    grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", [], False)
+    _, rules, _ = grammar.compile([start], "*")
+    analyzer = LALR_Analyzer(ParserConf(rules, {}, [start]))
+    try:
+        analyzer.compute_lalr()
+    except lark.exceptions.GrammarError:
+        return None
+    out = {}
+    for state in analyzer.lr0_itemsets:
+        places = [(str(at.rule.origin.name), tuple(s.name for s in at.rule.expansion), at.index) for at in state.kernel]
+        read = next(iter(state.kernel))
+        if read.index and read.rule.expansion[read.index - 1].is_term:
+            row = {symbol.name for symbol in (*state.transitions, *state.lookaheads) if symbol.is_term}
+            out[frozenset(places)] = row - {"$END"}
+    return out
+
+
+def rows(text, start):
+    """The same, of the states that are found here."""
+    loaded = load(text, start, (), Limits(), frozenset({"_INDENT", "_DEDENT"}))
+    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    states = terminal_states(rules, start)
+    if states is None:
+        return None
+    out = {}
+    for state in states:
+        assert state.doubtful <= state.terminals
+        if FIRST not in state.kernel:
+            places = [
+                (at.rule, tuple(name for name, _ in rules[at.rule][at.alternative]), at.read) for at in state.kernel
+            ]
+            out[frozenset(places)] = state.terminals
+    return out
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_tables_of_grammars_as_people_write_them(name):
+    text = PUBLIC[name][0]
+    assert rows(text, "start") == rows_of_lark(text, "start")
+
+
+def test_tables_of_random_grammars():
+    rng, conflicts = random.Random(0), 0
+    for _ in range(300):
+        text = random_grammar(rng)
+        found = rows(text, "start")
+        assert found == rows_of_lark(text, "start"), text
+        conflicts += found is None
+    for _ in range(60):
+        text = random_blocks(rng)
+        try:
+            found = rows(text, "start")
+        except SpecError:  # symbols were removed that Lark's notation needs
+            continue
+        assert found == rows_of_lark(text, "start"), text
+    assert 0 < conflicts < 100
+
+
+def test_a_table_that_is_too_large_is_not_made():
+    names = [f"A{i}" for i in range(20)]  # the states are the sets of the names that have been left out
+    lines = ["start: " + " | ".join(f"r{i}" for i in range(20))]
+    lines += [
+        f"r{i}: " + " | ".join(f"{name} r{i}" for name in names if name != names[i]) + f" | B{i}" for i in range(20)
+    ]
+    lines += [f"{name}: /{chr(97 + i)}/" for i, name in enumerate(names)] + [f"B{i}: /{i}/" for i in range(20)]
+    text = "\n".join(lines) + "\n"
+    assert rows(text, "start") is None
+    twin = LexedLanguage(*lark_to_lexed(text))
+    assert twin.accepts(b"bbb0") and not twin.accepts(b"aa0")
+
+
+MERGED = """
+start: element
+element: "<" NAME ">" content* "</" NAME ">"
+content: element | TEXT
+NAME: /[a-z]+/
+TEXT: /[^<]+/
+%ignore /\\s+/
+"""
+IDLE = """
+start: "a" | idle
+idle: LONG idle
+LONG.2: /a[ab]/
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad", "refused_by_lark_alone"),
+    [(MERGED, ["<a></a>", " <a> x <b></b> </a>"], ["<a>"], ["<a></a> "]), (IDLE, ["a"], ["b", "aa"], [])],
+)
+def test_contexts_are_those_of_the_table(text, good, bad, refused_by_lark_alone):
+    parser = lalr(text)
+    grammar, lexer = lark_to_lexed(text)
+    assert lexer.contexts
+    twin = LexedLanguage(grammar, lexer)
+    for sample in [*good, *bad, *refused_by_lark_alone]:
+        assert twin.accepts(sample.encode()) == parses(parser, sample) == (sample in good), sample
+    for sample in refused_by_lark_alone:
+        assert parses_in_exact_contexts(parser, sample)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_masks_in_contexts_are_those_of_the_twin(seed):
+    rng, found = random.Random(seed), 0
+    while found < 15:
+        text = random_grammar(rng)
+        try:
+            if not lark_to_lexed(text)[1].contexts:
+                continue
+            pair = Pair(text)
+        except (SpecError, LimitExceeded):  # nothing can be written, or that is not known
+            continue
+        found += 1
+        with suppress(LimitExceeded):
+            for _ in range(4):
+                compare_along_a_walk(rng, pair)
+
+
+def test_states_that_only_rules_without_texts_tell_apart_are_one():
+    # States after A differ by places in `idle`, which an exact parser leaves out.
+    text = """
+    start: A pair | idle A B
+    idle: A A idle | idle idle pair | B idle
+    pair: A A
+    A: /a.*?b/
+    B.-1: "aB"i
+    """
+    pair, rng = Pair(text), random.Random(0)
+    for _ in range(4):
+        compare_along_a_walk(rng, pair)
+    parser = lark.Lark(text, parser="lalr")
+    for sample in ("abaabab", "ab", "ababab", "abababab"):
+        assert pair.language.accepts(sample.encode()) == parses(parser, sample), sample
+
+
+def compare_along_a_walk(rng, pair):
+    matcher, state = GrammarMatcher(pair.grammar), pair.language.start
+    for _ in range(8):
+        allowed = mask_of(matcher)
+        assert allowed == pair.allowed(state), pair.text
+        tokens = sorted(allowed - {len(pair.tokens)})
+        if not tokens:
+            return
+        token = rng.choice(tokens)
+        assert matcher.accept_token(token)
+        for byte in pair.tokens[token]:
+            state = pair.language.read(state, byte)
+
+
+def test_contexts_are_left_out_where_they_do_not_matter():
+    for name in ("json", "calculator", "ini"):
+        assert not lark_to_lexed(PUBLIC[name][0])[1].contexts

@@ -1,0 +1,93 @@
+"""Which texts are in the language of a Lark grammar with its lexer?
+
+Lark's LALR parser with its contextual lexer is the judge of the twin.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from guided.automaton.reference_lexer import LexedLanguage
+from guided.spec.lark import lark_to_lexed
+
+lark = pytest.importorskip("lark", reason="lark is not installed")
+
+from tests.lark_documents import DOCUMENTS  # noqa: E402 - needs lark
+from tests.lark_judge import Sequences, lalr, parses  # noqa: E402
+from tests.lark_programs import PROGRAMS  # noqa: E402
+from tests.lexer_support import Blocks, near, random_blocks, random_grammar, random_lines, walk  # noqa: E402
+
+PUBLIC = {**PROGRAMS, **DOCUMENTS}
+
+
+def judged(rng, make, alphabet, texts, **options):
+    """A grammar without conflicts, its parser and its twin."""
+    while True:
+        text = make(rng)
+        parser = lalr(text, **options)
+        if parser is None:
+            continue
+        twin = LexedLanguage(*lark_to_lexed(text, **options), frozenset(alphabet.encode()))
+        for sample in texts(rng, twin):
+            assert twin.accepts(sample.encode()) == parses(parser, sample), (text, sample)
+        return
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_grammars_are_cut_as_lark_cuts_them(seed):
+    rng, alphabet = random.Random(seed), "abcAB"
+
+    def texts(rng, twin):
+        out = ["".join(rng.choice("aabbcA") for _ in range(rng.randrange(8))) for _ in range(24)]
+        return out + [near(rng, walk(rng, twin, alphabet, 12), alphabet) for _ in range(16)]
+
+    for _ in range(40):
+        judged(rng, random_grammar, alphabet, texts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_grammars_that_lalr_refuses_are_cut_in_the_same_way(seed):
+    rng, alphabet, done = random.Random(seed), "abcAB", 0
+    while done < 25:
+        text = random_grammar(rng)
+        try:
+            lark.Lark(text, parser="lalr")
+        except lark.exceptions.GrammarError as error:
+            if "Reduce/Reduce" not in str(error):
+                continue
+        except lark.exceptions.LarkError:
+            continue
+        else:
+            continue
+        done += 1
+        judge = Sequences(text, 6)
+        twin = LexedLanguage(*lark_to_lexed(text), frozenset(alphabet.encode()))
+        samples = ["".join(rng.choice("aabbcA") for _ in range(rng.randrange(7))) for _ in range(20)]
+        for sample in [*samples, *(near(rng, walk(rng, twin, alphabet, 6), alphabet)[:6] for _ in range(20))]:
+            assert twin.accepts(sample.encode()) == judge.parses(sample), (text, sample)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_blocks_are_indented_as_lark_indents_them(seed):
+    rng, alphabet = random.Random(seed), "ab() \t\n#"
+
+    def texts(rng, twin):
+        walks = [near(rng, walk(rng, twin, alphabet, 24), alphabet) for _ in range(12)]
+        return walks + [random_lines(rng) for _ in range(20)]
+
+    for _ in range(12):
+        judged(rng, random_blocks, alphabet, texts, postlex=Blocks())
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_grammars_as_people_write_them(name):
+    text, good, bad = PUBLIC[name]
+    parser, rng = lalr(text), random.Random(name)
+    twin = LexedLanguage(*lark_to_lexed(text))
+    for sample in [*good, *bad]:
+        assert twin.accepts(sample.encode()) == parses(parser, sample) == (sample in good), sample
+        for _ in range(6):
+            other = near(rng, sample, [*'a1 ,"(])}\n', *rng.choice(good)], 1)
+            assert twin.accepts(other.encode()) == parses(parser, other), other

@@ -1,0 +1,275 @@
+"""Masks of grammars with a lexer: the core against its twin, against each token tried by itself, and against Lark."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import guided
+from guided.automaton.reference_lexer import LexedLanguage
+from guided.errors import BudgetError, LimitExceeded, SpecError
+from guided.spec.lark import lark_to_lexed
+from tests.lark_documents import DOCUMENTS
+from tests.lark_judge import lalr, parses
+from tests.lark_programs import PROGRAMS
+from tests.lexer_support import near, random_grammar
+
+TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"aa", b"bb", b"ca", b"ac", b"abb", b"aab", b"bab", b"abc", b"aaaa", b"bcb")
+
+C_SUBSET = r"""
+start: declaration*
+declaration: type NAME ("(" parameters? ")" (block | ";") | ("=" expression)? ";")
+type: ("const" | "unsigned" | "static")* ("int" | "char" | "void" | "long" | "struct" NAME) "*"*
+parameters: type NAME ("," type NAME)*
+block: "{" statement* "}"
+statement: block | "if" "(" expression ")" statement ("else" statement)? | "while" "(" expression ")" statement
+    | "return" expression? ";" | type NAME ("=" expression)? ";" | expression ";"
+expression: unary (OPERATOR unary)*
+unary: ("-" | "!" | "++" | "--") unary | NAME | NUMBER | STRING | "(" expression ")" | unary "(" expression? ")"
+    | unary "[" expression "]"
+OPERATOR: "+" | "-" | "*" | "/" | "==" | "=" | "<" | "<=" | "<<" | "&&" | "&" | "+=" | "->" | "."
+NAME: /[A-Za-z_]\w*/
+NUMBER: /0x[0-9a-fA-F]+|\d+(\.\d+)?/
+STRING: /"([^"\\\n]|\\.)*"/
+%ignore /[ \t\n]+/
+%ignore /\/\/[^\n]*/
+"""
+C_TEXT = """static int table(char *name, long size) {
+    // two spaces,  and "a string"
+    unsigned int i = 0x1f; while (i <= size) { if (name[i] == "\\"x\\n") return -i << 2; else ++i; }
+    i += 10; i = i -> value; return call(i / 2) . rest && 3.25;
+}
+struct point next;
+"""
+
+
+def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
+    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+
+
+def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
+    size = matcher.grammar.vocabulary.size
+    row = guided.allocate_token_bitmask(1, size)
+    if not matcher.fill_next_token_bitmask(row, 0, max_tokens=max_tokens):
+        return set(range(size))
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[:size]).tolist())
+
+
+class Pair:
+    """A drawn grammar that the core compiles, beside its twin."""
+
+    def __init__(self, text: str, tokens: tuple[bytes, ...] = TOKENS) -> None:
+        self.text, self.tokens = text, tokens
+        self.grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile_lark(text)
+        rules, lexer = lark_to_lexed(text)
+        self.language = LexedLanguage(rules, lexer, frozenset(b"".join(tokens)))
+
+    def allowed(self, state: object) -> set[int]:
+        """The mask by the twin: the tokens after which some output goes on."""
+        found = {len(self.tokens)} if self.language.accepting(state) else set()  # type: ignore[arg-type]
+        for number, token in enumerate(self.tokens):
+            after = state
+            for byte in token:
+                after = after and self.language.read(after, byte)  # type: ignore[arg-type]
+            if after and self.language._is_completable(after):  # type: ignore[arg-type]
+                found.add(number)
+        return found
+
+
+def drawn_pairs(seed: int, count: int) -> list[Pair]:
+    """Grammars that generate something. What neither can decide within its bounds is left out, and is rare."""
+    rng, out, undecided = random.Random(seed), [], 0
+    while len(out) < count:
+        text = random_grammar(rng)
+        try:
+            out.append(Pair(text))
+        except LimitExceeded:
+            undecided += 1
+        except SpecError:
+            try:
+                rules, lexer = lark_to_lexed(text)
+            except SpecError:
+                continue  # not a grammar: a rule without an end, a terminal that matches the empty text
+            try:
+                assert LexedLanguage(rules, lexer, frozenset(b"".join(TOKENS))).start is None, text
+            except (SpecError, LimitExceeded):
+                continue
+    assert undecided <= count // 20
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_are_those_of_the_twin(seed: int) -> None:
+    rng, masks = random.Random(seed), 0
+    for pair in drawn_pairs(seed, 12):
+        for _ in range(3):
+            matcher, state = guided.GrammarMatcher(pair.grammar), pair.language.start
+            for _ in range(7):
+                assert state is not None
+                try:
+                    allowed = pair.allowed(state)
+                    found = mask_of(matcher)
+                except LimitExceeded:
+                    break
+                assert found == allowed == set(matcher._walk_mask()), pair.text
+                masks += 1
+                tokens = sorted(allowed - {len(TOKENS)})
+                if not tokens:
+                    break
+                token = rng.choice(tokens)
+                assert matcher.accept_token(token)
+                for byte in TOKENS[token]:
+                    state = pair.language.read(state, byte)
+                assert matcher.is_accepting() == pair.language.accepting(state)
+    assert masks > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_budgets_hold(seed: int) -> None:
+    rng, finished = random.Random(seed), 0
+    for pair in drawn_pairs(100 + seed, 10):
+        try:
+            least = guided.GrammarMatcher(pair.grammar).min_tokens_to_finish()
+            for slack in (0, 0, 1, 3, 6):
+                matcher, budget, written = guided.GrammarMatcher(pair.grammar), least + slack, b""
+                while not matcher.is_terminated():
+                    plain, some = mask_of(matcher), mask_of(matcher, budget)
+                    most = matcher._rests()[0]  # after any token that is allowed
+                    for token in plain - {len(TOKENS)}:
+                        after = matcher.fork()
+                        assert after.accept_token(token) and after.min_tokens_to_finish() - 1 <= most
+                    assert mask_of(matcher, most + 2) == plain
+                    assert some and some <= plain
+                    assert mask_of(matcher, 10_000) == plain
+                    needed = matcher.min_tokens_to_finish()
+                    with pytest.raises(BudgetError):
+                        mask_of(matcher, needed - 1)
+                    for token in some:
+                        after = matcher.fork()
+                        assert after.accept_token(token)
+                        assert after.is_terminated() or after.min_tokens_to_finish() <= budget - 1
+                    token = rng.choice(sorted(some))
+                    assert matcher.accept_token(token)
+                    written += TOKENS[token] if token < len(TOKENS) else b""
+                    budget -= 1
+                    assert budget >= 0
+                assert pair.language.accepts(written), pair.text
+                finished += 1
+        except LimitExceeded:
+            continue
+    assert finished >= 40
+
+
+@pytest.fixture(scope="module")
+def pieces() -> guided.Vocabulary:
+    """Each byte, and every piece of the text of up to nine bytes, so that tokens hold several lexemes."""
+    data = C_TEXT.encode()
+    found = {data[i : i + n] for i in range(len(data)) for n in range(2, 10) if i + n <= len(data)}
+    return vocabulary_of([bytes([b]) for b in range(256)] + sorted(found))
+
+
+@pytest.mark.parametrize("budget", [None, 60])
+def test_masks_of_a_program_are_those_of_each_token(pieces: guided.Vocabulary, budget: int | None) -> None:
+    grammar = guided.GrammarCompiler(pieces).compile_lark(C_SUBSET)
+    matcher, rng, data, at = guided.GrammarMatcher(grammar), random.Random(0), C_TEXT.encode(), 0
+    ids = {token: number for number, token in enumerate(pieces.tokens) if token}
+    while at < len(data):
+        found = mask_of(matcher, budget)
+        if budget is None:
+            assert found == set(matcher._walk_mask())
+        else:
+            expected = set()
+            for token in matcher._walk_mask():
+                after = matcher.fork()
+                assert after.accept_token(token)
+                if after.is_terminated() or after.min_tokens_to_finish() <= budget - 1:
+                    expected.add(token)
+            assert found == expected
+        size = rng.choice([n for n in range(1, 10) if data[at : at + n] in ids])
+        token = ids[data[at : at + size]]
+        assert token in found and matcher.accept_token(token)
+        at += size
+    assert matcher.is_accepting()
+
+
+def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vocabulary) -> None:
+    plenty = guided.GrammarCompiler(pieces).compile_lark(C_SUBSET)
+    little = guided.GrammarCompiler(pieces, limits=guided.Limits(memory=60_000)).compile_lark(C_SUBSET)
+    one, other = guided.GrammarMatcher(plenty), guided.GrammarMatcher(little)
+    forks = []
+    for byte in C_TEXT.encode():
+        assert mask_of(one) == mask_of(other)
+        assert one.min_tokens_to_finish() == other.min_tokens_to_finish()
+        assert one.accept_token(byte) and other.accept_token(byte)
+        forks.append((one.fork(), other.fork()))
+    assert little.native.rebuilds > 0
+    for steps, (first, second) in enumerate(forks, 1):
+        first.rollback(min(steps, 20))
+        second.rollback(min(steps, 20))
+        assert mask_of(first) == mask_of(second)
+
+
+@pytest.mark.parametrize("name", {**PROGRAMS, **DOCUMENTS})
+def test_grammars_as_people_write_them(name: str) -> None:
+    """What Lark parses is accepted, what it refuses is refused, and what masks let through it parses."""
+    text, good, bad = {**PROGRAMS, **DOCUMENTS}[name]
+    parser, rng = lalr(text), random.Random(name)
+    data = [sample.encode() for sample in (*good, *bad)]
+    pieces = {piece[i : i + n] for piece in data for n in (2, 3, 5) for i in range(len(piece) - n + 1)}
+    vocabulary = vocabulary_of([bytes([b]) for b in range(256)] + sorted(pieces))
+    grammar = guided.GrammarCompiler(vocabulary).compile_lark(text)
+
+    def accepted(sample: str) -> bool:
+        matcher = guided.GrammarMatcher(grammar)
+        return matcher.accept_string(sample) and matcher.is_accepting()
+
+    for sample in (*good, *bad):
+        assert accepted(sample) == (sample in good), sample
+        for _ in range(12):
+            other = near(rng, sample, [*'a1 ,"(])}\n', *rng.choice(good)], 1)
+            assert accepted(other) == parses(parser, other), other
+    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
+    for _ in range(12):
+        matcher, budget, written = guided.GrammarMatcher(grammar), least + rng.randrange(40), b""
+        while not matcher.is_terminated():
+            token = rng.choice(sorted(mask_of(matcher, budget)))
+            assert matcher.accept_token(token)
+            written += vocabulary.tokens[token] or b""
+            budget -= 1
+        assert budget >= 0
+        assert parses(parser, written.decode()), written
+
+
+@pytest.mark.parametrize(
+    ("rules", "unit"),
+    [("start: start NAME | NAME", b"a "), ("start: NAME start | NAME", b"a "), ('start: "(" start ")" | NAME', b"(")],
+)
+def test_long_outputs_keep_few_states(rules: str, unit: bytes) -> None:
+    """Left recursion, right recursion, and nesting: nothing but nesting makes new states."""
+    vocabulary = vocabulary_of([b"a", b" ", b"(", b")", b"a "])
+    grammar = guided.GrammarCompiler(vocabulary).compile_lark(rules + '\nNAME: /a+/\n%ignore " "')
+    matcher, count = guided.GrammarMatcher(grammar), 20_000
+    token = vocabulary.tokens.index(unit)
+    for step in range(count):
+        assert matcher.accept_token(token)
+        if step % 1000 == 0:
+            assert token in mask_of(matcher)
+    if unit != b"(":
+        assert grammar.native.states < 50
+    else:
+        assert count + 2 <= matcher.min_tokens_to_finish() <= count + 3  # a bound: no space is needed after the name
+        assert matcher.accept_string(b"a" + b")" * count) and matcher.is_accepting()
+
+
+def test_a_grammar_without_texts_is_an_error() -> None:
+    compiler = guided.GrammarCompiler(vocabulary_of(TOKENS))
+    with pytest.raises(SpecError, match="cuts no text"):
+        compiler.compile_lark('start: A B\nA: /[ab]+/\nB: "b"')  # A takes all of B's text
+
+
+def test_a_lexer_cuts_whole_outputs_only() -> None:
+    rules, lexer = lark_to_lexed("start: NAME\nNAME: /a+/")
+    grammar = replace(rules, lexer=lexer)
+    compiler = guided.GrammarCompiler(vocabulary_of(TOKENS))
+    assert guided.GrammarMatcher(compiler.compile_grammar(grammar)).accept_string("aa")

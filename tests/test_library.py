@@ -1,0 +1,146 @@
+"""The grammars that come with guided: their samples, and what is written with them, judged by other readers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+import warnings
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import guided
+from guided.errors import SpecError
+from guided.levels import PLAY_SCRIPT
+from guided.tools.calculator import calculate
+
+lark = pytest.importorskip("lark", reason="lark is not installed")
+
+FOLDER = Path(__file__).parent.parent / "grammars"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.lark"))
+SEPARATOR = "\n=====\n"
+LONGEST_FOR_EARLEY = {"play": -1, "shakespeare": 16}
+
+
+def samples(name: str, kind: str) -> list[str]:
+    text = (FOLDER / "samples" / f"{name}.{kind}.txt").read_bytes().decode()
+    *found, rest = text.split(SEPARATOR)
+    assert found and not rest
+    return found
+
+
+@pytest.fixture(scope="module")
+def compiler() -> guided.GrammarCompiler:
+    """Each byte is a token, and so are some pieces of the samples."""
+    data = [text.encode() for name in NAMES for text in samples(name, "accept")]
+    pieces = {text[i : i + n] for text in data for n in (2, 3, 4) for i in range(len(text) - n + 1)}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(pieces)
+    return guided.GrammarCompiler(guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)]))
+
+
+def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:
+    matcher = guided.GrammarMatcher(grammar)
+    return matcher.accept_string(text) and matcher.is_accepting()
+
+
+def written(grammar: guided.CompiledGrammar, rng: random.Random, budget: int) -> str:
+    """A random walk through the masks, complete within the budget; of ASCII alone."""
+    matcher, out, vocabulary = guided.GrammarMatcher(grammar), b"", grammar.vocabulary
+    row = guided.allocate_token_bitmask(1, vocabulary.size)
+    while not matcher.is_terminated():
+        matcher.fill_next_token_bitmask(row, 0, max_tokens=budget)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size])
+        ascii_only = [t for t in allowed if (vocabulary.tokens[t] or b"").isascii()]
+        token = int(rng.choice(ascii_only))
+        assert matcher.accept_token(token)
+        out += vocabulary.tokens[token] or b""
+        budget -= 1
+    assert budget >= 0
+    return out.decode()
+
+
+def is_soon_parsed(name: str, text: str) -> bool:
+    """Lark's Earley parser takes seconds for a line, and its time grows with the cube of the length.
+
+    For plays it takes minutes to be made; their judge is a regular expression.
+    """
+    return guided.library()[name].semantics == "lexer" or len(text) <= LONGEST_FOR_EARLEY.get(name, 30)
+
+
+def by_lark(name: str) -> object:
+    found = guided.library()[name]
+    if found.semantics == "lexer":
+        return lark.Lark(found.text, parser="lalr", lexer="contextual")
+    return lark.Lark(found.text, parser="earley", lexer="dynamic_complete")
+
+
+def parses(parser: object, text: str) -> bool:
+    try:
+        parser.parse(text)  # type: ignore[attr-defined]
+    except lark.exceptions.LarkError:
+        return False
+    return True
+
+
+def test_every_grammar_has_a_head_and_samples() -> None:
+    assert set(guided.library()) == set(NAMES)
+    assert {path.name.split(".")[0] for path in (FOLDER / "samples").iterdir()} == set(NAMES)
+    with pytest.raises(SpecError) as caught:
+        guided.grammar("jason")
+    assert "did you mean 'json'?" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples(compiler: guided.GrammarCompiler, name: str) -> None:
+    """guided and Lark agree on each sample."""
+    grammar, parser = compiler.compile(guided.grammar(name)), None if name == "play" else by_lark(name)
+    good, bad = samples(name, "accept"), samples(name, "reject")
+    assert len(good) >= 2 and len(bad) >= 5
+    for text in (*good, *bad):
+        assert accepts(grammar, text) == (text in good), text
+        if is_soon_parsed(name, text):
+            assert parses(parser, text) == (text in good), text
+
+
+WORD = "(?:[A-Z]?[a-z]{1,13}|[IOA])(?:['-][a-z]+){0,2}"
+LINE = re.compile(rf"(?:[A-Z]+(?: [A-Z]+)?: [A-Z]\S*(?:(?:[,;:]|--)? {WORD}){{0,5}}[.!?]\n)+")
+JUDGES = {
+    "json": json.loads,
+    "arithmetic": lambda text: compile(text.replace("^", "**").replace("\t", " ").strip(), "", "eval"),
+    "calculator": calculate,
+    "csv": lambda text: list(csv.reader(io.StringIO(text, newline=""), strict=True)),
+    "regex": re.compile,
+    "shakespeare": lambda text: LINE.fullmatch(text)[0],
+    "play": lambda text: re.fullmatch(PLAY_SCRIPT, text)[0],
+    "url": lambda text: (urlsplit(text).hostname, urlsplit(text).port),
+}
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, name: str) -> None:
+    grammar, rng = compiler.compile(guided.grammar(name)), random.Random(name)
+    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
+    texts = {written(grammar, rng, least + rng.randrange(30)) for _ in range(150)}
+    assert len(texts) > 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of regexes that may change their meaning, of numbers before words
+        for text in texts:
+            JUDGES[name](text)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))
+def test_what_is_written_parses_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
+    grammar, parser, rng = compiler.compile(guided.grammar(name)), by_lark(name), random.Random(name)
+    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
+    judged = 0
+    for _ in range(60):
+        text = written(grammar, rng, least + rng.randrange(12))
+        if judged < 20 and is_soon_parsed(name, text):
+            assert parses(parser, text), text
+            judged += 1
+    assert judged >= 5

@@ -1,0 +1,284 @@
+"""Malformed structural tags, tools and choices: what is wrong, where, and what to write instead."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from typing import Any
+
+import pytest
+
+import guided
+from tests.structural_tag_support import byte_compiler, compiler_with, of_format
+
+ANY = {"type": "any_text"}
+TAG = {"begin": "<a>", "content": ANY, "end": "</a>"}
+
+MALFORMED: list[tuple[Any, str, str, str]] = [
+    ([], "", "is an object", "structural_tag"),
+    ({}, "", '"type" is None', "structural_tag"),
+    ({"type": "any_text"}, "", "there is no member", "")
+    if False
+    else ({"type": "any_text"}, "/type", 'not "structural_tag"', "format"),
+    ({"type": "structural_tag"}, "", '"format" is missing', "any_text"),
+    ({"type": "structural_tag", "format": ANY, "extra": 1}, "/extra", "no member 'extra'", "type, format"),
+    ({"type": "structural_tag", "formt": ANY}, "/formt", "no member", "'format'"),
+    (of_format([]), "/format", "a format is an object", "any_text"),  # type: ignore[arg-type]
+    (of_format({}), "/format", '"type" is missing', "const_string"),
+    (of_format({"type": "any_txt"}), "/format/type", "no format 'any_txt'", "'any_text'"),
+    (of_format({"type": 3}), "/format/type", "no format 3", "one of"),
+    (of_format({"type": "const_string"}), "/format", '"value" of the format const_string is missing', '"value"'),
+    (of_format({"type": "const_string", "value": 3}), "/format/value", "not a string", "text"),
+    (of_format({"type": "const_string", "value": "\ud800"}), "/format/value", "surrogate", "remove"),
+    (of_format({"type": "any_text", "exclude": []}), "/format/exclude", "no member", "'excludes'"),
+    (of_format({"type": "any_text", "excludes": [""]}), "/format/excludes/0", "empty", "leave it out"),
+    (of_format({"type": "any_text", "excludes": "a"}), "/format/excludes", "not an array", "[...]"),
+    (of_format({"type": "any_text", "max_chars": -1}), "/format/max_chars", "not an integer", ""),
+    (of_format({"type": "any_text", "max_chars": True}), "/format/max_chars", "not an integer", ""),
+    (of_format({"type": "sequence", "elements": []}), "/format/elements", "is empty", "at least one"),
+    (of_format({"type": "or", "elements": [ANY, {"type": "x"}]}), "/format/elements/1/type", "no format", "one of"),
+    (of_format({"type": "tag", "begin": "a", "content": ANY, "end": []}), "/format/end", "is empty", "at least one"),
+    (of_format({"type": "tag", "begin": "a", "content": ANY, "end": {"type": "or"}}), "/format/end/type", "token", ""),
+    (of_format({"type": "tag", "begin": "a", "end": "b"}), "/format", '"content"', ""),
+    (of_format({"type": "repeat", "min": 3, "max": 2, "content": ANY}), "/format/max", "less than", "-1"),
+    (of_format({"type": "repeat", "min": -1, "max": 2, "content": ANY}), "/format/min", "not an integer", ""),
+    (of_format({"type": "triggered_tags", "triggers": [], "tags": [TAG]}), "/format/triggers", "is empty", ""),
+    (
+        of_format({"type": "triggered_tags", "triggers": ["<b"], "tags": [TAG]}),
+        "/format/tags/0/begin",
+        "none of the triggers",
+        "exactly one",
+    ),
+    (
+        of_format({"type": "triggered_tags", "triggers": ["<", "<a"], "tags": [TAG]}),
+        "/format/tags/0/begin",
+        "both",
+        "exactly one",
+    ),
+    (
+        of_format({"type": "triggered_tags", "triggers": ["<a", "<c"], "tags": [TAG]}),
+        "/format/triggers/1",
+        "no tag begins",
+        "excludes",
+    ),
+    (
+        of_format({"type": "triggered_tags", "triggers": ["<a"], "tags": [{**TAG, "type": "or"}]}),
+        "/format/tags/0/type",
+        'type "tag"',
+        "",
+    ),
+    (
+        of_format({"type": "triggered_tags", "triggers": ["<a"], "tags": [TAG], "excludes": ["a"]}),
+        "/format/triggers",
+        "never be complete",
+        "differ",
+    ),
+    (of_format({"type": "dispatch", "rules": [["a"]]}), "/format/rules/0", "a pair", ""),
+    (of_format({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "/format/rules/1/0", "twice", "or"),
+    (of_format({"type": "token", "token": "<|call|>"}), "/format/token", "not allowed", "allow_special_tokens=True"),
+    (of_format({"type": "token", "token": 1.5}), "/format/token", "not a token", ""),
+    (
+        of_format({"type": "tag", "begin": {"type": "token", "token": 3}, "content": ANY, "end": "b"}),
+        "/format/begin/token",
+        "not allowed",
+        "allow",
+    ),
+    (
+        of_format({"type": "token_triggered_tags", "trigger_tokens": ["<x>"], "tags": [TAG]}),
+        "/format/tags/0/begin",
+        "a token",
+        "token",
+    ),
+    (of_format({"type": "json_schema", "json_schema": []}), "/format/json_schema", "not a schema", ""),
+    (of_format({"type": "json_schema", "json_schema": {"type": "strin"}}), "/format/json_schema/type", "strin", ""),
+    (of_format({"type": "json_schema", "json_schema": {}, "style": "yaml"}), "/format/style", "no style", "qwen_xml"),
+    (
+        of_format({"type": "json_schema", "json_schema": {"required": ["a"]}, "style": "qwen_xml"}),
+        "/format/json_schema/required/0",
+        "none of the properties",
+        "properties",
+    ),
+    (of_format({"type": "json_schema", "json_schema": False}), "/format/json_schema", "", ""),
+    (of_format({"type": "regex", "pattern": "(a"}), "", "", ""),
+    (of_format({"type": "grammar", "grammar": "root = a"}), "", "", ""),
+    ({"structures": [], "triggers": ["<"]}, "/structures", "is empty", ""),
+    ({"structures": [{"begin": "<a", "end": "b"}], "triggers": ["<"]}, "/structures/0", '"schema" is missing', ""),
+    ({"structures": [{"begin": "<a", "schema": {}, "end": "b"}]}, "", '"triggers" is missing', ""),
+    (
+        {"structures": [{"begin": "<a", "schema": "{", "end": "b"}], "triggers": ["<"]},
+        "/structures/0/schema",
+        "not JSON",
+        "",
+    ),
+]
+
+UNSUPPORTED: list[tuple[Any, str]] = [
+    ({"type": "any_text", "max_tokens": 3}, "/format/max_tokens"),
+    ({"type": "json_schema", "json_schema": {}, "excludes": ["a"]}, "/format/excludes"),
+    ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/json_schema"),
+    ({"type": "json_schema", "json_schema": {"properties": {}}, "style": "cohere_xml"}, "/format/style"),
+    ({"type": "json_schema", "json_schema": {"properties": {}}, "style": "minimax_m3_xml"}, "/format/style"),
+    (
+        {"type": "json_schema", "json_schema": {"minProperties": 1}, "style": "glm_xml"},
+        "/format/json_schema/minProperties",
+    ),
+    (
+        {"type": "json_schema", "json_schema": {"additionalProperties": True}, "style": "glm_xml"},
+        "/format/json_schema/additionalProperties",
+    ),
+    (
+        {"type": "json_schema", "json_schema": {"properties": {"a>": {}}}, "style": "qwen_xml"},
+        "/format/json_schema/properties/a>",
+    ),
+    (
+        {"type": "json_schema", "json_schema": {}, "style": "qwen_xml", "max_whitespace_cnt": 1},
+        "/format/max_whitespace_cnt",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "pointer", "message", "hint"), MALFORMED)
+def test_malformed_tags_are_refused_with_their_place(spec: Any, pointer: str, message: str, hint: str) -> None:
+    with pytest.raises(guided.SpecError) as caught:
+        byte_compiler().compile_structural_tag(spec)
+    assert caught.value.pointer == pointer or (pointer == "" and message == "")
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(("form", "pointer"), UNSUPPORTED)
+def test_what_is_not_enforced_is_refused(form: Any, pointer: str) -> None:
+    with pytest.raises(guided.UnsupportedError) as caught:
+        byte_compiler().compile_structural_tag(of_format(form))
+    assert caught.value.pointer == pointer
+    assert caught.value.hint
+
+
+def test_a_text_shows_the_span() -> None:
+    text = '{"type": "structural_tag",\n "format": {"type": "any_txt"}}'
+    with pytest.raises(guided.SpecError) as caught:
+        byte_compiler().compile_structural_tag(text)
+    assert text[slice(*caught.value.span)].endswith('"any_txt"')
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"type": 1, "type": 2}', "[" * 5000, '{"a": ' * 600 + "1" + "}" * 600, "1" * 5000]
+)
+def test_texts_that_are_no_json_are_refused(text: str) -> None:
+    with pytest.raises((guided.SpecError, guided.LimitExceeded)):
+        byte_compiler().compile_structural_tag(text)
+
+
+def test_deep_nesting_is_refused() -> None:
+    form: Any = ANY
+    for _ in range(3000):
+        form = {"type": "optional", "content": form}
+    with pytest.raises(guided.LimitExceeded):
+        byte_compiler().compile_structural_tag(of_format(form))
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    compiler = guided.GrammarCompiler(byte_compiler().vocabulary, limits=guided.Limits(spec_length=10))
+    with pytest.raises(guided.LimitExceeded):
+        compiler.compile_structural_tag(json.dumps(of_format(ANY)))
+
+
+def test_control_tokens_need_permission() -> None:
+    compiler = compiler_with("<|call|>")
+    for form in ({"type": "const_string", "value": "a<|call|>"}, {"type": "token", "token": "<|call|>"}):
+        with pytest.raises(guided.SpecError, match="not allowed"):
+            compiler.compile_structural_tag(of_format(form))
+        compiler.compile_structural_tag(of_format(form), allow_special_tokens=True)
+    compiler.compile_structural_tag(of_format({"type": "any_tokens", "exclude_tokens": ["<|call|>"]}))
+    with pytest.raises(guided.VocabularyError):
+        compiler.compile_structural_tag(of_format({"type": "token", "token": "<|end|>"}), allow_special_tokens=True)
+
+
+TOOL = {"type": "function", "function": {"name": "f"}}
+TOOL_ERRORS: list[tuple[Any, Any, str, str]] = [
+    ({}, "auto", "/tools", "a list"),
+    ([3], "auto", "/tools/0", "an object"),
+    ([{}], "auto", "/tools/0", '"type"'),
+    ([{"type": "function"}], "auto", "/tools/0", '"function"'),
+    ([{"type": "function", "function": 3}], "auto", "/tools/0/function", '"function"'),
+    ([{"type": "function", "function": {}}], "auto", "/tools/0/function", "name"),
+    ([TOOL, {"type": "function", "function": {"name": "a b"}}], "auto", "/tools/1/function/name", "name"),
+    ([{"type": "function", "function": {"name": "<|im_start|>"}}], "auto", "/tools/0/function/name", "name"),
+    ([TOOL, TOOL], "auto", "/tools/1/function/name", "taken"),
+    (
+        [{"type": "function", "function": {"name": "f", "parameters": []}}],
+        "auto",
+        "/tools/0/function/parameters",
+        "schema",
+    ),
+    ([TOOL], "always", "/tool_choice", "no tool_choice"),
+    ([], "required", "/tool_choice", "there is none"),
+    ([TOOL], {"type": "function"}, "/tool_choice", "names a function"),
+    ([TOOL], {"type": "function", "function": {"name": "g"}}, "/tool_choice/function/name", "no tool"),
+    ([TOOL], {"type": "allowed_tools"}, "/tool_choice/allowed_tools", "mode"),
+    (
+        [TOOL],
+        {"type": "allowed_tools", "allowed_tools": {"mode": "x", "tools": []}},
+        "/tool_choice/allowed_tools/mode",
+        "no mode",
+    ),
+    (
+        [TOOL],
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}},
+        "/tool_choice",
+        "there is none",
+    ),
+    (
+        [TOOL],
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [3]}},
+        "/tool_choice/allowed_tools/tools/0",
+        "names a function",
+    ),
+]
+
+
+@pytest.mark.parametrize(("tools", "choice", "pointer", "message"), TOOL_ERRORS)
+def test_malformed_tools_are_refused_with_their_place(tools: Any, choice: Any, pointer: str, message: str) -> None:
+    with pytest.raises(guided.SpecError) as caught:
+        guided.tool_style("llama").structural_tag(tools, tool_choice=choice)
+    assert caught.value.pointer == pointer
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_tools_of_other_types_and_unknown_styles_are_refused() -> None:
+    with pytest.raises(guided.UnsupportedError) as caught:
+        guided.tool_style("llama").structural_tag([{"type": "web_search"}])
+    assert caught.value.pointer == "/tools/0/type"
+    with pytest.raises(guided.SpecError, match="no style of tool calls") as unknown:
+        guided.tool_style("qwen_33")
+    assert "qwen_3" in unknown.value.hint
+    with pytest.raises(guided.SpecError):
+        guided.tool_style("llama").structural_tag([], reasoning="yes")  # type: ignore[arg-type]
+    with pytest.raises(guided.SpecError):
+        guided.tool_style("llama").structural_tag([], parallel_tool_calls=3)  # type: ignore[arg-type]
+
+
+def test_noise_never_raises_anything_else() -> None:
+    source = random.Random(5)
+    values: list[Any] = [None, 3, "a", [], {}, True, ANY, "<a", {"type": "token", "token": 1}, [["a", ANY]]]
+    names = [
+        "type",
+        "value",
+        "begin",
+        "content",
+        "end",
+        "tags",
+        "triggers",
+        "rules",
+        "elements",
+        "excludes",
+        "json_schema",
+    ]
+    types = ["tag", "or", "sequence", "dispatch", "triggered_tags", "const_string", "json_schema", "any_text", "repeat"]
+    for _ in range(1500):
+        form = {name: source.choice(values) for name in source.sample(names, source.randint(0, 4))}
+        form["type"] = source.choice(types)
+        with contextlib.suppress(guided.GuidedError):
+            byte_compiler().compile_structural_tag(of_format(form))

@@ -1,0 +1,242 @@
+"""The styles of tool calls: what is generated parses back to calls whose arguments satisfy their schemas."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import jsonschema
+import pytest
+
+import guided
+from guided.spec.structural_tag.calls import CallReader
+from guided.spec.structural_tag.partial_json import completed_json
+from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, walk
+
+WEATHER = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 6},
+        "days": {"type": "integer", "minimum": 0, "maximum": 99},
+        "unit": {"enum": ["C", "F"]},
+        "at": {
+            "type": "object",
+            "properties": {"lat": {"type": "number"}},
+            "required": ["lat"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+}
+MIXED = {
+    "type": "object",
+    "properties": {
+        "either": {"type": ["string", "integer", "null"], "maxLength": 4},
+        "flags": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+        "referred": {"$ref": "#/$defs/word"},
+    },
+    "required": ["either", "referred"],
+    "additionalProperties": False,
+    "$defs": {"word": {"type": "string", "pattern": "^[a-c]{1,3}$"}},
+}
+SCHEMAS = {
+    "get_weather": WEATHER,
+    "mixed": MIXED,
+    "now": {"type": "object", "properties": {}, "additionalProperties": False},
+}
+TOOLS = [
+    {"type": "function", "function": {"name": "get_weather", "description": "The weather", "parameters": WEATHER}},
+    {"type": "function", "function": {"name": "mixed", "parameters": MIXED}},
+    {"type": "function", "function": {"name": "now"}},
+]
+NAMED = {"type": "function", "function": {"name": "mixed"}}
+SPECIAL = {
+    "kimi": (
+        "<think>",
+        "</think>",
+        "<|tool_calls_section_begin|>",
+        "<|tool_calls_section_end|>",
+        "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+    ),
+    "qwen_3": ("<think>", "</think>", "<tool_call>", "</tool_call>"),
+    "qwen_3_coder": ("<think>", "</think>", "<tool_call>", "</tool_call>"),
+    "deepseek_v3_1": (
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>",
+        "<｜tool▁call▁end｜>",
+        "<｜tool▁sep｜>",
+    ),
+    "deepseek_v3_2": ("｜DSML｜",),
+    "glm_4_7": (
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<arg_key>",
+        "</arg_key>",
+        "<arg_value>",
+        "</arg_value>",
+    ),
+    "harmony": ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|constrain|>"),
+}
+CASES = [(style, ()) for style in guided.TOOL_STYLES] + list(SPECIAL.items())
+
+
+def read_all(reader: CallReader, pieces: list[str], source: random.Random) -> None:
+    """Read an answer in random pieces; each state in between is valid JSON, and a beginning of the next."""
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            size = source.choice([1, 1, 2, 5, 30])
+            for call in reader.read(piece[at : at + size]):
+                assert call == reader.calls[call.index]
+                assert isinstance(json.loads(call.arguments), dict)
+            at += size
+
+
+@pytest.mark.parametrize(("name", "special"), CASES)
+@pytest.mark.parametrize("choice", ["auto", "required", "named", "none"])
+@pytest.mark.parametrize("reasoning", ["disabled", "enabled", "auto"])
+def test_generated_calls_parse_back(name: str, special: tuple[str, ...], choice: str, reasoning: str) -> None:
+    style = guided.tool_style(name)
+    compiler = compiler_with(*special)
+    source = random.Random(f"{name} {choice} {reasoning} {len(special)}")
+    for parallel in (True, False):
+        tag = style.structural_tag(
+            TOOLS, tool_choice=NAMED if choice == "named" else choice, parallel_tool_calls=parallel, reasoning=reasoning
+        )
+        grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True, numbers="plain", max_digits=20)
+        for _ in range(3):
+            pieces = walk(compiler, grammar, source, 400)
+            reader = style.reader(TOOLS, reasoning=reasoning)
+            read_all(reader, pieces, source)
+            assert all(call.complete for call in reader.calls), pieces
+            for call in reader.calls:
+                jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+            assert [call.index for call in reader.calls] == list(range(len(reader.calls)))
+            if choice == "none":
+                assert reader.calls == []
+            elif choice != "auto":
+                assert len(reader.calls) >= 1
+            if not parallel or choice == "named":
+                assert len(reader.calls) <= 1
+            if choice == "named":
+                assert [call.name for call in reader.calls] == ["mixed"]
+
+
+def test_every_style_names_its_models_and_may_be_called() -> None:
+    for name in guided.TOOL_STYLES:
+        assert guided.tool_style(name).models
+
+
+def test_the_text_around_calls_and_the_reasoning_come_back() -> None:
+    style = guided.tool_style("qwen_3")
+    reader = style.reader(TOOLS, reasoning="enabled")
+    answer = (
+        'I look it up.</think>\n\nLet me see.<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}'
+        "\n</tool_call>Done <b"
+    )
+    for char in answer:
+        reader.read(char)
+    assert reader.reasoning == "I look it up."
+    assert reader.text == "Let me see.Done <b"
+    assert [(call.name, call.arguments, call.complete) for call in reader.calls] == [
+        ("get_weather", '{"city": "Oslo"}', True)
+    ]
+
+
+def test_partial_arguments_grow() -> None:
+    reader = guided.tool_style("llama").reader(TOOLS)
+    seen = []
+    for char in '{"name": "get_weather", "parameters": {"city": "Os\\u00f8", "days": 12, "unit": "C"}}':
+        seen += [call.arguments for call in reader.read(char)]
+    assert list(dict.fromkeys(seen)) == [
+        "{}",
+        '{"city": ""}',
+        '{"city": "O"}',
+        '{"city": "Os"}',
+        '{"city": "Os\\u00f8"}',
+        '{"city": "Os\\u00f8", "days": 12}',
+        '{"city": "Os\\u00f8", "days": 12, "unit": ""}',
+        '{"city": "Os\\u00f8", "days": 12, "unit": "C"}',
+    ]
+
+
+def test_partial_arguments_in_xml_grow() -> None:
+    reader = guided.tool_style("qwen_3_coder").reader(TOOLS)
+    seen = []
+    text = (
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\nA</b>\n</parameter>\n<parameter=days>\n12\n</parameter>"
+    )
+    for char in text + "\n\n</function>\n</tool_call>":
+        seen += [call.arguments for call in reader.read(char)]
+    assert seen[-1] == '{"city": "A</b>", "days": 12}'
+    assert '{"city": "A"}' in seen
+    assert reader.calls[0].complete
+
+
+def test_two_calls_in_a_section() -> None:
+    style = guided.tool_style("kimi")
+    text = (
+        "Hm.<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+        '<|tool_call_begin|>functions.mixed:12<|tool_call_argument_begin|>{"either": null, "referred": "ab"}'
+        "<|tool_call_end|><|tool_calls_section_end|>"
+    )
+    assert accepts(byte_compiler().compile_structural_tag(style.structural_tag(TOOLS)), list(text.encode()))
+    reader = style.reader(TOOLS)
+    reader.read(text)
+    assert [(call.name, call.arguments) for call in reader.calls] == [
+        ("now", "{}"),
+        ("mixed", '{"either": null, "referred": "ab"}'),
+    ]
+    assert reader.text == "Hm."
+
+
+def test_allowed_tools() -> None:
+    choice = {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]},
+    }
+    style = guided.tool_style("llama")
+    grammar = byte_compiler().compile_structural_tag(style.structural_tag(TOOLS, tool_choice=choice))
+    assert accepts(grammar, list(b'{"name": "now", "parameters": {}}'))
+    assert not accepts(grammar, list(b'{"name": "mixed", "parameters": {"either": 1, "referred": "a"}}'))
+
+
+def test_markers_that_are_control_tokens_are_these_tokens() -> None:
+    compiler = compiler_with(*SPECIAL["qwen_3"])
+    tag = guided.tool_style("qwen_3").structural_tag(TOOLS, tool_choice="required")
+    text = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True)
+    assert accepts(grammar, ids_of(compiler, text))
+    assert not accepts(grammar, list(text.encode()))
+    with pytest.raises(guided.SpecError, match="control token") as caught:
+        compiler.compile_structural_tag(tag)
+    assert "allow_special_tokens" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "b\\u00e9\\"c", "d": [1, {"e": null}], "f": -1.5e3, "g": true}',
+        "[]",
+        '"x"',
+        '[[], {"a": {}}]',
+        '{"\\ud83d\\ude00": "\\ud83d\\ude00z"}',
+    ],
+)
+def test_beginnings_of_json_are_completed(text: str) -> None:
+    before = None
+    for size in range(len(text) + 1):
+        completed = completed_json(text[:size])
+        value = json.loads(completed) if completed else None
+        if before is not None:
+            assert value is not None
+        before = value
+        assert not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+    assert before == json.loads(text)
