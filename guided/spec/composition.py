@@ -1,30 +1,18 @@
 """A composed specification becomes one grammar: its parts are read, and their rules get names that do not collide.
 
-In: an `Expr` (combinators.py). Out: a `Grammar`. Rules of a part are visible only inside of it, so a rule whose name is
-taken is renamed, with the references to it. Cost: linear in the parts; a part that occurs twice is read once.
+In: an `Expr` (combinators.py). Out: a `Grammar`. How: `rule_table.py` keeps the rules of the parts apart. Cost: linear
+in the parts; a part that occurs twice is read once.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
-from collections.abc import Generator, Mapping
-from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, warn_of
 from guided.ir.nodes import (
     Alt,
-    And,
-    Distinct,
-    Encoded,
-    Entry,
     Grammar,
-    Length,
-    Member,
     Node,
-    Not,
-    Permutation,
     Ref,
     Repeat,
     Seq,
@@ -42,11 +30,9 @@ from guided.spec.combinators import (
     SequencePart,
 )
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
-from guided.spec.regex.algebra import run
+from guided.spec.rule_table import RuleTable, Scope, defined_here
 
 __all__ = ["expr_to_grammar", "kinds_of", "only_part"]
-
-Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the grammar
 
 
 def kinds_of(expr: Expr) -> set[str]:
@@ -102,22 +88,19 @@ def expr_to_grammar(
         node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
-    start = lowering.define("start", "", node)
+    start = lowering.table.define("start", "", node)
     if found is None:
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.rules, start, lowering.origins)
+    return Grammar(lowering.table.rules, start, lowering.table.origins)
 
 
 class _Lowering:
     def __init__(self, limits: Limits, options: JsonSchemaOptions) -> None:
         self.limits, self.options = limits, options
-        self.rules: dict[str, Node] = {}
-        self.taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
-        self.origins: dict[str, str] = {}
+        self.table = RuleTable()
         self.found: list[Finding] = []
-        self.closed: ByIdentity[Any, Any] = ByIdentity()
         self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
@@ -143,94 +126,15 @@ class _Lowering:
                 return Repeat(self.node(part, scope, depth), low, high)
             case ReadPart(read):
                 found = read(self.limits, self.options, self.found)
-                return self.embed(found) if isinstance(found, Grammar) else found
+                return self.table.embed(found) if isinstance(found, Grammar) else found
             case RulePart(name):
                 if name not in scope:
-                    raise SpecError(f"rule {name!r} is not defined", hint=_defined(name, scope))
+                    raise SpecError(f"rule {name!r} is not defined", hint=defined_here(name, scope))
                 return Ref(scope[name])
             case RulesPart(start, definitions):
                 inner = dict(scope)
-                inner |= {name: self.define(name, name, Alt(())) for name in definitions}
+                inner |= {name: self.table.define(name, name, Alt(())) for name in definitions}
                 for name, part in definitions.items():
-                    self.rules[inner[name]] = self.node(part, inner, depth)
+                    self.table.rules[inner[name]] = self.node(part, inner, depth)
                 return self.node(start, inner, depth)
         raise AssertionError(expr)
-
-    def define(self, name: str, origin: str, node: Node) -> str:
-        """A rule under a name that no other has."""
-        free = name
-        while free in self.rules:
-            self.taken[name] += 1
-            free = f"{name} {self.taken[name] + 1}"
-        self.rules[free], self.origins[free] = node, origin
-        return free
-
-    def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already.
-
-        Raises:
-            UnsupportedError: it has a lexer, which cuts whole outputs only.
-        """
-        if grammar.lexer is not None:
-            raise UnsupportedError(
-                "a grammar with a lexer cannot be a part of another specification",
-                hint='read it with semantics="scannerless"',
-            )
-        names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
-        done: ByIdentity[Any, Any] = ByIdentity()
-        for name, node in grammar.rules.items():
-            self.rules[names[name]] = run(_renamed(node, names, done, self.closed))
-        start: Node = run(_renamed(Ref(grammar.start), names, done, self.closed))
-        return start
-
-
-_CHILDREN: Mapping[type, tuple[str, ...]] = {
-    **dict.fromkeys((Seq, Alt, And), ("items",)),
-    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
-    Permutation: ("members", "separator"),
-}
-"""The fields that hold nodes."""
-
-
-def _renamed(
-    node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
-) -> Generator[Any, Any, Any]:
-    """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
-
-    `closed` takes the nodes without references, which many grammars share as the same objects.
-    Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
-    """
-    if node in closed:
-        return node
-    if node in done:
-        return done[node]
-    out = node
-    if isinstance(node, Ref):
-        if node.name not in names:
-            raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=_defined("", names))
-        out = Ref(names[node.name])
-    elif isinstance(node, tuple):
-        parts = []
-        for part in node:
-            parts.append((yield _renamed(part, names, done, closed)))
-        if any(new is not old for new, old in zip(parts, node, strict=True)):
-            out = tuple(parts)
-    else:
-        old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
-        new = {}
-        for name, part in old.items():
-            new[name] = yield _renamed(part, names, done, closed)
-        if any(new[name] is not old[name] for name in old):
-            out = replace(node, **new)
-    if out is node and not isinstance(node, Ref):
-        closed[node] = node
-    else:
-        done[node] = out
-    return out
-
-
-def _defined(name: str, scope: Scope) -> str:
-    if not scope:
-        return "write guided.rules(start, name=...) around it"
-    close = difflib.get_close_matches(name, scope, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"defined here are {', '.join(scope):.200}"

@@ -1,0 +1,127 @@
+"""Rules of many grammars in one table. In: grammars, one by one. Out: rules whose names do not collide.
+
+Rules of a grammar are visible only inside of it, so a rule whose name is taken is renamed, with the references to it.
+Cost: linear in the grammars; nodes without references remain the same objects.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from guided.errors import SpecError, UnsupportedError
+from guided.ir.nodes import (
+    Alt,
+    And,
+    Distinct,
+    Encoded,
+    Entry,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+)
+from guided.ir.serial import ByIdentity
+from guided.spec.regex.algebra import run
+
+__all__ = ["RuleTable", "Scope", "defined_here"]
+
+Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
+
+
+class RuleTable:
+    """The rules so far, and what they stand for."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, Node] = {}
+        self.origins: dict[str, str] = {}
+        self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
+        self._closed: ByIdentity[Any, Any] = ByIdentity()
+
+    def define(self, name: str, origin: str, node: Node) -> str:
+        """A rule under a name that no other has."""
+        free = name
+        while free in self.rules:
+            self._taken[name] += 1
+            free = f"{name} {self._taken[name] + 1}"
+        self.rules[free], self.origins[free] = node, origin
+        return free
+
+    def embed(self, grammar: Grammar) -> Node:
+        """A grammar's rules beside those that are there already.
+
+        Raises:
+            UnsupportedError: it has a lexer, which cuts whole outputs only.
+        """
+        if grammar.lexer is not None:
+            raise UnsupportedError(
+                "a grammar with a lexer cannot be a part of another specification",
+                hint='read it with semantics="scannerless"',
+            )
+        names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
+        done: ByIdentity[Any, Any] = ByIdentity()
+        for name, node in grammar.rules.items():
+            self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+        start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
+        return start
+
+
+_CHILDREN: Mapping[type, tuple[str, ...]] = {
+    **dict.fromkeys((Seq, Alt, And), ("items",)),
+    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
+    Permutation: ("members", "separator"),
+}
+"""The fields that hold nodes."""
+
+
+def _renamed(
+    node: Any, names: Scope, done: ByIdentity[Any, Any], closed: ByIdentity[Any, Any]
+) -> Generator[Any, Any, Any]:
+    """A node, or a tuple of them, with its references renamed; what holds none remains the same object.
+
+    `closed` takes the nodes without references, which many grammars share as the same objects.
+    Yields what it waits for, as `run` wants it: nodes may nest deeper than Python's stack.
+    """
+    if node in closed:
+        return node
+    if node in done:
+        return done[node]
+    out = node
+    if isinstance(node, Ref):
+        if node.name not in names:
+            raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
+        out = Ref(names[node.name])
+    elif isinstance(node, tuple):
+        parts = []
+        for part in node:
+            parts.append((yield _renamed(part, names, done, closed)))
+        if any(new is not old for new, old in zip(parts, node, strict=True)):
+            out = tuple(parts)
+    else:
+        old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
+        new = {}
+        for name, part in old.items():
+            new[name] = yield _renamed(part, names, done, closed)
+        if any(new[name] is not old[name] for name in old):
+            out = replace(node, **new)
+    if out is node and not isinstance(node, Ref):
+        closed[node] = node
+    else:
+        done[node] = out
+    return out
+
+
+def defined_here(name: str, scope: Scope) -> str:
+    """What to say of a rule that is not defined."""
+    if not scope:
+        return "write guided.rules(start, name=...) around it"
+    close = difflib.get_close_matches(name, scope, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"defined here are {', '.join(scope):.200}"
