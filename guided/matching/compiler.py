@@ -28,7 +28,7 @@ from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import read_lark
+from guided.spec.lark import LarkOptions, read_lark
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -185,35 +185,51 @@ class GrammarCompiler:
 
         return self._cached(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
 
-    @keywords_checked()
+    @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_lark(
         self,
         text: str,
         *,
         start: str = "start",
-        semantics: Literal["lexer", "scannerless"] = "lexer",
+        semantics: Literal["lexer", "scannerless"] | None = None,
+        grammars: Mapping[str, Any] | None = None,
+        allow_special_tokens: bool = False,
         import_paths: Sequence[str] = (),
         postlex: object = None,
+        **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
-        """Compile a grammar of Lark, see `guided.spec.lark`.
+        """Compile a grammar of Lark, see `guided.spec.lark`, with the extensions of llguidance and xgrammar.
 
         Args:
             start: the rule to begin with.
             semantics: "lexer": what Lark's LALR parser parses with its contextual lexer, on any context-free grammar:
                 each terminal takes its longest match. "scannerless": every way to cut a text into terminals counts,
-                as in Lark's Earley parser with `lexer="dynamic_complete"`.
+                as in Lark's Earley parser with `lexer="dynamic_complete"`. None: "lexer", unless the text has
+                extensions that no lexer can have: schemas, grammars or tokens inside of it, and lazy rules.
+            grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
+            allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
+                strangers should not.
             import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
             postlex: with "lexer": an instance of `lark.indenter.Indenter`.
+            options: the fields of `JsonSchemaOptions`, for schemas in the text.
 
         Raises:
-            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular.
+            SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular, or a
+                part is not enforced. VocabularyError: a token that the vocabulary lacks.
         """
-        paths = tuple(map(str, import_paths))
+        read_options = LarkOptions(
+            start, semantics, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
+        )
+        known = tuple((name, _content(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items())
+        own = (start, semantics, read_options.import_paths, postlex, known, allow_special_tokens)
 
-        def read(found: list[Finding]) -> Grammar:
-            return read_lark(text, start, semantics, paths, postlex, self.limits)
+        def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
+            def read(found: list[Finding]) -> Grammar:
+                return read_lark(text, read_options, self.limits, schemas, found)
 
-        return self._cached(("lark", text, start, semantics, paths, postlex), text, read)
+            return self._cached(("lark", text, own, schemas), text, read)
+
+        return narrowed(compiled, JsonSchemaOptions(**options))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(

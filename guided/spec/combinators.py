@@ -30,7 +30,7 @@ from guided.limits import Limits
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import read_lark
+from guided.spec.lark import LarkOptions, read_lark
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -260,7 +260,9 @@ def lark(
     text: str,
     *,
     start: str = "start",
-    semantics: Literal["lexer", "scannerless"] = "lexer",
+    semantics: Literal["lexer", "scannerless"] | None = None,
+    grammars: Mapping[str, Any] | None = None,
+    allow_special_tokens: bool = False,
     import_paths: Sequence[str] = (),
     postlex: object = None,
 ) -> Expr:
@@ -269,11 +271,12 @@ def lark(
     With the semantics of a lexer it is a whole specification: a part of another one must be scannerless.
     """
     paths = tuple(map(str, import_paths))
+    options = LarkOptions(start, semantics, paths, postlex, dict(grammars or {}), allow_special_tokens)
 
-    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return read_lark(text, start, semantics, paths, postlex, limits)
+    def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+        return read_lark(text, options, limits, schemas, found)
 
-    return ReadPart(read, has_lexer=semantics == "lexer")
+    return ReadPart(read, has_lexer=semantics != "scannerless")
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:

@@ -7,97 +7,158 @@
 How: Lark's own loader reads the text (`loader.py`), so that imports, templates, `%extend` and all other directives mean
 what they mean in Lark. Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
 
-`lark_to_grammar` counts every way to cut a text into terminals, as Lark's Earley parser does with
+"scannerless" semantics count every way to cut a text into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Ignored terminals may stand before, between and after all others, any number of them.
 
-`lark_to_lexed` keeps the lexer apart (`lexing.py`), for what Lark's LALR parser does with its contextual lexer: the
+"lexer" semantics keep the lexer apart (`lexing.py`), for what Lark's LALR parser does with its contextual lexer: the
 longest match of a terminal is taken, whatever follows. It can have a lexer that knows indentation (`indentation.py`).
+
+Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from guided.errors import SpecError, brief
+from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
+from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 
+from .dialect import Context, needs_all_readings, plain_lark, resolved
 from .indentation import read_indenter
 from .lexing import lexed
-from .loader import Loaded, load
+from .loader import load
 from .rules import scannerless
 
-__all__ = ["lark_to_grammar", "lark_to_lexed", "read_lark"]
+__all__ = ["LarkOptions", "lark_to_grammar", "lark_to_lexed", "read_lark"]
 
 
-def lark_to_grammar(
-    text: str, *, start: str = "start", import_paths: Sequence[str] = (), limits: Limits | None = None
-) -> Grammar:
-    """The grammar of a Lark text.
+@dataclass(frozen=True)
+class LarkOptions:
+    """How a Lark text is read.
 
-    Args:
+    Attributes:
         start: the rule to begin with.
+        semantics: "lexer" or "scannerless", see the head; None: "lexer", unless the text has extensions that a lexer
+            cannot have (schemas, grammars and tokens inside of it; `lazy`, `suffix`, `stop`, `max_chars`).
         import_paths: folders in which `%import` may find files. Without it, a text can import Lark's own grammars only
             (`common`, `unicode`, `python`, `lark`).
-
-    Raises:
-        SpecError: the text is malformed, or a rule or terminal is not defined.
-        UnsupportedError: a terminal is not regular, or depends on what stands around it.
-        LimitExceeded: its length, its number of rules, or the size of a terminal.
-    """
-    limits = Limits() if limits is None else limits
-    return scannerless(_loaded(text, start, import_paths, limits), limits)
-
-
-def lark_to_lexed(
-    text: str,
-    *,
-    start: str = "start",
-    import_paths: Sequence[str] = (),
-    postlex: object = None,
-    limits: Limits | None = None,
-) -> tuple[Grammar, Lexer]:
-    """The grammar of a Lark text, `Special(name)` for each terminal, and the lexer that finds them.
-
-    Args:
-        start, import_paths: as of `lark_to_grammar`.
         postlex: an instance of `lark.indenter.Indenter`, for terminals that come from the width of lines' beginnings.
             The grammar declares them (`%declare _INDENT _DEDENT`).
-
-    Raises:
-        SpecError: as of `lark_to_grammar`; a terminal matches the empty text; `postlex` lacks an attribute.
-        UnsupportedError: as of `lark_to_grammar`; `postlex` is something else.
-        LimitExceeded: as of `lark_to_grammar`.
+        grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
+        allow_special_tokens: whether the text may name tokens that are to be written. Texts of strangers should not.
     """
-    limits = Limits() if limits is None else limits
-    indentation = None if postlex is None else read_indenter(postlex)
-    produced = frozenset() if indentation is None else frozenset({indentation.indent, indentation.dedent})
-    return lexed(_loaded(text, start, import_paths, limits, produced), indentation, limits)
+
+    start: str = "start"
+    semantics: Literal["lexer", "scannerless"] | None = None
+    import_paths: tuple[str, ...] = ()
+    postlex: object = None
+    grammars: Mapping[str, Any] = field(default_factory=dict)
+    allow_special_tokens: bool = False
+
+    def __post_init__(self) -> None:
+        if self.semantics not in ("lexer", "scannerless", None):
+            raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(self.semantics)}")
+        if self.postlex is not None and self.semantics == "scannerless":
+            raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
+        if not isinstance(self.allow_special_tokens, bool):
+            raise TypeError(f"allow_special_tokens must be True or False, not {brief(self.allow_special_tokens)}")
 
 
 def read_lark(
-    text: str, start: str, semantics: str, import_paths: tuple[str, ...], postlex: object, limits: Limits
+    text: str,
+    options: LarkOptions = LarkOptions(),
+    limits: Limits | None = None,
+    schema_options: JsonSchemaOptions = DEFAULTS,
+    found: list[Finding] | None = None,
 ) -> Grammar:
-    """The grammar of a Lark text with one of the two semantics; see `GrammarCompiler.compile_lark`.
+    """The grammar of a Lark text; with a lexer, it has one.
+
+    Args:
+        schema_options: of JSON Schemas in the text.
+        found: takes what is read and not enforced; without it, it is warned of.
 
     Raises:
-        ValueError: there are no such semantics, or `postlex` has no meaning in them. Others as of the functions above.
+        SpecError: the text is malformed, a rule or terminal is not defined, a token is named without permission; with a
+            lexer: a terminal matches the empty text; `postlex` lacks an attribute.
+        UnsupportedError: a terminal is not regular, or depends on what stands around it; `postlex` is something else;
+            a part is not enforced.
+        LimitExceeded: its length, its number of rules, or the size of a terminal.
     """
-    if semantics not in ("lexer", "scannerless"):
-        raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(semantics)}")
-    if semantics == "lexer":
-        rules, lexer = lark_to_lexed(text, start=start, import_paths=import_paths, postlex=postlex, limits=limits)
-        return replace(rules, lexer=lexer)
-    if postlex is not None:
-        raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
-    return lark_to_grammar(text, start=start, import_paths=import_paths, limits=limits)
+    own: list[Finding] = []
+    grammar = _read(text, options, Limits() if limits is None else limits, schema_options, own, ())
+    if found is None:
+        warn_of(own)
+    else:
+        found += own
+    return grammar
 
 
-def _loaded(
-    text: str, start: str, import_paths: Sequence[str], limits: Limits, produced: frozenset[str] = frozenset()
-) -> Loaded:
+def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) -> Grammar:
+    """The grammar of every reading; `options` are fields of `LarkOptions`. Raises as `read_lark` does."""
+    return read_lark(text, LarkOptions(semantics="scannerless", **options), limits)
+
+
+def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) -> tuple[Grammar, Lexer]:
+    """The rules over `Special(name)` for each terminal, and the lexer that finds these. Raises as `read_lark` does."""
+    grammar = read_lark(text, LarkOptions(semantics="lexer", **options), limits)
+    assert grammar.lexer is not None
+    return replace(grammar, lexer=None), grammar.lexer
+
+
+def _read(
+    text: str,
+    options: LarkOptions,
+    limits: Limits,
+    schema_options: JsonSchemaOptions,
+    found: list[Finding],
+    chain: tuple[str, ...],
+) -> Grammar:
     if not isinstance(text, str):
         raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write it as text, as start: "yes" | "no"')
-    return load(text, start, tuple(import_paths), limits, produced)
+    if len(text) > limits.spec_length:
+        raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    indentation = None if options.postlex is None else read_indenter(options.postlex)
+    produced = frozenset() if indentation is None else frozenset({indentation.indent, indentation.dedent})
+    try:
+        plain = plain_lark(text, limits)
+    except RecursionError:
+        raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
+    if plain is None:
+        loaded = load(text, options.start, options.import_paths, limits, produced)
+    else:
+        names = produced | plain.parts.keys() | plain.terminals.keys()
+        try:
+            loaded = load(plain.text, options.start, options.import_paths, limits, names)
+        except SpecError as error:
+            error.text, error.span = text, plain.place(error.span)
+            raise
+
+        def inner(part: str, name: str) -> Grammar:
+            nested = replace(options, start="start", semantics="scannerless", postlex=None)
+            return _read(part, nested, limits, schema_options, found, (*chain, name))
+
+        def embed(spec: Any) -> Grammar:
+            from guided.spec.combinators import json_schema  # these hold Lark texts in their turn
+            from guided.spec.composition import expr_to_grammar
+
+            part = json_schema(spec) if isinstance(spec, Mapping) else spec
+            return expr_to_grammar(part, limits, found, options=schema_options)
+
+        context = Context(
+            limits, options.grammars, options.allow_special_tokens, schema_options, found, inner, embed, chain
+        )
+        try:
+            loaded = resolved(plain, loaded, context)
+        except RecursionError:
+            raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
+    needs_all = plain is not None and (not plain.is_regular or needs_all_readings(loaded))
+    semantics = options.semantics or ("scannerless" if needs_all else "lexer")
+    if semantics == "scannerless":
+        return scannerless(loaded, limits)
+    rules, lexer = lexed(loaded, indentation, limits)
+    return replace(rules, lexer=lexer)

@@ -24,11 +24,11 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["FIRST", "MOST", "Place", "State", "terminal_states"]
+__all__ = ["FIRST", "MOST", "ROOT", "Lr0", "NoTable", "Place", "Rules", "State", "Steps", "nullable", "terminal_states"]
 
 MOST: Final = 2_000_000
 
-_ROOT: Final = ""
+ROOT: Final = ""
 _END: Final = "$END"
 Rules: TypeAlias = Mapping[str, Sequence[Sequence[tuple[str, bool]]]]
 """The alternatives of each rule. A symbol is a name, and whether it is that of a terminal."""
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     read: int
 
 
-FIRST: Final = Place(_ROOT, 0, 0)
+FIRST: Final = Place(ROOT, 0, 0)
 """The kernel of the first state: the place before the rule to begin with."""
 
 
@@ -62,33 +62,34 @@ _Call: TypeAlias = tuple[int, str]
 def terminal_states(rules: Rules, start: str) -> list[State] | None:
     """See the head. None: two alternatives may end before the same terminal, or `MOST` is exceeded."""
     try:
-        steps = _Steps()
-        automaton = _Automaton({_ROOT: [[(start, False)]], **rules}, steps)
+        steps = Steps()
+        automaton = Lr0({ROOT: [[(start, False)]], **rules}, steps)
         return _Lookaheads(automaton, start, steps).states()
-    except _NoTable:
+    except NoTable:
         return None
 
 
-class _NoTable(Exception):
-    pass
+class NoTable(Exception):
+    """There is no table, or it is too large."""
 
 
-class _Steps:
+class Steps:
     """What may still be spent of `MOST`."""
 
     def __init__(self) -> None:
         self._left = MOST
 
     def spend(self, steps: int) -> None:
+        """Spend some. Raises NoTable."""
         self._left -= steps
         if self._left < 0:
-            raise _NoTable
+            raise NoTable
 
 
-class _Automaton:
+class Lr0:
     """The LR(0) automaton: `closures` are the items of each state, `to` where its symbols lead."""
 
-    def __init__(self, rules: Rules, steps: _Steps) -> None:
+    def __init__(self, rules: Rules, steps: Steps) -> None:
         self.rules = rules
         self.kernels: list[frozenset[Place]] = [frozenset({FIRST})]
         self.closures: list[list[Place]] = []
@@ -114,6 +115,7 @@ class _Automaton:
             self.to.append(row)
 
     def symbols(self, place: Place) -> Sequence[tuple[str, bool]]:
+        """The symbols of the alternative that a place is in."""
         return self.rules[place.rule][place.alternative]
 
     def _called(self, name: str) -> list[str]:
@@ -141,22 +143,22 @@ class _Automaton:
 
 
 class _Lookaheads:
-    def __init__(self, automaton: _Automaton, start: str, steps: _Steps) -> None:
+    def __init__(self, automaton: Lr0, start: str, steps: Steps) -> None:
         self.automaton, self.steps, rules = automaton, steps, automaton.rules
         names = dict.fromkeys(
             name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
         )
         self.bits = {name: 1 << number for number, name in enumerate([*names, _END])}
-        self.nullable = _nullable(rules)
+        self.nullable = nullable(rules)
         self.calls = [(p, name) for p, row in enumerate(automaton.to) for name in row if name in rules]
         self.includes: dict[_Call, dict[Place, list[_Call]]] = {call: {} for call in self.calls}
         self.lookback: dict[tuple[int, str, int], list[_Call]] = {}
-        for call in [(0, _ROOT), *self.calls]:
+        for call in [(0, ROOT), *self.calls]:
             self._follow_alternatives(call)
         self.read = self._read(start)
         callers = {call: [each for way in ways.values() for each in way] for call, ways in self.includes.items()}
         following = _least(callers, self.read, steps)
-        self.follow = {**following, (0, _ROOT): 0}
+        self.follow = {**following, (0, ROOT): 0}
         self.certain = self._certain()
 
     def _follow_alternatives(self, call: _Call) -> None:
@@ -213,7 +215,7 @@ class _Lookaheads:
                     ways = self.lookback.get((number, place.rule, place.alternative), [])
                     lookahead = reduce(or_, (self.follow[way] for way in ways), 0)
                     if lookahead & reduced:
-                        raise _NoTable
+                        raise NoTable
                     reduced |= lookahead
                     certain |= _all(self.certain, ways)
             row |= reduced
@@ -230,7 +232,8 @@ def _all(sets: Mapping[_Call, int], calls: Sequence[_Call]) -> int:
     return reduce(and_, (sets[call] for call in calls)) if calls else 0
 
 
-def _nullable(rules: Rules) -> set[str]:
+def nullable(rules: Rules) -> set[str]:
+    """The rules that may be empty."""
     out: set[str] = set()
     while True:
         found = {
@@ -241,7 +244,7 @@ def _nullable(rules: Rules) -> set[str]:
         out |= found
 
 
-def _least(edges: Mapping[_Call, Sequence[_Call]], values: Mapping[_Call, int], steps: _Steps) -> dict[_Call, int]:
+def _least(edges: Mapping[_Call, Sequence[_Call]], values: Mapping[_Call, int], steps: Steps) -> dict[_Call, int]:
     """The least sets that contain their value and the sets of their neighbours."""
     out = dict(values)
     users: dict[_Call, list[_Call]] = {}

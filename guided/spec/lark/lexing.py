@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
 
-from guided.errors import SpecError
+from guided.errors import SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
 
 from .contexts import marked
+from .dialect.expressions import determinised
 from .lalr import FIRST, Place
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
@@ -39,6 +40,12 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
     """
     if loaded.start not in loaded.rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    for name in loaded.parts:
+        written = origin(loaded, name)
+        raise UnsupportedError(f"a lexer cannot find {written}", hint='read the text with semantics="scannerless"')
+    if not loaded.initial_skip or loaded.skip_once:
+        reason = "a lexer skips ignored terminals everywhere, and any number of them"
+        raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
@@ -65,8 +72,11 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
-    nodes = {each.name: terminal_node(each, limits) for each in sorted(found, key=lambda each: each.name)}
-    widths = {each.name: _widths(each) for each in found}
+    nodes = {
+        each.name: determinised(terminal_node(each, limits), f"terminal {each.name}")
+        for each in sorted(found, key=lambda each: each.name)
+    }
+    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
     for each in found:
         if widths[each.name][0] == 0:
             raise SpecError(
@@ -86,8 +96,10 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
     return tuple(out)
 
 
-def _widths(terminal: LoadedTerminal) -> tuple[int, int]:
+def _widths(terminal: LoadedTerminal, automaton: Automaton) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark reckons: unbounded ones are equal."""
+    if terminal.node is not None:
+        return 0 if automaton.states[automaton.start][0] else 1, int(parser.MAXREPEAT)
     if terminal.is_text:
         return len(terminal.value), len(terminal.value)
     least, greatest = parser.parse(terminal.source).getwidth()

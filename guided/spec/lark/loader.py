@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
 __all__ = ["Alternative", "Loaded", "LoadedTerminal", "lark_package", "load"]
@@ -52,11 +53,18 @@ class LoadedTerminal:
     value: str
     flags: frozenset[str]
     written: str
+    node: Node | None = None  # its texts, where Lark's notation cannot say them
+    is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A grammar as Lark has read it; `lines`: name of a rule or terminal -> the line of the text that defines it."""
+    """A grammar as Lark has read it.
+
+    `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
+    stands for it, and is none; `written`: what the text has in its place. `initial_skip`: whether ignored terminals may
+    stand first; `skip_once`: whether they may stand once only in one place.
+    """
 
     text: str
     start: str
@@ -64,6 +72,10 @@ class Loaded:
     terminals: dict[str, LoadedTerminal]
     ignored: tuple[str, ...]
     lines: dict[str, int]
+    parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+    initial_skip: bool = True
+    skip_once: bool = False
 
 
 def load(
@@ -109,7 +121,7 @@ def load(
         for name in (name for alternative in alternatives for name, is_term in alternative.symbols if is_term):
             _check_defined(name, found.keys() | produced)
     for name in map(str, ignored):
-        _check_defined(name, found.keys())
+        _check_defined(name, found.keys() | produced)
     return Loaded(text, start, out, found, tuple(map(str, ignored)), lines)
 
 

@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 from typing import Any, Final
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.ir.nodes import Automaton
+from guided.ir.nodes import Node
 from guided.limits import Limits
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
@@ -32,12 +32,14 @@ __all__ = ["terminal_node"]
 _FAR: Final = 1 << 30
 
 
-def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Automaton:
-    """The automaton of a terminal's texts.
+def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
+    """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them.
 
     Raises:
         SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
     """
+    if terminal.node is not None:
+        return terminal.node
     try:
         _check_borders(parser.parse(terminal.source), 0, 0, terminal)
         return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())

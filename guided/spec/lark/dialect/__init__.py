@@ -1,0 +1,18 @@
+"""The extensions of Lark's notation that llguidance and xgrammar have. In: a text. Out: what Lark's loader can read,
+and grammars for what it cannot.
+
+    scan.py          a text in tokens
+    definitions.py   tokens in statements, and the attributes of rules
+    parameters.py    rules with a parameter
+    plain.py         the statements in Lark's own notation, and names for the rest
+    expressions.py   terminals with `&` and `~`
+    substrings.py    `%regex {"substring_words": ...}`
+    parts.py         what the names stand for: schemas, grammars, tokens of the vocabulary, terminals
+
+Sources: llguidance, docs/syntax.md and docs/parametric.md; xgrammar, docs on Lark grammars.
+"""
+
+from .parts import Context, needs_all_readings, resolved
+from .plain import Plain, plain_lark
+
+__all__ = ["Context", "Plain", "needs_all_readings", "plain_lark", "resolved"]

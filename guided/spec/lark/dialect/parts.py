@@ -1,0 +1,201 @@
+"""What the names of a `Plain` text stand for. In: the text as Lark's loader has read it. Out: the same, with a node or
+a grammar for each declared name.
+
+Attributes of a rule whose body is a terminal T:
+
+    lazy          the texts of T that begin with no shorter one
+    suffix=S      the same of T followed by S
+    stop=S        the texts of T in which no text of S occurs. What follows in the rules may be S, but need not: a text
+                  that was written cannot be taken back here, as llguidance does with the text of S
+    max_chars=n   at most n characters
+
+Policy: a text may name tokens of the vocabulary only with permission, since a stranger's could end a turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
+from guided.ir.nodes import EMPTY, Grammar, Length, Node, OtherTokens, Special
+from guided.limits import Limits
+from guided.spec.json_schema import json_schema_to_grammar
+from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.lark.loader import Loaded, LoadedTerminal
+from guided.spec.regex import parse_regex
+from guided.spec.regex.algebra import alt, seq
+
+from .expressions import Expression, may_be_empty, shortest, without
+from .plain import Plain, TerminalSource
+from .scan import Token
+
+__all__ = ["Context", "needs_all_readings", "resolved"]
+
+_MOST_IDS: Final = 1_000_000
+_ID_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a text can refer to, and what it may.
+
+    Attributes:
+        grammars: name -> a Lark text, a JSON Schema as a dict, or a specification.
+        read: reads a Lark text in this context; the second argument is what is added to `chain`.
+        embed: the grammar of another specification.
+        chain: the names of the grammars around this text.
+    """
+
+    limits: Limits
+    grammars: Mapping[str, Any]
+    allow_special_tokens: bool
+    options: JsonSchemaOptions
+    found: list[Finding]
+    read: Callable[[str, str], Grammar]
+    embed: Callable[[Any], Grammar]
+    chain: tuple[str, ...] = ()
+
+
+def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
+    """See the head.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: of a part; with the place in the text.
+    """
+    context.found.extend(plain.found)
+    terminals = _Terminals(plain, loaded.terminals, context.limits)
+    found = dict(loaded.terminals)
+    for name, source in plain.terminals.items():
+        written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+        node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
+        found[name] = LoadedTerminal(name, "", False, 0, written, frozenset(), written, node, is_lazy)
+    parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
+    texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
+    return replace(
+        loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
+        initial_skip=plain.initial_skip, skip_once=plain.skip_once,
+    )  # fmt: skip
+
+
+def needs_all_readings(loaded: Loaded) -> bool:
+    """Whether a lexer could not read it: a terminal is empty, or ignored ones do not stand everywhere."""
+    if not loaded.initial_skip or loaded.skip_once:
+        return True
+    return any(it.node is not None and may_be_empty(it.node) for it in loaded.terminals.values())
+
+
+class _Terminals:
+    def __init__(self, plain: Plain, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
+        self.plain, self.loaded, self.limits = plain, loaded, limits
+        self.done: dict[str, Node] = {}
+        self.open: list[str] = []
+
+    def node(self, source: TerminalSource, name: str) -> Node:
+        node = self._expression(source.tokens)
+        if source.suffix is not None:
+            node = shortest(seq([node, self._expression((source.suffix,))]), name)
+        elif source.lazy:
+            node = shortest(node, name)
+        if source.stop is not None:
+            node = without(node, self._expression((source.stop,)))
+        return node if source.max_chars is None else Length(node, 0, source.max_chars)
+
+    def _expression(self, tokens: tuple[Token, ...]) -> Node:
+        return Expression(self.plain.source, tokens, self._named, self.limits).read()
+
+    def _named(self, token: Token) -> Node:
+        name = token.text
+        if name not in self.done:
+            if name in self.open:
+                chain = " -> ".join([*self.open[self.open.index(name) :], name])
+                raise _error(self.plain.source, f"the terminal {name} is made of itself: {chain}", token, "use rules")
+            self.open.append(name)
+            if name in self.plain.definitions:
+                self.done[name] = self._expression(self.plain.definitions[name])
+            elif name in self.loaded:
+                self.done[name] = parse_regex(self.loaded[name].source, limits=self.limits)
+            else:
+                raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
+            self.open.pop()
+        return self.done[name]
+
+
+def _part(source: str, token: Token, context: Context) -> Node | Grammar:
+    match token.kind, token.text:
+        case "special", _:
+            return _special(source, token, context)
+        case "given", _:
+            return _given(source, token, context)
+        case _, "%json" | "%lark" as text:
+            try:
+                if text == "%lark":
+                    return context.read(token.value, "%lark")
+                own: list[Finding] = []
+                grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, found=own)
+                context.found.extend(own)
+                return grammar
+            except (SpecError, UnsupportedError) as error:
+                raise _placed(error, source, token) from None
+    return EMPTY
+
+
+def _given(source: str, token: Token, context: Context) -> Grammar:
+    name = token.text[1:]
+    if name not in context.grammars:
+        known = f"there are {', '.join(context.grammars):.200}" if context.grammars else "give grammars={name: text}"
+        raise _error(source, f"there is no grammar {name!r}", token, known)
+    if token.text in context.chain:
+        chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
+        raise _error(source, f"the grammar {name} is made of itself: {chain}", token, "write the recursion as rules")
+    given = context.grammars[name]
+    try:
+        return context.read(given, token.text) if isinstance(given, str) else context.embed(given)
+    except GuidedError as error:
+        error.add_note(f"in the grammar @{name}")
+        raise
+
+
+def _special(source: str, token: Token, context: Context) -> Node:
+    inside = token.text[1:-1]
+    named: tuple[int | str, ...] = (token.text,)
+    if inside.startswith("["):
+        named, negated = _ids(source, token, inside[1:-1])
+        if negated:
+            return OtherTokens(named, 1, 1)
+    if not context.allow_special_tokens:
+        raise _error(
+            source, "the grammar names a token of the vocabulary, which is not allowed", token,
+            "a text is written in quotes; allow_special_tokens=True lets a grammar name control tokens",
+        )  # fmt: skip
+    return alt([Special(one) for one in named])
+
+
+def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
+    """The ids of `<[1,5-9]>`, and whether all others are meant."""
+    if inside == "*":
+        return (), True
+    negated = inside.startswith("^")
+    ids: dict[int, None] = {}
+    for piece in inside.removeprefix("^").split(","):
+        found = _ID_RANGE.fullmatch(piece)
+        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if high < low or high - low > _MOST_IDS:
+            hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
+            raise _error(source, f"{piece!r} is no id or range of ids", token, hint)
+        ids.update(dict.fromkeys(range(low, high + 1)))
+    return tuple(ids), negated
+
+
+def _placed(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
+    """The error of a part, at its place in the whole text."""
+    inner = source.find(token.value, token.start)
+    start, end = error.span if error.text == token.value else (0, len(token.value))
+    error.text, error.span = source, (inner + start, inner + max(end, start + 1))
+    return error
+
+
+def _error(source: str, message: str, token: Token, hint: str = "") -> SpecError:
+    return SpecError(message, text=source, span=token.span, hint=hint)

@@ -1,0 +1,152 @@
+"""Cuts a Lark text with extensions into tokens. In: a text. Out: tokens with their places.
+
+What Lark does not have, and llguidance and xgrammar add:
+
+    %json {...}    %regex {...}    a JSON value after a directive: one token, with the value's text
+    %lark {...}    a grammar in braces: one token, with the text between the braces
+    <name>  <[1,5-9]>              a token of the vocabulary
+    @name                          a grammar that is given by name
+    ::  &  ~                       parameters of rules, and operators on terminals
+
+Cost: linear in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from guided.errors import SpecError
+
+__all__ = ["Token", "is_terminal", "scan"]
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>   [ \t\f]+ | \\[ ]*\r?\n )
+  | (?P<comment> (?://|\#)[^\n]* )
+  | (?P<newline> \r?\n (?: [ \t\f\r\n]+ )? )
+  | (?P<string>  " (?: \\. | [^"\\\n] )* " i? )
+  | (?P<regex>   / (?!/) (?: \\. | [^/\\\n] )+ / [imslux]* )
+  | (?P<special> < \[ [^\]\n]* \] > | < [^<>\s]+ > )
+  | (?P<directive> %[a-z_]+ )
+  | (?P<given>   @ [\w-]+ )
+  | (?P<name>    [A-Za-z_] (?: \w | -(?=\w) )* )
+  | (?P<number>  0[xX][0-9a-fA-F]+ | [+-]?\d+ (?: \.(?!\.)\d* )? )
+  | (?P<op>      -> | \.\. | :: | [?!:|()\[\]{},*+~&=.] )
+    """,
+    re.VERBOSE,
+)
+_WITH_JSON: Final = frozenset({"%json", "%regex", "%llguidance", "%grammar_options"})
+_DEEPEST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text, from `start` to `end`.
+
+    `kind`: "string", "regex", "special", "directive", "given", "name", "number", "newline", "end", or the operator
+    itself. `value`: what a directive encloses, if it does: a JSON text, or a grammar.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    value: str = ""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The place, for errors."""
+        return self.start, self.end
+
+
+def is_terminal(name: str) -> bool:
+    """Whether a name is that of a terminal, not of a rule."""
+    return name.lstrip("_")[:1].isupper()
+
+
+def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
+    """The tokens of a text without spaces and comments; the last one is "end".
+
+    Args:
+        start: where to begin.
+        nested: how many braces of `%lark {` are around it; the tokens then end with the brace that closes.
+
+    Raises:
+        SpecError: a character that begins no token, a string or brace that is not closed, a malformed JSON value.
+    """
+    tokens: list[Token] = []
+    at, depth = start, 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _no_token(text, at)
+        kind, at = str(found.lastgroup), found.end()
+        if kind in ("space", "comment"):
+            continue
+        written = found[0]
+        if kind == "directive" and written in _WITH_JSON:
+            at, value = _json(text, written, at)
+            tokens.append(Token(kind, written, found.start(), at, value))
+        elif written == "%lark":
+            at, value = _nested(text, found.start(), at, nested)
+            tokens.append(Token(kind, written, found.start(), at, value))
+        else:
+            tokens.append(Token(written if kind == "op" else kind, written, found.start(), at))
+            depth += (written == "{") - (written == "}")
+            if nested and depth < 0:
+                break
+    else:
+        if nested:
+            raise SpecError("the brace of %lark is not closed", text=text, span=(start - 1, start), hint="add }")
+    tokens.append(Token("end", "", at, at))
+    return tokens
+
+
+def tokens_to_text(text: str, tokens: Sequence[Token]) -> str:
+    """What is written from the first of some tokens to the last."""
+    return text[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
+def _json(text: str, directive: str, at: int) -> tuple[int, str]:
+    """The JSON value after a directive: where it ends, and its text."""
+    begin = at + len(text[at:]) - len(text[at:].lstrip())
+    try:
+        _, end = json.JSONDecoder(strict=True).raw_decode(text, begin)
+    except json.JSONDecodeError as error:
+        place = min(error.pos, max(len(text) - 1, 0))
+        message = f"the JSON value after {directive}: {error.msg}"
+        raise SpecError(message, text=text, span=(place, place + 1), hint=f"write {directive} {{...}}") from None
+    except RecursionError:
+        raise SpecError(
+            f"the JSON value after {directive} nests too deeply", text=text, span=(begin, begin + 1)
+        ) from None
+    return end, text[begin:end]
+
+
+def _nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
+    """The grammar in braces after %lark: where it ends, and its text."""
+    brace = re.compile(r"\s*\{").match(text, at)
+    if brace is None:
+        raise SpecError(
+            "a grammar in braces follows %lark", text=text, span=(start, at), hint="write %lark { start: ... }"
+        )
+    if nested >= _DEEPEST:
+        raise SpecError(f"%lark nests deeper than {_DEEPEST}", text=text, span=(start, at), hint="use rules")
+    end = scan(text, brace.end(), nested=nested + 1)[-1].end
+    return end, text[brace.end() : end - 1]
+
+
+def _no_token(text: str, at: int) -> SpecError:
+    char = text[at]
+    hint = {
+        '"': 'close the string on its line; a quote in it is written \\"',
+        "/": "close the regular expression on its line; a slash in it is written \\/",
+        "'": 'strings have double quotes: "..."',
+        "<": "a token of the vocabulary is written <name> or <[id]>, without spaces",
+        "@": "@name refers to one of grammars={name: text}",
+    }.get(char, "")
+    return SpecError(f"{char!r} begins nothing that a grammar can have", text=text, span=(at, at + 1), hint=hint)

@@ -1,0 +1,66 @@
+"""What lazy terminals keep others from. In: rules, and the names of lazy terminals. Out: places in the rules, and the
+lazy terminals that a terminal there must not run over.
+
+    start: (call | TEXT)*        TEXT: /(.|\\n)*/
+    call: head "(" ")"           head[lazy]: TEXT "<call"
+
+A lazy terminal ends where it first matches. Where it could be tried, the text up to there is its own: no other terminal
+takes it and goes on. So the first TEXT above has no `<call` in it, although its pattern says nothing of that, and after
+`<call` there is `(`. Two lazy terminals may match the same text.
+
+How: terminals compete if an LR(0) parser may stand before both at once. Empty rules are looked through.
+Source: llguidance, docs/syntax.md, "Lazy lexemes" and "Tool calling".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .lalr import FIRST, ROOT, Lr0, NoTable, Place, Rules, Steps, nullable
+
+__all__ = ["kept_from"]
+
+
+def kept_from(rules: Rules, start: str, lazy: frozenset[str]) -> Mapping[Place, frozenset[str]]:
+    """See the head. A place is that before a terminal.
+
+    If the automaton is too large, each terminal is kept from all lazy ones.
+    """
+    if not lazy:
+        return {}
+    rooted = {ROOT: [[(start, False)]], **rules}
+    out: dict[Place, set[str]] = {}
+    try:
+        kernels = Lr0(rooted, Steps()).kernels
+    except NoTable:
+        kernels = [frozenset(Place(name, at, 0) for name, each in rooted.items() for at in range(len(each)))]
+    empty = nullable(rooted)
+    for kernel in kernels:
+        places = {place: _symbol(rooted, place) for place in _terminals_before(rooted, kernel, empty)}
+        competing = lazy & set(places.values())
+        for place, name in places.items():
+            if competing - {name}:
+                out.setdefault(place, set()).update(competing - {name})
+    return {place: frozenset(names) for place, names in out.items()}
+
+
+def _symbol(rules: Rules, place: Place) -> str:
+    return rules[place.rule][place.alternative][place.read][0]
+
+
+def _terminals_before(rules: Rules, kernel: frozenset[Place], empty: set[str]) -> Iterator[Place]:
+    """The places before terminals at which a parser may stand without reading anything."""
+    todo = list(kernel or {FIRST})
+    seen: set[str] = set()
+    for place in todo:  # grows while it is read
+        symbols = rules[place.rule][place.alternative]
+        for read in range(place.read, len(symbols)):
+            name, is_terminal = symbols[read]
+            if is_terminal:
+                yield Place(place.rule, place.alternative, read)
+                break
+            if name not in seen:
+                seen.add(name)
+                todo += [Place(name, number, 0) for number in range(len(rules[name]))]
+            if name not in empty:
+                break
