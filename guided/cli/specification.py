@@ -31,7 +31,7 @@ __all__ = [
 
 _SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
-_LARK_OPTIONS: Final = ("start", "semantics")
+_LARK_OPTIONS: Final = ("start", "semantics", "allow_special_tokens")
 _GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
 _TAG_OPTIONS: Final = ("allow_special_tokens", *JsonSchemaKeywords.__annotations__)
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -152,14 +152,15 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     group.add_argument(
         "--semantics",
         choices=("lexer", "scannerless"),
-        help="of --lark: terminals take their longest match, or every way to cut a text counts (lexer)",
+        help="of --lark: terminals take their longest match, or every way to cut a text counts (lexer, unless the text "
+        "has extensions that need the other)",
     )
     group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
     group.add_argument(
         "--allow-special-tokens",
         action="store_true",
         default=None,
-        help="of --gbnf and --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
+        help="of --lark, --gbnf, --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
     )
     _add_schema_options(parser, generating)
 

@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 
 from guided.errors import SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
-from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
 
 from .contexts import marked
@@ -41,8 +41,8 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
     if loaded.start not in loaded.rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     for name in loaded.parts:
-        written = origin(loaded, name)
-        raise UnsupportedError(f"a lexer cannot find {written}", hint='read the text with semantics="scannerless"')
+        reason = f"a lexer cannot find {origin(loaded, name)}"
+        raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
     if not loaded.initial_skip or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
@@ -51,13 +51,16 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     marks = marked(rules, loaded.start, terminals, always)
+    written = {each.name for each in terminals}
+    if indentation is not None:
+        written |= {indentation.indent, indentation.dedent}
     nodes: dict[str, Node] = {}
     for name, alternatives in rules.items():
         items: list[Node] = []
         for number, symbols in enumerate(alternatives):
             parts: list[Node] = []
             for read, (symbol, is_term) in enumerate(symbols, 1):
-                parts.append(Special(symbol) if is_term else Ref(symbol))
+                parts.append(Ref(symbol) if not is_term else Special(symbol) if symbol in written else EMPTY)
                 if mark := marks.of_place.get(Place(name, number, read)):
                     parts.append(Repeat(Special(mark), 0, 1))
             items.append(Seq(tuple(parts)) if parts else EPSILON)
@@ -72,10 +75,12 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
-    nodes = {
+    automata = {
         each.name: determinised(terminal_node(each, limits), f"terminal {each.name}")
         for each in sorted(found, key=lambda each: each.name)
     }
+    nodes = {name: node for name, node in automata.items() if any(accepts for accepts, _ in node.states)}
+    found = [each for each in found if each.name in nodes]  # the others have no text, so the lexer never finds them
     widths = {each.name: _widths(each, nodes[each.name]) for each in found}
     for each in found:
         if widths[each.name][0] == 0:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from guided.ir.nodes import ALL_CHARS, Automaton, Chars, Ranges, Repeat, Seq, Text, intersect
+from guided.ir.nodes import ALL_CHARS, Alt, Automaton, Chars, Ranges, Repeat, Seq, Text, intersect
 
 from .derivatives import TooLarge
 from .tree import Cat, Look, Or, Times, Tree
@@ -75,6 +75,8 @@ class _Program:
         match tree:
             case Chars(ranges):
                 return self.add(_Step(ranges, (then,)))
+            case Alt(()):  # as [^\\s\\S]: no character
+                return self.add(_Step((), (then,)))
             case Text(text):
                 for char in reversed(text):
                     then = self.add(_Step(((ord(char), ord(char)),), (then,)))
@@ -124,7 +126,7 @@ def _one_char(tree: Tree) -> Ranges | None:
 
 def _may_be_empty(tree: Tree) -> bool:
     match tree:
-        case Chars():
+        case Chars() | Alt(()):
             return False
         case Text(text):
             return not text

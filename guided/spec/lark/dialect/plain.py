@@ -32,6 +32,7 @@ from .scan import Token, is_terminal, scan
 
 __all__ = ["Plain", "TerminalSource", "plain_lark"]
 
+_ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
 _OPTIONS: Final = {
     "allow_initial_skip": (False, True),
@@ -115,7 +116,7 @@ def _is_extension(token: Token, following: Token) -> bool:
         return "-" in token.text or (following.kind == "[" and following.start == token.end)
     if token.kind in ("{", "~"):
         return (following.kind == "number" or following.kind == ",") == (token.kind == "{")
-    return token.kind == "string" and (token.text.startswith('""') or bool(re.search(r"\\[bf/]", token.text)))
+    return token.kind == "string" and (token.text.startswith('""') or bool(_ESCAPES_OF_JSON.search(token.text)))
 
 
 class _Writer:
@@ -408,7 +409,7 @@ def _string(token: Token) -> str:
     """A string as Lark reads it; the empty one is an empty group."""
     if token.text in ('""', '""i'):
         return "()"
-    if not re.search(r"\\[bf/]", token.text):
+    if not _ESCAPES_OF_JSON.search(token.text):
         return token.text
     value = string_value(token).replace("\\", "\\\\").replace('"', '\\"')
     value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)

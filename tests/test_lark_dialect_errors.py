@@ -1,0 +1,124 @@
+"""Malformed texts with extensions of Lark's notation: each error has its place and a hint; bombs end within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import guided
+from tests.effort import examples
+from tests.lark_dialect_samples import SAMPLES
+from tests.test_lark_dialect import COMPILER
+
+ERRORS: list[tuple[str, str, int, str]] = [
+    # text, message, column, a part of the hint
+    ("start: %json {", "the JSON value after %json: Expecting property name", 14, "%json {...}"),
+    ("start: %json { foo", "the JSON value after %json: Expecting property name", 16, ""),
+    ("start: %json []", "a schema is an object", 14, ""),
+    ('start: %json {"type": "objct"}', "'objct' is not a type", 15, "one of null"),
+    ('start: foo{7,6}\nfoo: "a"', "the most, 6, is below the least, 7", 12, "swap"),
+    ('start: foo{-1,}\nfoo: "a"', "a count is a number from 0 on", 12, "{2,}"),
+    ('start: "a"{999999999999999999999}', "the count is larger than 10000", 12, "*"),
+    ("start: @qux", "there is no grammar 'qux'", 8, "grammars="),
+    ("start: FOO\nFOO: @qux", "@qux cannot be used in terminals", 6, "rule"),
+    ("start: FOO\nFOO: %json { }", "%json cannot be used in terminals", 6, "rule"),
+    ("start: FOO\nFOO: <[1234]>", "<[1234]> cannot be used in terminals", 6, "rule"),
+    ("start: FOO\nFOO: <|assistant|>", "<|assistant|> cannot be used in terminals", 6, "rule"),
+    ('start: "ab".."c" ""', "a range is between two strings of one character", 8, '"a".."z"'),
+    ('start: "a".."cd" ""', "a range is between two strings of one character", 13, '"a".."z"'),
+    ('start: "d".."a" ""', "the range ends before it begins", 8, "swap"),
+    ("start: <[100-200-300]>", "'100-200-300' is no id or range of ids", 8, "<[1,5-9]>"),
+    ("start: <[,]>", "'' is no id or range of ids", 8, "<[1,5-9]>"),
+    ("start: <[200-100]>", "'200-100' is no id or range of ids", 8, "<[1,5-9]>"),
+    ("start: <[^*]>", "'*' is no id or range of ids", 8, "<[*]>"),
+    ("start: <[*,100]>", "'*' is no id or range of ids", 8, "<[*]>"),
+    ("start: <[0-1000002]>", "'0-1000002' is no id or range of ids", 8, ""),
+    ('start: %regex {"foobar": true}', "%regex has no field 'foobar'", 8, "substring_words"),
+    ('start: %regex {"substring_words": true}', "substring_words takes a string", 8, "substring_chunks"),
+    ('start: %regex {"substring_words": "a", "substring_chars": "b"}', "%regex takes one field", 8, ""),
+    ("start: %regex {  }", "%regex has no field", 8, "substring_words"),
+    ("start: foo\nfoo[foobar=12]: /.*/", "there is no attribute 'foobar'", 5, "lazy"),
+    ("start: foo\nfoo[sufix=/a/]: /.*/", "there is no attribute 'sufix'", 5, "did you mean suffix?"),
+    ('start: foo\nfoo[stop=""="foo"]: /.*/', "the attribute stop is malformed", 9, ""),
+    ('start: foo\nfoo[max_chars="foo"]: /.*/', "the attribute max_chars takes a number", 15, ""),
+    ("start: foo\nfoo[lazy, lazy]: /.*/", "the attribute lazy is given twice", 11, ""),
+    ('start: foo\nfoo[suffix="a", stop="b"]: /.*/', "a suffix or a stop, not both", 1, ""),
+    ('start: a\na[lazy]: b "x"\nb: "c"', "b is a rule: a terminal is made of terminals", 10, "upper case"),
+    ('%llguidance {"no_forcing": "x"}\nstart: "a"', "the option no_forcing cannot be", 1, ""),
+    ('%llguidance {"forcing": true}\nstart: "a"', "there is no option 'forcing'", 1, "no_forcing"),
+    ("%llguidance []\nstart: /a/", "%llguidance takes an object", 1, ""),
+    ('start: A & B\nA: "a"\nB: "b"', "& is for terminals", 10, "define a terminal"),
+    ("start: ~/[a]/ <[1]>", "~ is for terminals", 8, "define a terminal"),
+    ('start: A\nA: "a" & B\nB: "b" | A', "is made of itself", 10, "use rules"),
+    ('start: A\nA: "a" & B', "the terminal B is not defined", 10, "define it"),
+    ('start: A\nA: ("a" & "b"', "'(' is not closed", 4, "add ')'"),
+    ('start: a-b\na-b: "x"\na-b: "y"', "a-b is defined twice", 1, "|"),
+    ('start: p::0\np::_: "a" p::incr([0:70])', "the number is larger than 64", 22, ""),
+    ('start: p::0\np::_: "a" %if eq([3:3], 0)', "there are no bits from 3 to below 3", 18, ""),
+    ('start: p::0\np::_: "a" %if eq(0, 0)', "bits are written [x:y] or _", 18, ""),
+    ('start: p::0\np::_: "a" %if foo([0:1], 0)', "there is no function 'foo'", 15, ""),
+    ('start: p::0\np::_: "a" %if is_one([0:1])', "there is no function 'is_one'", 15, "did you mean is_ones?"),
+    ('start: p\np::_: "a"', "p needs a parameter", 8, "p::0x0"),
+    ('start: p::1\np: "a"', "p has no parameter", 8, "define p::_"),
+    ('start: p::_\np::_: "a"', "the rule has no parameter", 11, "number"),
+    ('start: p::0\np:: "a"', "the parameter of a rule is written _", 2, "p::_"),
+    ('start: %lark "a"', "a grammar in braces follows %lark", 8, "{ start: ... }"),
+    ('start: %lark { start: "a"', "the brace of %lark is not closed", 14, "}"),
+    ('start: %lark { item: "a" }', "there is no rule 'start'", 15, "item"),
+    ('start: "x" %lark { start: bb\n b: "x" }', "Rule 'bb' used but not defined", 27, "did you mean b?"),
+    ("start: foo-bar\n\nfoo-bar: fob", "Rule 'fob' used but not defined", 10, ""),
+    ("start: <bad token> <[1]>", "'<' begins nothing", 8, "without spaces"),
+    ("start: <[1]> $", "'$' begins nothing", 14, ""),
+    ("start: %json {} 'a'", '"\'" begins nothing', 17, "double quotes"),
+    ("start <[1]>", "':' is expected after the name start", 7, ""),
+    ("%jsn {}\nstart: <[^1]>", "there is no directive %jsn", 1, "%json"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "column", "hint"), ERRORS)
+def test_errors_have_place_and_hint(text: str, message: str, column: int, hint: str) -> None:
+    with pytest.raises(guided.SpecError) as caught:
+        COMPILER.compile_lark(text)
+    error = caught.value
+    assert message in error.message and hint in error.hint, (error.message, error.hint)
+    assert error.text == text
+    assert error.span[0] - (text.rfind("\n", 0, error.span[0]) + 1) + 1 == column, str(error)
+
+
+@pytest.mark.parametrize("attribute", ["max_tokens=3", "capture", 'stop_capture="x"'])
+def test_attributes_that_are_not_enforced_are_refused(attribute: str) -> None:
+    with pytest.raises(guided.UnsupportedError, match="is not enforced"):
+        COMPILER.compile_lark(f"start: v\nv[{attribute}]: /a/")
+
+
+def test_bombs_end_in_limits() -> None:
+    many = " | ".join(f'"{char}" p::incr([{8 * at}:{8 * at + 8}])' for at, char in enumerate("abcdefgh"))
+    with pytest.raises(guided.LimitExceeded):
+        COMPILER.compile_lark(f'start: p::0\np::_: {many} | ""')
+    with pytest.raises(guided.GuidedError):
+        COMPILER.compile_lark("start: A\nA: " + "(" * 50_000 + '"a"' + ")" * 50_000 + ' & "a"')
+    with pytest.raises(guided.GuidedError):
+        COMPILER.compile_lark("start: " + "%lark { start: " * 100 + '"a"' + "}" * 100)
+    with pytest.raises(guided.GuidedError):
+        COMPILER.compile_lark('start: p::0\np::_: "a" %if ' + "not(" * 50_000 + "true" + ")" * 50_000)
+
+
+@examples(150)
+@given(st.sampled_from(sorted(SAMPLES)), st.randoms(use_true_random=False))
+def test_mutated_texts_end_in_our_errors(name: str, rng: random.Random) -> None:
+    text = SAMPLES[name][0]
+    for _ in range(rng.randint(1, 3)):
+        at, end = sorted((rng.randrange(len(text) + 1), rng.randrange(len(text) + 1)))
+        end = min(end, at + 6)
+        insert = rng.choice(
+            ["", "{", "}", "[", "]", "<", ">", '"', "/", "~", "&", "|", "::", "@", "%", "%json", "\n", ":"]
+        )
+        text = text[:at] + insert + text[end:]
+    with warnings.catch_warnings(), contextlib.suppress(guided.GuidedError):
+        warnings.simplefilter("ignore", guided.GuidedWarning)  # unknown keywords of schemas
+        COMPILER.compile_lark(text)
