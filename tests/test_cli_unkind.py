@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from guided.cli import bench, check, console, explain, generate, sample
+from guided.cli import bench, check, console, explain, generate, lint, sample
 from guided.cli.console import InputError, as_flags, read_text
 from tests.test_cli import COMMANDS, engine, run, run_json  # noqa: F401 (a fixture)
 from tests.test_vocabulary_gguf import byte_level_file
@@ -25,6 +25,7 @@ SPECIFIED = {
     "check": ["check"],
     "explain": ["explain"],
     "sample": ["sample"],
+    "lint": ["lint"],
     "bench": ["bench"],
 }
 
@@ -268,7 +269,8 @@ def test_every_error_of_every_command_is_json_where_that_is_asked_for(monkeypatc
     def fail(arguments):
         raise error
 
-    module = {"generate": generate, "check": check, "explain": explain, "sample": sample, "bench": bench}[command]
+    modules = {"generate": generate, "check": check, "explain": explain, "sample": sample, "lint": lint, "bench": bench}
+    module = modules[command]
     monkeypatch.setattr(module, "run", fail)
     given = [*SPECIFIED[command], "--regex", "a"]
     for quiet in ([], ["--quiet"]):
@@ -403,6 +405,8 @@ EXIT_CODES = {
     """guided explain --schema s.json --prefix '{"name": ' --text 12""": 1,
     "guided explain --regex '[0-9]{4}-[0-9]{2}' --prefix 2025 --text '/'": 1,
     r"guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf": 1,
+    "guided lint --schema order.schema.json --vocabulary model.gguf": 1,
+    "guided lint --regex '(a|b)+'": 1,
 }
 
 
@@ -416,6 +420,7 @@ def example_files(tmp_path, monkeypatch):
     for name in ("order.json", "other.json"):
         Path(name).write_text('{"number": 7}\n')
     Path("half.json").write_text('{"name": "A')
+    Path("query.lark").write_text('start: "select" NAME ("," NAME)~0..9\nNAME: /[a-z]{1,20}/\n%ignore / +/\n')
     Path("email.txt").write_text("Order number 7, please.\n")
     Path("questions.jsonl").write_text('{"prompt": "Which number?"}\n')
     Path("model.gguf").write_bytes(byte_level_file(**{"llama.vocab_size": 300}))

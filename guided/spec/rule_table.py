@@ -32,7 +32,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import ByIdentity
 from guided.spec.regex.algebra import run
 
-__all__ = ["RuleTable", "Scope", "defined_here"]
+__all__ = ["RuleTable", "Scope", "children", "defined_here"]
 
 Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
@@ -80,6 +80,17 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
     Permutation: ("members", "separator"),
 }
 """The fields that hold nodes."""
+
+
+def children(node: Any) -> list[Any]:
+    """The nodes directly below a node."""
+    if isinstance(node, tuple):
+        return list(node)
+    out: list[Any] = []
+    for name in _CHILDREN.get(type(node), ()):
+        part = getattr(node, name)
+        out += part if isinstance(part, tuple) else [part]
+    return out
 
 
 def _renamed(

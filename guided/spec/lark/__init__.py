@@ -31,10 +31,10 @@ from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from .dialect import Context, needs_all_readings, plain_lark, resolved
 from .indentation import read_indenter
 from .lexing import lexed
-from .loader import load
+from .loader import Loaded, load
 from .rules import scannerless
 
-__all__ = ["LarkOptions", "lark_to_grammar", "lark_to_lexed", "read_lark"]
+__all__ = ["LarkOptions", "lark_to_grammar", "lark_to_lexed", "load_lark", "read_lark"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,11 @@ def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) ->
     return replace(grammar, lexer=None), grammar.lexer
 
 
+def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
+    """What a text defines, before it becomes a grammar. Raises as `read_lark` does."""
+    return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
+
+
 def _read(
     text: str,
     options: LarkOptions,
@@ -118,47 +123,59 @@ def _read(
     found: list[Finding],
     chain: tuple[str, ...],
 ) -> Grammar:
+    loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
+    semantics = options.semantics or ("lexer" if is_regular else "scannerless")
+    if semantics == "scannerless":
+        return scannerless(loaded, limits)
+    rules, lexer = lexed(loaded, None if options.postlex is None else read_indenter(options.postlex), limits)
+    return replace(rules, lexer=lexer)
+
+
+def _load(
+    text: str,
+    options: LarkOptions,
+    limits: Limits,
+    schema_options: JsonSchemaOptions,
+    found: list[Finding],
+    chain: tuple[str, ...],
+) -> tuple[Loaded, bool]:
+    """What a text defines, and whether a lexer can read it."""
     if not isinstance(text, str):
         raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write it as text, as start: "yes" | "no"')
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    indentation = None if options.postlex is None else read_indenter(options.postlex)
-    produced = frozenset() if indentation is None else frozenset({indentation.indent, indentation.dedent})
+    produced: frozenset[str] = frozenset()
+    if options.postlex is not None:
+        indentation = read_indenter(options.postlex)
+        produced = frozenset({indentation.indent, indentation.dedent})
     try:
         plain = plain_lark(text, limits)
     except RecursionError:
         raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
     if plain is None:
-        loaded = load(text, options.start, options.import_paths, limits, produced)
-    else:
-        names = produced | plain.parts.keys() | plain.terminals.keys()
-        try:
-            loaded = load(plain.text, options.start, options.import_paths, limits, names)
-        except SpecError as error:
-            error.text, error.span = text, plain.place(error.span)
-            raise
+        return load(text, options.start, options.import_paths, limits, produced), True
+    names = produced | plain.parts.keys() | plain.terminals.keys()
+    try:
+        loaded = load(plain.text, options.start, options.import_paths, limits, names)
+    except SpecError as error:
+        error.text, error.span = text, plain.place(error.span)
+        raise
 
-        def inner(part: str, name: str) -> Grammar:
-            nested = replace(options, start="start", semantics="scannerless", postlex=None)
-            return _read(part, nested, limits, schema_options, found, (*chain, name))
+    def inner(part: str, name: str) -> Grammar:
+        nested = replace(options, start="start", semantics="scannerless", postlex=None)
+        return _read(part, nested, limits, schema_options, found, (*chain, name))
 
-        def embed(spec: Any) -> Grammar:
-            from guided.spec.combinators import json_schema  # these hold Lark texts in their turn
-            from guided.spec.composition import expr_to_grammar
+    def embed(spec: Any) -> Grammar:
+        from guided.spec.combinators import json_schema  # these hold Lark texts in their turn
+        from guided.spec.composition import expr_to_grammar
 
-            part = json_schema(spec) if isinstance(spec, Mapping) else spec
-            return expr_to_grammar(part, limits, found, options=schema_options)
+        part = json_schema(spec) if isinstance(spec, Mapping) else spec
+        return expr_to_grammar(part, limits, found, options=schema_options)
 
-        context = Context(
-            limits, options.grammars, options.allow_special_tokens, schema_options, found, inner, embed, chain
-        )
-        try:
-            loaded = resolved(plain, loaded, context)
-        except RecursionError:
-            raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
-    needs_all = plain is not None and (not plain.is_regular or needs_all_readings(loaded))
-    semantics = options.semantics or ("scannerless" if needs_all else "lexer")
-    if semantics == "scannerless":
-        return scannerless(loaded, limits)
-    rules, lexer = lexed(loaded, indentation, limits)
-    return replace(rules, lexer=lexer)
+    allowed = options.allow_special_tokens
+    context = Context(limits, options.grammars, allowed, schema_options, found, inner, embed, chain)
+    try:
+        loaded = resolved(plain, loaded, context)
+    except RecursionError:
+        raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
+    return loaded, plain.is_regular and not needs_all_readings(loaded)

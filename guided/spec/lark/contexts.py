@@ -27,7 +27,7 @@ from guided.ir.nodes import Automaton
 
 from .lalr import FIRST, Place, Rules, State, terminal_states
 
-__all__ = ["Marks", "marked"]
+__all__ = ["Marks", "alive", "marked"]
 
 _MOST_PAIRS: Final = 200_000
 _MOST_STATES: Final = 10_000
@@ -45,8 +45,8 @@ class Marks:
 
 def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
     """See the head. `always` are the terminals that are tried everywhere."""
-    alive = _alive(rules)
-    states = _states(rules, start, alive)
+    living = alive(rules)
+    states = _states(rules, start, living)
     matters = _Matters(terminals, always)
     chosen = {state.kernel for state in states if matters(state)}
     places = {place for kernel in chosen for place in kernel}
@@ -56,7 +56,7 @@ def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: froz
     members: dict[Place, list[int]] = {}
     for number, state in enumerate(states):
         for place in state.kernel if state.kernel in chosen else ():
-            if place == FIRST or _is_alive(rules[place.rule][place.alternative][place.read :], alive):
+            if place == FIRST or _is_alive(rules[place.rule][place.alternative][place.read :], living):
                 members.setdefault(place, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
@@ -164,7 +164,7 @@ def _live(automaton: Automaton) -> set[int]:
     return live
 
 
-def _alive(rules: Rules) -> set[str]:
+def alive(rules: Rules) -> set[str]:
     """The rules that generate something: an exact parser leaves the others out."""
     out: set[str] = set()
     while True:

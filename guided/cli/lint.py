@@ -1,0 +1,125 @@
+r"""`guided lint`: what may go wrong in generation with a specification that is valid.
+
+In: a specification. Out: findings, each with its place and what to write instead; its size, and the slowest mask that
+random walks through it meet. Exit code 1 if there is a finding that matters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+from dataclasses import asdict
+from time import perf_counter
+from typing import Any, Final
+
+from guided.cli.console import DONE, NO, Progress, print_json
+from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
+from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.spec.lark import LarkOptions
+from guided.spec.lark.lint import lint_lark
+from guided.spec.library import library
+from guided.spec.lint import Remark, lint_grammar
+
+__all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
+
+NAME = "lint"
+USAGE = "SPECIFICATION [OPTION ...]"
+HELP = "say what may go wrong with a specification in generation"
+PURPOSE = (
+    "Say what may go wrong with a specification in generation: text without a bound, terminals that collide, rules\n"
+    "that generate nothing; and how large it is, and which mask takes longest."
+)
+EXAMPLES = r"""examples:
+  guided lint --lark query.lark
+  guided lint --schema order.schema.json --vocabulary model.gguf
+  guided lint --regex '(a|b)+'
+
+exit codes: 0 nothing that matters; 1 findings; 2 bad input
+"""
+
+_WALKS: Final = 5
+_STEPS: Final = 200
+_SEED: Final = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    add_specification(parser, required=True, generating=True)
+    add_vocabulary(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the findings."""
+    specification = specification_of(arguments)
+    assert specification is not None
+    vocabulary = vocabulary_of(arguments)
+    begin = perf_counter()
+    grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
+    seconds = perf_counter() - begin
+    with Progress("comparing terminals"):
+        remarks = _remarks(specification, grammar)
+    with Progress("measuring masks"):
+        masks = _masks(grammar)
+    size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
+    if grammar.grammar.lexer is not None:
+        size["terminals"] = len(grammar.grammar.lexer.terminals)
+    if arguments.json:
+        print_json({"findings": [asdict(each) for each in remarks], "size": size, "masks": masks})
+    else:
+        _show(remarks, size, masks)
+    return NO if any(each.matters for each in remarks) else DONE
+
+
+def _remarks(specification: Specification, grammar: CompiledGrammar) -> list[Remark]:
+    kind, remarks = specification.kind, list[Remark]()
+    if kind in ("lark", "grammar"):
+        text, options = specification.value, specification.options
+        if kind == "grammar":
+            found = library()[text]
+            kind, text, options = "lark", found.text, {"semantics": found.semantics}
+        remarks = lint_lark(text, LarkOptions(import_paths=specification.import_paths, **options))
+    return sorted([*remarks, *lint_grammar(grammar.grammar, kind)], key=lambda each: not each.matters)
+
+
+def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
+    """The times of first visits in random walks, in microseconds, and the text before the slowest."""
+    rng = random.Random(_SEED)
+    mask = allocate_token_bitmask(1, grammar.vocabulary.size)
+    times: list[tuple[float, bytes]] = []
+    for _ in range(_WALKS):
+        matcher, written = GrammarMatcher(grammar), b""
+        steps = max(_STEPS, matcher.min_tokens_to_finish())
+        for left in range(steps, 0, -1):
+            begin = perf_counter()
+            matcher.fill_next_token_bitmask(mask, max_tokens=left)
+            times.append(((perf_counter() - begin) * 1e6, written))
+            token = rng.choice(allowed_tokens(mask))
+            matcher.accept_token(token)
+            if matcher.is_terminated():
+                break
+            written += grammar.vocabulary.token_bytes(token) or b""
+    slowest, before = max(times)
+    return {
+        "measured": len(times),
+        "median_us": statistics.median(each for each, _ in times),
+        "slowest_us": slowest,
+        "after": before[-60:].decode(errors="replace"),
+    }
+
+
+def _show(remarks: list[Remark], size: dict[str, Any], masks: dict[str, Any]) -> None:
+    for each in remarks:
+        print(f"{each.kind if each.matters else 'note: ' + each.kind}: {each.place or 'everywhere'}: {each.message}")
+        if each.hint:
+            print(f"  hint: {each.hint}")
+    if not remarks:
+        print("nothing found")
+    terminals = f", {size['terminals']} terminals" if "terminals" in size else ""
+    time = f"compiled in {size['compile_ms']:.1f} ms"
+    print(f"size: {size['rules']} rules{terminals}, {size['positions']} positions, {time}")
+    print(
+        f"masks: median {masks['median_us']:.1f} us, slowest {masks['slowest_us']:.0f} us of {masks['measured']}, "
+        f"after {masks['after']!r}"
+    )

@@ -1,0 +1,168 @@
+"""What may go wrong with a Lark text. In: a text. Out: remarks on its terminals and rules.
+
+Terminals collide if they match a common text where Lark may try both: the one that Lark tries first then takes it, and
+the other one never gets it. Examples come from interegular, as those of Lark's own option `strict`; each is checked
+with `re`, since interegular knows ASCII only.
+
+Terminals are compared where they stand in one row of the LALR(1) table, or, without a table, all with all. Without a
+lexer nothing collides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+from guided.errors import GuidedError
+from guided.limits import Limits
+from guided.spec.lint import Remark
+
+from . import LarkOptions, load_lark, read_lark
+from .contexts import alive
+from .lalr import Rules, nullable, terminal_states
+from .loader import Loaded, LoadedTerminal
+from .rules import origin
+
+__all__ = ["lint_lark"]
+
+_SECONDS: Final = 0.2  # for each pair of terminals
+_MOST_PAIRS: Final = 2_000
+
+
+def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[Remark]:
+    """See the head.
+
+    Raises:
+        SpecError, UnsupportedError, LimitExceeded: as `read_lark` does; interegular is not installed.
+    """
+    loaded = load_lark(text, options, limits)
+    all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    rules = {name: all_rules[name] for name in _reached(all_rules, loaded.start)}
+    lexer = read_lark(text, options, limits, found=[]).lexer
+    order = [] if lexer is None else [each.name for each in lexer.terminals]
+    return [*_rules(loaded, rules), *_collisions(loaded, rules, order)]
+
+
+def _reached(rules: Rules, start: str) -> list[str]:
+    """The rules that outputs can use."""
+    out = {start: None}
+    todo = [start]
+    for rule in todo:  # grows while it is read
+        for name, is_terminal in (each for symbols in rules[rule] for each in symbols):
+            if not is_terminal and name not in out:
+                out[name] = None
+                todo.append(name)
+    return todo
+
+
+def _rules(loaded: Loaded, rules: Rules) -> Iterator[Remark]:
+    living = alive(rules)
+    for name in rules:
+        if name not in living:
+            yield Remark(
+                "empty-rule", origin(loaded, name), "it generates nothing: it always needs itself",
+                "give it an alternative without itself",
+            )  # fmt: skip
+    used = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
+        *loaded.ignored,
+        loaded.start,
+    }
+    for name, line in loaded.lines.items():
+        is_terminal = name.lstrip("_")[:1].isupper()
+        is_made = any(rule.startswith((f"{name}{{", f"__{name}_")) for rule in rules)  # of a template or repetition
+        mentioned = len(re.findall(rf"\b{re.escape(name)}\b", loaded.text)) > 1  # another terminal may be made of it
+        if name not in used and not is_made and not (is_terminal and mentioned):
+            message = f"no output uses the {'terminal' if is_terminal else 'rule'}"
+            yield Remark("unused", f"{name} (line {line})", message, "delete it, or use it", matters=False)
+    empty = nullable(rules)
+    for name in rules:
+        if _derives_itself(rules, name, empty):
+            message = "it can be made of itself alone, so one text has endlessly many trees"
+            yield Remark("cycle", origin(loaded, name), message, "take the alternative that leads back out")
+
+
+def _derives_itself(rules: Rules, name: str, empty: set[str]) -> bool:
+    """Whether the rule stands for itself, with nothing around it."""
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        for symbols in rules[todo.pop()]:
+            for at, (symbol, is_terminal) in enumerate(symbols):
+                rest = [*symbols[:at], *symbols[at + 1 :]]
+                if is_terminal or symbol in seen or any(term or other not in empty for other, term in rest):
+                    continue
+                if symbol == name:
+                    return True
+                seen.add(symbol)
+                todo.append(symbol)
+    return False
+
+
+def _collisions(loaded: Loaded, rules: Rules, order: Sequence[str]) -> Iterator[Remark]:
+    """`order`: the terminals in the order in which a lexer tries them."""
+    found = {name: loaded.terminals[name] for name in order}
+    states = terminal_states(rules, loaded.start)
+    rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
+    pairs = {pair for row in rows for pair in combinations([name for name in order if name in row], 2)}
+    compared, failed = _compared(found)
+    for name, reason in failed.items():
+        yield Remark(
+            "not-compared", origin(loaded, name), f"not compared with other terminals: {reason}", matters=False
+        )
+    ranked = sorted(pairs, key=lambda pair: (order.index(pair[0]), order.index(pair[1])))
+    for first, second in ranked[:_MOST_PAIRS]:
+        if first in failed or second in failed:
+            continue
+        example = _example(compared, found[first], found[second])
+        if example:
+            yield _collision(loaded, found[first], found[second], example)
+
+
+def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> Remark:
+    """`first` is the one that Lark tries first."""
+    names = {each.name: origin(loaded, each.name) for each in (first, second)}
+    if first.is_text != second.is_text and first.priority == second.priority:
+        text, other = (first, second) if first.is_text else (second, first)
+        message = f"is a keyword: where it can stand, {example!r} is not {names[other.name]}"
+        return Remark("keyword", names[text.name], message, "", example, False)
+    reason = "a higher priority" if first.priority != second.priority else "the order of Lark's lexer"
+    message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
+    hint = f"let one of them exclude the other, or give a priority, as {second.name}.2"
+    return Remark("collision", names[first.name], message, hint, example)
+
+
+def _compared(found: Mapping[str, LoadedTerminal]) -> tuple[Any, dict[str, str]]:
+    """interegular's comparator, and the terminals that it cannot read, with the reason."""
+    try:
+        import interegular
+        from interegular.comparator import Comparator
+    except ImportError:
+        raise GuidedError(
+            "comparing terminals needs the package interegular: pip install 'guided-decoding[grammars]'"
+        ) from None
+    patterns: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for name, terminal in found.items():
+        if terminal.node is not None:
+            failed[name] = "it has operators of its own"
+            continue
+        try:
+            pattern = interegular.parse_pattern(terminal.source)
+            pattern.to_fsm()
+            patterns[name] = pattern
+        except Exception as error:  # of several classes, and RecursionError
+            failed[name] = str(error)[:100] or type(error).__name__
+    return Comparator(patterns), failed
+
+
+def _example(compared: Any, first: LoadedTerminal, second: LoadedTerminal) -> str:
+    """A text that both match as a whole; "" if there is none, or none is found in time."""
+    if compared.isdisjoint(first.name, second.name):
+        return ""
+    try:
+        text = str(compared.get_example_overlap(first.name, second.name, _SECONDS).main_text)
+    except (TimeoutError, ValueError):
+        return ""
+    return text if all(re.fullmatch(each.source, text) for each in (first, second)) else ""
