@@ -183,3 +183,35 @@ def compare_along_a_walk(rng, pair):
 def test_contexts_are_left_out_where_they_do_not_matter():
     for name in ("json", "calculator", "ini"):
         assert not lark_to_lexed(PUBLIC[name][0])[1].contexts
+
+
+RESERVED = r"""
+start: (statement ";")+
+statement: IF name | name "=" name | name "(" ")"
+name: NAME | reserved NEVER
+reserved: IF | ELSE
+IF: "if"
+ELSE: "else"
+NAME: /[a-z]+/
+NEVER: /[^\s\S]/
+%ignore " "
+"""
+
+
+def test_reserved_words_by_a_terminal_without_texts() -> None:
+    """Lark's table has them where names stand, so that they are no names there."""
+    rules, lexer = lark_to_lexed(RESERVED)
+    twin = LexedLanguage(rules, lexer)
+    judge = lark.Lark(RESERVED, parser="lalr")
+    rng, accepted = random.Random(1), 0
+    pieces = ["if", "else", "x", "iff", "=", ";", " ", "()"]
+    for _ in range(3000):
+        text = "".join(rng.choice(pieces) for _ in range(rng.randint(2, 7)))
+        try:
+            judge.parse(text)
+            expected = True
+        except lark.exceptions.LarkError:
+            expected = False
+        accepted += expected
+        assert twin.accepts(text.encode()) == expected, text
+    assert accepted > 10

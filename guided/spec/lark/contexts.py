@@ -46,6 +46,7 @@ class Marks:
 def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
     """See the head. `always` are the terminals that are tried everywhere."""
     living = alive(rules)
+    usable = _usable(rules, start, living)
     states = _states(rules, start, living)
     matters = _Matters(terminals, always)
     chosen = {state.kernel for state in states if matters(state)}
@@ -56,7 +57,7 @@ def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: froz
     members: dict[Place, list[int]] = {}
     for number, state in enumerate(states):
         for place in state.kernel if state.kernel in chosen else ():
-            if place == FIRST or _is_alive(rules[place.rule][place.alternative][place.read :], living):
+            if place == FIRST or (place.rule in usable and _is_alive(rules[place.rule][place.alternative], living)):
                 members.setdefault(place, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
@@ -172,6 +173,19 @@ def alive(rules: Rules) -> set[str]:
         if found <= out:
             return out
         out |= found
+
+
+def _usable(rules: Rules, start: str, living: set[str]) -> set[str]:
+    """The rules that an exact parser uses: those that alternatives with texts lead to."""
+    out = {start}
+    todo = [start]
+    while todo:
+        for symbols in rules[todo.pop()]:
+            for name, is_term in symbols if _is_alive(symbols, living) else ():
+                if not is_term and name not in out:
+                    out.add(name)
+                    todo.append(name)
+    return out
 
 
 def _is_alive(symbols: Sequence[tuple[str, bool]], alive: set[str]) -> bool:

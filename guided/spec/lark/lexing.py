@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 
 from guided.errors import SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
-from guided.ir.nodes import EMPTY, EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
+from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
 
 from .contexts import marked
@@ -50,17 +50,21 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
+    without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
+    # To a parser, a terminal without texts is as a rule without alternatives. Lark's table has what stands before it.
+    rules = {
+        name: [tuple((symbol, is_term and symbol not in without_text) for symbol, is_term in each) for each in bodies]
+        for name, bodies in rules.items()
+    }
+    rules |= {name: [] for name in without_text}
     marks = marked(rules, loaded.start, terminals, always)
-    written = {each.name for each in terminals}
-    if indentation is not None:
-        written |= {indentation.indent, indentation.dedent}
     nodes: dict[str, Node] = {}
     for name, alternatives in rules.items():
         items: list[Node] = []
         for number, symbols in enumerate(alternatives):
             parts: list[Node] = []
             for read, (symbol, is_term) in enumerate(symbols, 1):
-                parts.append(Ref(symbol) if not is_term else Special(symbol) if symbol in written else EMPTY)
+                parts.append(Special(symbol) if is_term else Ref(symbol))
                 if mark := marks.of_place.get(Place(name, number, read)):
                     parts.append(Repeat(Special(mark), 0, 1))
             items.append(Seq(tuple(parts)) if parts else EPSILON)
