@@ -20,10 +20,10 @@ from lark.parsers.lalr_analysis import LALR_Analyzer
 from lark.utils import TextSlice
 
 
-def lalr(text, **options):
-    """Lark's LALR parser with the contextual lexer, or None if there is a conflict, or Lark refuses the grammar."""
+def lalr(text, lexer="contextual", **options):
+    """Lark's LALR parser with this lexer, or None if there is a conflict, or Lark refuses the grammar."""
     try:
-        parser = lark.Lark(text, parser="lalr", lexer="contextual", **options)
+        parser = lark.Lark(text, parser="lalr", lexer=lexer, **options)
         LALR_Analyzer(parser.parser.parser_conf, strict=True).compute_lalr()
     except lark.exceptions.LarkError:
         return None

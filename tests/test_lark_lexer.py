@@ -1,6 +1,6 @@
 """Which texts are in the language of a Lark grammar with its lexer?
 
-Lark's LALR parser with its contextual lexer is the judge of the twin.
+Lark's LALR parser with its contextual lexer is the judge of the twin, or its Earley parser with the basic lexer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import random
 import pytest
 
 from guided.automaton.reference_lexer import LexedLanguage
+from guided.errors import SpecError
 from guided.spec.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
@@ -35,8 +36,9 @@ def judged(rng, make, alphabet, texts, **options):
         return
 
 
+@pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_grammars_are_cut_as_lark_cuts_them(seed):
+def test_random_grammars_are_cut_as_lark_cuts_them(seed, lexer):
     rng, alphabet = random.Random(seed), "abcAB"
 
     def texts(rng, twin):
@@ -44,7 +46,7 @@ def test_random_grammars_are_cut_as_lark_cuts_them(seed):
         return out + [near(rng, walk(rng, twin, alphabet, 12), alphabet) for _ in range(16)]
 
     for _ in range(40):
-        judged(rng, random_grammar, alphabet, texts)
+        judged(rng, random_grammar, alphabet, texts, lexer=lexer)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -69,8 +71,27 @@ def test_grammars_that_lalr_refuses_are_cut_in_the_same_way(seed):
             assert twin.accepts(sample.encode()) == judge.parses(sample), (text, sample)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_all_grammars_are_cut_by_the_basic_lexer(seed):
+    """Whatever conflicts a table would have: Lark's Earley parser takes its lexemes."""
+    rng, alphabet, done, conflicts = random.Random(seed), "abcAB", 0, 0
+    while done < 30:
+        text = random_grammar(rng)
+        try:
+            parser = lark.Lark(text, parser="earley", lexer="basic")
+            twin = LexedLanguage(*lark_to_lexed(text, lexer="basic"), frozenset(alphabet.encode()))
+        except (lark.exceptions.LarkError, SpecError):
+            continue
+        done, conflicts = done + 1, conflicts + (lalr(text) is None)
+        samples = ["".join(rng.choice("aabbcA") for _ in range(rng.randrange(8))) for _ in range(16)]
+        for sample in [*samples, *(near(rng, walk(rng, twin, alphabet, 10), alphabet) for _ in range(12))]:
+            assert twin.accepts(sample.encode()) == parses(parser, sample), (text, sample)
+    assert conflicts > 1
+
+
+@pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", range(8))
-def test_random_blocks_are_indented_as_lark_indents_them(seed):
+def test_random_blocks_are_indented_as_lark_indents_them(seed, lexer):
     rng, alphabet = random.Random(seed), "ab() \t\n#"
 
     def texts(rng, twin):
@@ -78,7 +99,7 @@ def test_random_blocks_are_indented_as_lark_indents_them(seed):
         return walks + [random_lines(rng) for _ in range(20)]
 
     for _ in range(12):
-        judged(rng, random_blocks, alphabet, texts, postlex=Blocks())
+        judged(rng, random_blocks, alphabet, texts, postlex=Blocks(), lexer=lexer)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

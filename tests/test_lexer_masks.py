@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.lark_judge import lalr, parses
 from tests.lark_programs import PROGRAMS
 from tests.lexer_support import near, random_grammar
 
+Lexing: TypeAlias = Literal["contextual", "basic"]
 TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"aa", b"bb", b"ca", b"ac", b"abb", b"aab", b"bab", b"abc", b"aaaa", b"bcb")
 
 C_SUBSET = r"""
@@ -59,10 +61,10 @@ def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> se
 class Pair:
     """A drawn grammar that the core compiles, beside its twin."""
 
-    def __init__(self, text: str, tokens: tuple[bytes, ...] = TOKENS) -> None:
+    def __init__(self, text: str, how: Lexing = "contextual", tokens: tuple[bytes, ...] = TOKENS) -> None:
         self.text, self.tokens = text, tokens
-        self.grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile_lark(text)
-        rules, lexer = lark_to_lexed(text)
+        self.grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile_lark(text, lexer=how)
+        rules, lexer = lark_to_lexed(text, lexer=how)
         self.language = LexedLanguage(rules, lexer, frozenset(b"".join(tokens)))
 
     def allowed(self, state: object) -> set[int]:
@@ -77,18 +79,18 @@ class Pair:
         return found
 
 
-def drawn_pairs(seed: int, count: int) -> list[Pair]:
+def drawn_pairs(seed: int, count: int, how: Lexing) -> list[Pair]:
     """Grammars that generate something. What neither can decide within its bounds is left out, and is rare."""
     rng, out, undecided = random.Random(seed), [], 0
     while len(out) < count:
         text = random_grammar(rng)
         try:
-            out.append(Pair(text))
+            out.append(Pair(text, how))
         except LimitExceeded:
             undecided += 1
         except SpecError:
             try:
-                rules, lexer = lark_to_lexed(text)
+                rules, lexer = lark_to_lexed(text, lexer=how)
             except SpecError:
                 continue  # not a grammar: a rule without an end, a terminal that matches the empty text
             try:
@@ -99,10 +101,11 @@ def drawn_pairs(seed: int, count: int) -> list[Pair]:
     return out
 
 
+@pytest.mark.parametrize("how", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", range(4))
-def test_masks_are_those_of_the_twin(seed: int) -> None:
+def test_masks_are_those_of_the_twin(seed: int, how: Lexing) -> None:
     rng, masks = random.Random(seed), 0
-    for pair in drawn_pairs(seed, 12):
+    for pair in drawn_pairs(seed, 16, how):
         for _ in range(3):
             matcher, state = guided.GrammarMatcher(pair.grammar), pair.language.start
             for _ in range(7):
@@ -125,10 +128,11 @@ def test_masks_are_those_of_the_twin(seed: int) -> None:
     assert masks > 100
 
 
+@pytest.mark.parametrize("how", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", range(4))
-def test_budgets_hold(seed: int) -> None:
+def test_budgets_hold(seed: int, how: Lexing) -> None:
     rng, finished = random.Random(seed), 0
-    for pair in drawn_pairs(100 + seed, 10):
+    for pair in drawn_pairs(100 + seed, 10, how):
         try:
             least = guided.GrammarMatcher(pair.grammar).min_tokens_to_finish()
             for slack in (0, 0, 1, 3, 6):

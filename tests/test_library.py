@@ -77,7 +77,7 @@ def is_soon_parsed(name: str, text: str) -> bool:
 def by_lark(name: str) -> object:
     found = guided.library()[name]
     if found.semantics == "lexer":
-        return lark.Lark(found.text, parser="lalr", lexer="contextual")
+        return lark.Lark(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"))
     return lark.Lark(found.text, parser="earley", lexer="dynamic_complete")
 
 

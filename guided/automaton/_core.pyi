@@ -474,6 +474,7 @@ class CompiledLexer(Compiled):
         keywords: Sequence[tuple[int, int, bool, CompiledRules]],
         control: Sequence[int],
         contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
+        contextual: bool,
         vocabulary: TokenVocabulary,
         memory: int,
     ) -> None:
@@ -489,6 +490,7 @@ class CompiledLexer(Compiled):
             control: by terminal, the id of the control token that it is in the text, or -1.
             contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
                 other; marks are numbers past those of the terminals.
+            contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
         """

@@ -71,6 +71,7 @@ def compile_lexed(
                 ([marks[mark] for mark in where], [number[name] for name in tried if name in number])
                 for where, tried in lexer.contexts.items()
             ],
+            lexer.contextual,
             vocabulary,
             limits.memory,
         )

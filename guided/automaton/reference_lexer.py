@@ -17,7 +17,7 @@ that might have matched more. If a rival matches, the lexer would not have ended
     next byte "b": the rival cannot match any more, reading 2 goes on without it; reading 1 is dropped
 
 The terminals that are tried are those that the parser of the reading can take, or those of its context, and those that
-are ignored.
+are ignored; of a lexer that is not contextual, all.
 
 With indentation, a reading also has the stack of widths, the number of open brackets, and, in a lexeme that may become
 a newline, the width of its last line so far. All of it is known where the lexeme ends.
@@ -201,6 +201,8 @@ class LexedLanguage:
 
     def _tried(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can take, or, by the marks that it could take, those of Lark's table."""
+        if not self._lexer.contextual:
+            return frozenset(self._numbers)
         takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
         return self._lexer.contexts.get(takes & self._marks, takes)
 

@@ -78,7 +78,7 @@ def _remarks(specification: Specification, grammar: CompiledGrammar) -> list[Rem
         text, options = specification.value, specification.options
         if kind == "grammar":
             found = library()[text]
-            kind, text, options = "lark", found.text, {"semantics": found.semantics}
+            kind, text, options = "lark", found.text, dict(found.options)
         remarks = lint_lark(text, LarkOptions(import_paths=specification.import_paths, **options))
     return sorted([*remarks, *lint_grammar(grammar.grammar, kind)], key=lambda each: not each.matters)
 

@@ -31,7 +31,7 @@ __all__ = [
 
 _SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
-_LARK_OPTIONS: Final = ("start", "semantics", "allow_special_tokens")
+_LARK_OPTIONS: Final = ("start", "semantics", "lexer", "allow_special_tokens")
 _GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
 _TAG_OPTIONS: Final = ("allow_special_tokens", *JsonSchemaKeywords.__annotations__)
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -154,6 +154,11 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         choices=("lexer", "scannerless"),
         help="of --lark: terminals take their longest match, or every way to cut a text counts (lexer, unless the text "
         "has extensions that need the other)",
+    )
+    group.add_argument(
+        "--lexer",
+        choices=("contextual", "basic"),
+        help="of --lark: which terminals are tried: those that a rule can take there, or all of them (contextual)",
     )
     group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
     group.add_argument(

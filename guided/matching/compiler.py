@@ -192,6 +192,7 @@ class GrammarCompiler:
         *,
         start: str = "start",
         semantics: Literal["lexer", "scannerless"] | None = None,
+        lexer: Literal["contextual", "basic"] = "contextual",
         grammars: Mapping[str, Any] | None = None,
         allow_special_tokens: bool = False,
         import_paths: Sequence[str] = (),
@@ -202,13 +203,13 @@ class GrammarCompiler:
 
         Args:
             start: the rule to begin with.
-            semantics: "lexer": what Lark's LALR parser parses with its contextual lexer, on any context-free grammar:
-                each terminal takes its longest match. "scannerless": every way to cut a text into terminals counts,
-                as in Lark's Earley parser with `lexer="dynamic_complete"`. None: "lexer", unless the text has
-                extensions that no lexer can have: schemas, grammars or tokens inside of it, and lazy rules.
+            semantics: "lexer": what Lark's LALR parser parses, on any context-free grammar: each terminal takes its
+                longest match. "scannerless": every way to cut a text into terminals counts, as in Lark's Earley parser
+                with `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that none can have.
+            lexer: "contextual": terminals are tried where some rule can take them, so `intx` may be two; or "basic":
+                all are, as in Lark and in most programming languages, so `intx` is a name.
             grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
-            allow_special_tokens: whether the text may name tokens that are to be written, such as `<|call|>`. Texts of
-                strangers should not.
+            allow_special_tokens: whether it may name tokens that are to be written, as `<|call|>`; not if a stranger's.
             import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
             postlex: with "lexer": an instance of `lark.indenter.Indenter`.
             options: the fields of `JsonSchemaOptions`, for schemas in the text.
@@ -218,10 +219,10 @@ class GrammarCompiler:
                 part is not enforced. VocabularyError: a token that the vocabulary lacks.
         """
         read_options = LarkOptions(
-            start, semantics, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
+            start, semantics, lexer, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
         )
         known = tuple((name, _content(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items())
-        own = (start, semantics, read_options.import_paths, postlex, known, allow_special_tokens)
+        own = (start, semantics, lexer, read_options.import_paths, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding]) -> Grammar:

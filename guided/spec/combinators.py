@@ -261,6 +261,7 @@ def lark(
     *,
     start: str = "start",
     semantics: Literal["lexer", "scannerless"] | None = None,
+    lexer: Literal["contextual", "basic"] = "contextual",
     grammars: Mapping[str, Any] | None = None,
     allow_special_tokens: bool = False,
     import_paths: Sequence[str] = (),
@@ -271,7 +272,7 @@ def lark(
     With the semantics of a lexer it is a whole specification: a part of another one must be scannerless.
     """
     paths = tuple(map(str, import_paths))
-    options = LarkOptions(start, semantics, paths, postlex, dict(grammars or {}), allow_special_tokens)
+    options = LarkOptions(start, semantics, lexer, paths, postlex, dict(grammars or {}), allow_special_tokens)
 
     def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         return read_lark(text, options, limits, schemas, found)

@@ -1,20 +1,22 @@
 """The grammars that come with guided. In: a name. Out: a part of a specification.
 
 They are files in Lark's notation, in the folder `grammars/` of the project, which an installed package has as
-`guided/grammars/`. Each file begins with two lines that say what it is and how it is meant:
+`guided/grammars/`. Each file begins with two lines that say what it is and how it is meant: as a lexer cuts it, that
+tries the terminals that a rule can take ("contextual lexer") or all of them ("basic lexer"), or in all readings
+("scannerless").
 
     // json: JSON texts, RFC 8259
-    // semantics: lexer
+    // semantics: contextual lexer
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from guided.errors import SpecError, brief
 from guided.spec.combinators import Expr, lark
@@ -22,17 +24,27 @@ from guided.spec.combinators import Expr, lark
 __all__ = ["LibraryGrammar", "grammar", "library"]
 
 _PACKAGE: Final = Path(__file__).parent.parent
-_HEAD: Final = re.compile(r"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>lexer|scannerless)\n")
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "contextual lexer": {"semantics": "lexer"},
+    "basic lexer": {"semantics": "lexer", "lexer": "basic"},
+    "scannerless": {"semantics": "scannerless"},
+}
+_HEAD: Final = re.compile(rf"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>{'|'.join(_OPTIONS)})\n")
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryGrammar:
-    """A grammar that comes with guided: what it is called and is, its text, and how that is meant."""
+    """A grammar that comes with guided: what it is called and is, its text, and the options of `guided.lark` for it."""
 
     name: str
     title: str
-    semantics: Literal["lexer", "scannerless"]
+    options: Mapping[str, Any]
     text: str
+
+    @property
+    def semantics(self) -> Literal["lexer", "scannerless"]:
+        """Whether a lexer cuts the text."""
+        return cast(Literal["lexer", "scannerless"], self.options["semantics"])
 
 
 def library() -> dict[str, LibraryGrammar]:
@@ -51,7 +63,7 @@ def grammar(name: str) -> Expr:
         close = difflib.get_close_matches(str(name), found, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(found))}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
-    return lark(found[name].text, semantics=found[name].semantics)
+    return lark(found[name].text, **found[name].options)
 
 
 def _read() -> Iterator[LibraryGrammar]:
@@ -62,5 +74,4 @@ def _read() -> Iterator[LibraryGrammar]:
         head = _HEAD.match(text)
         if head is None or head["name"] != path.stem:
             raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
-        semantics = cast(Literal["lexer", "scannerless"], head["semantics"])
-        yield LibraryGrammar(path.stem, head["title"], semantics, text)
+        yield LibraryGrammar(path.stem, head["title"], _OPTIONS[head["semantics"]], text)

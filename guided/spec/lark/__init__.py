@@ -11,7 +11,9 @@ what they mean in Lark. Terminals become regular nodes (`terminals.py`), rules b
 `lexer="dynamic_complete"`. Ignored terminals may stand before, between and after all others, any number of them.
 
 "lexer" semantics keep the lexer apart (`lexing.py`), for what Lark's LALR parser does with its contextual lexer: the
-longest match of a terminal is taken, whatever follows. It can have a lexer that knows indentation (`indentation.py`).
+longest match of a terminal is taken, whatever follows. It can have a lexer that knows indentation (`indentation.py`),
+and one that tries all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one name,
+even where no name can stand.
 
 Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 """
@@ -45,6 +47,7 @@ class LarkOptions:
         start: the rule to begin with.
         semantics: "lexer" or "scannerless", see the head; None: "lexer", unless the text has extensions that a lexer
             cannot have (schemas, grammars and tokens inside of it; `lazy`, `suffix`, `stop`, `max_chars`).
+        lexer: "contextual": only the terminals are tried that some rule can take there; "basic": all, as in Lark.
         import_paths: folders in which `%import` may find files. Without it, a text can import Lark's own grammars only
             (`common`, `unicode`, `python`, `lark`).
         postlex: an instance of `lark.indenter.Indenter`, for terminals that come from the width of lines' beginnings.
@@ -55,6 +58,7 @@ class LarkOptions:
 
     start: str = "start"
     semantics: Literal["lexer", "scannerless"] | None = None
+    lexer: Literal["contextual", "basic"] = "contextual"
     import_paths: tuple[str, ...] = ()
     postlex: object = None
     grammars: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +67,10 @@ class LarkOptions:
     def __post_init__(self) -> None:
         if self.semantics not in ("lexer", "scannerless", None):
             raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(self.semantics)}")
+        if self.lexer not in ("contextual", "basic"):
+            raise ValueError(f"lexer is 'contextual' or 'basic', not {brief(self.lexer)}")
+        if self.semantics == "scannerless" and self.lexer != "contextual":
+            raise ValueError('the basic lexer is one: it needs semantics="lexer"')
         if self.postlex is not None and self.semantics == "scannerless":
             raise ValueError('postlex changes lexemes: it needs semantics="lexer"')
         if not isinstance(self.allow_special_tokens, bool):
@@ -124,10 +132,11 @@ def _read(
     chain: tuple[str, ...],
 ) -> Grammar:
     loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
-    semantics = options.semantics or ("lexer" if is_regular else "scannerless")
+    semantics = options.semantics or ("lexer" if is_regular or options.lexer == "basic" else "scannerless")
     if semantics == "scannerless":
         return scannerless(loaded, limits)
-    rules, lexer = lexed(loaded, None if options.postlex is None else read_indenter(options.postlex), limits)
+    indentation = None if options.postlex is None else read_indenter(options.postlex)
+    rules, lexer = lexed(loaded, indentation, options.lexer == "contextual", limits)
     return replace(rules, lexer=lexer)
 
 
@@ -162,7 +171,7 @@ def _load(
         raise
 
     def inner(part: str, name: str) -> Grammar:
-        nested = replace(options, start="start", semantics="scannerless", postlex=None)
+        nested = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
         return _read(part, nested, limits, schema_options, found, (*chain, name))
 
     def embed(spec: Any) -> Grammar:

@@ -21,7 +21,7 @@ from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
 
-from .contexts import marked
+from .contexts import Marks, marked
 from .dialect.expressions import determinised
 from .lalr import FIRST, Place
 from .loader import Loaded, LoadedTerminal
@@ -31,7 +31,7 @@ from .terminals import terminal_node
 __all__ = ["lexed"]
 
 
-def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tuple[Grammar, Lexer]:
+def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
     """See the head.
 
     Raises:
@@ -57,7 +57,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
         for name, bodies in rules.items()
     }
     rules |= {name: [] for name in without_text}
-    marks = marked(rules, loaded.start, terminals, always)
+    marks = marked(rules, loaded.start, terminals, always) if contextual else Marks({}, {})
     nodes: dict[str, Node] = {}
     for name, alternatives in rules.items():
         items: list[Node] = []
@@ -75,7 +75,8 @@ def lexed(loaded: Loaded, indentation: Indentation | None, limits: Limits) -> tu
         begin = mark
         nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
         origins[begin] = origins[loaded.start]
-    return Grammar(nodes, begin, origins), Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts)
+    lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
+    return Grammar(nodes, begin, origins), lexer
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:

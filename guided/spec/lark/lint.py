@@ -4,8 +4,8 @@ Terminals collide if they match a common text where Lark may try both: the one t
 the other one never gets it. Examples come from interegular, as those of Lark's own option `strict`; each is checked
 with `re`, since interegular knows ASCII only.
 
-Terminals are compared where they stand in one row of the LALR(1) table, or, without a table, all with all. Without a
-lexer nothing collides.
+Terminals are compared where they stand in one row of the LALR(1) table, or all with all, without a table and for the
+basic lexer. Without a lexer nothing collides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     rules = {name: all_rules[name] for name in _reached(all_rules, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
     order = [] if lexer is None else [each.name for each in lexer.terminals]
-    return [*_rules(loaded, rules), *_collisions(loaded, rules, order)]
+    return [*_rules(loaded, rules), *_collisions(loaded, rules, order, options.lexer == "contextual")]
 
 
 def _reached(rules: Rules, start: str) -> list[str]:
@@ -100,10 +100,10 @@ def _derives_itself(rules: Rules, name: str, empty: set[str]) -> bool:
     return False
 
 
-def _collisions(loaded: Loaded, rules: Rules, order: Sequence[str]) -> Iterator[Remark]:
+def _collisions(loaded: Loaded, rules: Rules, order: Sequence[str], contextual: bool) -> Iterator[Remark]:
     """`order`: the terminals in the order in which a lexer tries them."""
     found = {name: loaded.terminals[name] for name in order}
-    states = terminal_states(rules, loaded.start)
+    states = terminal_states(rules, loaded.start) if contextual else None
     rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
     pairs = {pair for row in rows for pair in combinations([name for name in order if name in row], 2)}
     compared, failed = _compared(found)

@@ -30,8 +30,7 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
 
 void LexedMasks::add(int32_t parser, const Table& table, uint32_t* row) {
   for (const Table* part : table.parts) add(parser, *part, row);
-  const bool proven =
-      !table.unsure && ((rests_.all_sure() && parser_.exact(parser)) || most_staying(parser, table) < kNever);
+  const bool proven = !table.unsure && (rests_.all_sure() || most_staying(parser, table) < kNever);
   if (!proven && table.parts.empty()) return add_within(parser, table, kNever - 1, row);
   table.stay.add_to(row);
   for (const LexerTables::End& end : table.ends) {

@@ -31,8 +31,11 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
   };
   std::vector<Node> nodes{{from, -1, 0}};
   std::map<Begun, bool> met{{from, true}};
-  size_t wanted = lexemes_.state(from.lexeme).open.size() + lexemes_.state(from.lexeme).keywords.size() +
-                  (lexemes_.state(from.lexeme).label != kNoTerminal);
+  const LexemeState& begun = lexemes_.state(from.lexeme);
+  auto is_wanted = [](const LexemeState::Match& match) { return match.wanted; };
+  const size_t wanted =
+      static_cast<size_t>(std::ranges::count_if(begun.open, is_wanted) +
+                          std::ranges::count_if(begun.keywords, is_wanted) + (begun.label != kNoTerminal));
   std::vector<std::pair<int32_t, bool>> any, found;  // labels; those after which any text can follow
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
   size_t i = 0;
@@ -137,8 +140,7 @@ bool LexedRests::viable(int32_t state) {
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool found = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure() && parser_.exact(r.parser) &&
-          (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
+      if (all_sure() && (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
         return true;
       return distance(r) < kNever;
     });

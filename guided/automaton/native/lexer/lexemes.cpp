@@ -44,7 +44,8 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
   if (whole.label != kNoTerminal || parts.size() < 2)
     out.push_back(id);
   else
-    for (auto& [group, part] : parts) out.push_back(intern(std::move(part)));
+    for (auto& [group, part] : parts)
+      if (const int32_t made_of = made(std::move(part)); made_of != kNoLexeme) out.push_back(made_of);
   return states_[id]->groups = std::move(out);
 }
 
@@ -92,23 +93,31 @@ bool Lexemes::whole_characters_loop(int32_t id) {
   return true;
 }
 
-int32_t Lexemes::start(const std::vector<int32_t>& terminals) {
-  auto [at, added] = starts_.try_emplace(terminals, kNoLexeme);
+int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken) {
+  std::vector<int32_t> key(tried);
+  key.push_back(kNoTerminal);
+  key.insert(key.end(), taken.begin(), taken.end());
+  auto [at, added] = starts_.try_emplace(std::move(key), kNoLexeme);
   if (!added) return at->second;
-  std::vector<uint8_t> taken(terminals_.size());
-  for (size_t t = 0; t < terminals_.size(); ++t) taken[t] = terminals_[t].ignored;
-  for (int32_t terminal : terminals) taken[terminal] = true;
-  std::vector<uint8_t> tried(taken);
+  int32_t& out = at->second;
+  std::vector<uint8_t> known(terminals_.size());
+  for (size_t t = 0; t < terminals_.size(); ++t) known[t] = terminals_[t].ignored;
+  std::vector<uint8_t> wanted(known);
+  for (int32_t terminal : tried) known[terminal] = true;
+  for (int32_t terminal : taken) wanted[terminal] = true;
+  std::vector<uint8_t> by_itself(known);
   LexemeState state;
   for (int32_t k = 0; k < static_cast<int32_t>(keywords_.size()); ++k) {
     LexerKeyword& keyword = keywords_[k];
-    if (!taken[keyword.of]) continue;
-    if (keyword.embedded) tried[keyword.terminal] = false;
-    if (taken[keyword.terminal]) state.keywords.push_back({.of = k, .state = keyword.automaton.start()});
+    if (!known[keyword.of]) continue;
+    if (keyword.embedded) by_itself[keyword.terminal] = false;
+    if (known[keyword.terminal])
+      state.keywords.push_back({k, keyword.automaton.start(), wanted[keyword.terminal] != 0});
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
-    if (tried[t]) state.open.push_back({.of = t, .state = terminals_[t].automaton.start()});
-  return starts_[terminals] = intern(std::move(state));
+    if (by_itself[t]) state.open.push_back({t, terminals_[t].automaton.start(), wanted[t] != 0});
+  const int32_t id = made(std::move(state));
+  return out = id == kNoLexeme ? intern({}) : id;
 }
 
 int32_t Lexemes::step(int32_t from, uint8_t byte) {
@@ -121,52 +130,70 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   int32_t& known = (*before.row)[byte];
   if (known != kUnknown) return known;
   LexemeState after;
-  int32_t winner = kNoTerminal;
+  const Match* winner = nullptr;
+  bool wanted = false;
   for (const Match& match : before.open) {
     TerminalAutomaton& automaton = terminals_[match.of].automaton;
     const int32_t state = automaton.step(match.state, byte);
     if (state == kDead) continue;
-    if (automaton.bytes(state).count()) after.open.push_back({.of = match.of, .state = state});
+    if (automaton.bytes(state).count()) after.open.push_back({match.of, state, match.wanted});
     if (automaton.matches(state)) {
-      winner = match.of;
+      winner = &match;
+      wanted = match.wanted;
+      after.label = match.of;
+      after.ignored = terminals_[match.of].ignored;
       break;
     }
   }
-  after.label = winner;
-  after.ignored = winner != kNoTerminal && terminals_[winner].ignored;
   for (const Match& match : before.keywords) {
     LexerKeyword& keyword = keywords_[match.of];
     const int32_t state = keyword.automaton.step(match.state, byte);
     if (state == kDead) continue;
-    if (keyword.of == winner && !after.ignored && after.label == winner && keyword.automaton.matches(state))
+    if (winner && keyword.of == winner->of && !after.ignored && after.label == winner->of &&
+        keyword.automaton.matches(state)) {
       after.label = keyword.terminal;
+      wanted = match.wanted;
+    }
     const bool goes_on =
         std::any_of(after.open.begin(), after.open.end(), [&](const Match& open) { return open.of == keyword.of; });
-    if (goes_on && keyword.automaton.bytes(state).count()) after.keywords.push_back({.of = match.of, .state = state});
+    if (goes_on && keyword.automaton.bytes(state).count()) after.keywords.push_back({match.of, state, match.wanted});
   }
-  const int32_t id = after.label == kNoTerminal && after.open.empty() ? kNoLexeme : intern(std::move(after));
+  if (!wanted) after.label = kNoTerminal, after.ignored = false;
+  const int32_t id = made(std::move(after));
   return (*states_[from]->row)[byte] = id;
 }
 
+// The state with its rival. If nothing wanted can match any more, what may still match is its rival alone.
+int32_t Lexemes::made(LexemeState&& state) {
+  auto is_wanted = [](const Match& match) { return match.wanted; };
+  const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
+  if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
+  const bool is_rival =
+      state.label == kNoTerminal && state.keywords.empty() && std::ranges::all_of(state.open, is_wanted);
+  if (!state.open.empty() && !is_rival) {
+    LexemeState rival;
+    rival.open = state.open;
+    for (Match& match : rival.open) match.wanted = true;
+    state.rival = intern(std::move(rival));
+  }
+  if (!goes_on) {
+    state.open.clear();
+    state.keywords.clear();
+  }
+  return intern(std::move(state));
+}
+
 int32_t Lexemes::intern(LexemeState&& state) {
-  std::vector<int32_t> key{state.label, state.ignored};
-  for (const Match& match : state.open) key.insert(key.end(), {match.of, match.state});
+  std::vector<int32_t> key{state.label, state.ignored, state.rival};
+  for (const Match& match : state.open) key.insert(key.end(), {match.of, match.state, match.wanted});
   key.push_back(-1);
-  for (const Match& match : state.keywords) key.insert(key.end(), {match.of, match.state});
+  for (const Match& match : state.keywords) key.insert(key.end(), {match.of, match.state, match.wanted});
   auto [at, added] = ids_.try_emplace(std::move(key), size());
   if (!added) return at->second;
   const int32_t id = at->second;
   for (const Match& match : state.open) state.bytes |= terminals_[match.of].automaton.bytes(match.state);
   states_.push_back(std::make_unique<LexemeState>(std::move(state)));
-  LexemeState& kept = *states_[id];
-  if (kept.label == kNoTerminal && kept.keywords.empty()) {
-    kept.rival = id;
-  } else if (!kept.open.empty()) {
-    LexemeState rival;
-    rival.open = kept.open;
-    const int32_t number = intern(std::move(rival));
-    states_[id]->rival = number;
-  }
+  if (states_[id]->rival == kNoLexeme && !states_[id]->open.empty()) states_[id]->rival = id;
   return id;
 }
 

@@ -10,6 +10,9 @@
 //
 //     LESS_OR_EQUAL = "<=", LESS = "<"     start: both    after "<": label LESS, open LESS_OR_EQUAL    after "<=": its label
 //
+// Some terminals may be tried where the parser cannot take them: they win, too, but the lexeme then leads nowhere. Such
+// a match is not *wanted*, and a state that can end as no wanted lexeme is none.
+//
 // States differ by what can still be read, not by the terminals that they began with: after "x" there is one state for
 // all sets of terminals that have the same names beginning so. That is what lets token tables be shared (lexer_tables.hpp).
 //
@@ -60,9 +63,10 @@ enum NoLabel : int32_t { kNoTerminal = -1 };  // no lexeme ends here
 struct LexemeState {
   struct Match {
     int32_t of, state;  // of a terminal or keyword
+    bool wanted = true;
     auto operator<=>(const Match&) const = default;
   };
-  int32_t label = kNoTerminal;
+  int32_t label = kNoTerminal;  // of a wanted terminal
   bool ignored = false;         // the lexeme that ends here is left out
   std::vector<Match> open;      // branches that may match more, in order
   std::vector<Match> keywords;  // that may still be matched
@@ -77,8 +81,9 @@ struct LexemeState {
 class Lexemes {
  public:
   Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords);
-  // The state before a lexeme, where these terminals (sorted) can be taken, besides those that are ignored.
-  int32_t start(const std::vector<int32_t>& terminals);
+  // The state before a lexeme, where these terminals (sorted) are tried, and those of them that can be taken; besides
+  // those that are ignored.
+  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken);
   int32_t step(int32_t state, uint8_t byte);
   // The character classes all of whose characters lead back to the state.
   CharClasses loops(int32_t state);
@@ -92,6 +97,7 @@ class Lexemes {
 
  private:
   using Match = LexemeState::Match;
+  int32_t made(LexemeState&& state);
   int32_t intern(LexemeState&& state);
   bool whole_characters_loop(int32_t state);
   void find_groups();

@@ -9,6 +9,8 @@ TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const Token
     : work_(std::move(rules), terminals, memory), control_(control), contexts_(contexts), lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
     throw std::logic_error("the rules of a grammar with a lexer do not count");
+  for (int32_t t = 0; contexts.all && t < static_cast<int32_t>(control.size()); ++t)
+    if (control[t] == kNoTerminal) all_.push_back(t);
 }
 
 TerminalParser::State& TerminalParser::of(int32_t state) {
@@ -19,14 +21,11 @@ TerminalParser::State& TerminalParser::of(int32_t state) {
   std::vector<int32_t> marks, written;
   for (int32_t symbol : work_.controls(state))
     (symbol < static_cast<int32_t>(control_.size()) ? known->taken : marks).push_back(symbol);
-  if (const auto context = contexts_.find(marks); !marks.empty() && context != contexts_.end()) {
-    known->exact = context->second == known->taken;
-    known->start = lexemes_.start(context->second);
-    return *known;
-  }
   for (int32_t terminal : known->taken)
     if (control_[terminal] == kNoTerminal) written.push_back(terminal);
-  known->start = lexemes_.start(written);
+  const auto context = contexts_.by_marks.find(marks);
+  const bool has_context = !marks.empty() && context != contexts_.by_marks.end();
+  known->start = lexemes_.start(contexts_.all ? all_ : has_context ? context->second : written, written);
   return *known;
 }
 

@@ -16,7 +16,10 @@ constexpr int64_t kNever = INT64_MAX / 4;  // a distance to what cannot be reach
 
 // The terminals that are tried where the parser could take just these marks, instead of those that it can take. Marks are
 // control tokens of the rules with numbers past those of the terminals; no text has one.
-using LexerContexts = std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash>;
+struct LexerContexts {
+  std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
+  bool all = false;  // all terminals are tried everywhere
+};
 
 class TerminalParser {
  public:
@@ -27,9 +30,7 @@ class TerminalParser {
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
   const std::vector<int32_t>& taken(int32_t state) { return of(state).taken; }
   int32_t start(int32_t state) { return of(state).start; }  // of a lexeme that begins there
-  // Whether the terminals that are tried are those that can be taken.
-  bool exact(int32_t state) { return of(state).exact; }
-  int32_t after(int32_t state, int32_t terminal);  // or kDead
+  int32_t after(int32_t state, int32_t terminal);           // or kDead
   void open_rules(int32_t state, std::vector<std::string>& out) const { work_.open_rules(state, out); }
   Arena& arena() { return work_.arena; }
 
@@ -37,7 +38,6 @@ class TerminalParser {
   struct State {
     std::vector<int32_t> taken;
     int32_t start = kNoLexeme;
-    bool exact = true;
     std::vector<std::pair<int32_t, int32_t>> after;
   };
   State& of(int32_t state);
@@ -45,6 +45,7 @@ class TerminalParser {
   Workspace work_;
   const std::vector<int32_t>& control_;
   const LexerContexts& contexts_;
+  std::vector<int32_t> all_;
   Lexemes& lexemes_;
   std::vector<std::unique_ptr<State>> states_;
 };

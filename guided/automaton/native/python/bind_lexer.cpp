@@ -24,7 +24,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const std::vector<Keyword>& keywords,
                                           const std::vector<int32_t>& control, const Contexts& contexts,
-                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory) {
+                                          bool contextual, const std::shared_ptr<TokenVocabulary>& vocabulary,
+                                          int64_t memory) {
   const size_t count = terminals.size();
   if (ignored.size() != count || control.size() != count) throw nb::value_error("a value for each terminal is needed");
   if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have other terminals");
@@ -42,8 +43,9 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
     for (int32_t terminal : taken) check(terminal);
     std::ranges::sort(marks);
     std::ranges::sort(taken);
-    by_marks[marks] = taken;
+    by_marks.by_marks[marks] = taken;
   }
+  by_marks.all = !contextual;
   nb::gil_scoped_release release;
   auto compiled = std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control,
                                                   std::move(by_marks), vocabulary, static_cast<size_t>(memory));
@@ -62,6 +64,7 @@ Args:
     control: by terminal, the id of the control token that it is in the text, or -1.
     contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
         other; marks are numbers past those of the terminals.
+    contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
     vocabulary: of the texts.
     memory: how many bytes the states may take before they are dropped.)";
 
@@ -70,7 +73,7 @@ Args:
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "vocabulary"_a, "memory"_a, kMake)
+           "contextual"_a, "vocabulary"_a, "memory"_a, kMake)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the terminal is taken.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")
