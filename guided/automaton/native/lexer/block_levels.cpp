@@ -17,7 +17,8 @@ BlockLevels::BlockLevels(const Grammar& rules, const Indentation& indentation)
               indentation.dedent >= indentation.terminals && !indentation.opens[indentation.newline] &&
               !indentation.closes[indentation.newline];
   find_rules_with_lines();
-  for (size_t r = 0; r < rules.rules.size() && balanced_; ++r) balanced_ = look_at(static_cast<int32_t>(r));
+  for (size_t r = 0; r < rules.rules.size() && balanced_; ++r)
+    balanced_ = rules.rules[r].size == 0 || look_at(static_cast<int32_t>(r));
 }
 
 bool BlockLevels::makes_lines(int32_t symbol) const {
