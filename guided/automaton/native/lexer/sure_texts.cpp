@@ -66,7 +66,7 @@ bool SureTexts::finds_newline() {
 void SureTexts::find_lines(size_t symbols) {
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : {indentation.indent, indentation.dedent})
-    if (symbol >= indentation.terminals) guesses_[symbol] = 0;
+    if (symbol >= indentation.terminals) guesses_[symbol] = weights_[symbol] = 0;
   if (!lines_.sure) {
     weights_.assign(symbols, kNever);
     all_ = false;
