@@ -121,7 +121,7 @@ void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
   std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.rivals}).tokens : nullptr;
   if (state.label != kNoTerminal) {
     Found::Part& part = found.ends[{state.label, state.ignored}];
-    if (!open && has_tokens) into = &part.tokens[spot.rivals];
+    if (!open && has_tokens) into = &part.tokens[rivals_.add(spot.rivals, lexeme)];
     if (node.children > 0) leave(lexeme, spot, part);
   }
   if (into)
