@@ -313,6 +313,8 @@ def test_a_grammar_without_texts_is_an_error() -> None:
     compiler = guided.GrammarCompiler(vocabulary_of(TOKENS))
     with pytest.raises(SpecError, match="cuts no text"):
         compiler.compile_lark('start: A B\nA: /[ab]+/\nB: "b"')  # A takes all of B's text
+    with pytest.raises(SpecError, match="cuts no text"):  # B, which is ignored, takes it
+        compiler.compile_lark('start: A\nA: "A"i\nB: /a/i\n%ignore B', lexer="basic")
 
 
 def test_a_lexer_cuts_whole_outputs_only() -> None:

@@ -113,7 +113,7 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
     LexerKeyword& keyword = keywords_[k];
     if (!known[keyword.of]) continue;
     if (keyword.embedded) by_itself[keyword.terminal] = false;
-    if (known[keyword.terminal])
+    if (known[keyword.terminal] && !terminals_[keyword.of].ignored)
       state.keywords.push_back({k, keyword.automaton.start(), is_taken(keyword.terminal)});
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
