@@ -12,9 +12,8 @@ import guided
 from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.spec.lark import lark_to_lexed
-from tests.lark_documents import DOCUMENTS
 from tests.lark_judge import lalr, parses
-from tests.lark_programs import PROGRAMS
+from tests.lark_public import PUBLIC
 from tests.lexer_support import near, random_grammar
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
@@ -257,10 +256,10 @@ def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vo
         assert mask_of(first) == mask_of(second)
 
 
-@pytest.mark.parametrize("name", {**PROGRAMS, **DOCUMENTS})
+@pytest.mark.parametrize("name", PUBLIC)
 def test_grammars_as_people_write_them(name: str) -> None:
     """What Lark parses is accepted, what it refuses is refused, and what masks let through it parses."""
-    text, good, bad = {**PROGRAMS, **DOCUMENTS}[name]
+    text, good, bad = PUBLIC[name]
     parser, rng = lalr(text), random.Random(name)
     data = [sample.encode() for sample in (*good, *bad)]
     pieces = {piece[i : i + n] for piece in data for n in (2, 3, 5) for i in range(len(piece) - n + 1)}
