@@ -1,4 +1,4 @@
-"""Masks of grammars with a lexer: the core against its twin, against each token tried by itself, and against Lark."""
+"""Masks of grammars with a lexer: the core against its twin, and against each token tried by itself."""
 
 import os
 import random
@@ -12,9 +12,7 @@ import guided
 from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.spec.lark import lark_to_lexed
-from tests.lark_judge import lalr, parses
-from tests.lark_public import PUBLIC
-from tests.lexer_support import near, random_grammar
+from tests.lexer_support import random_grammar
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
 SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
@@ -254,37 +252,6 @@ def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vo
         first.rollback(min(steps, 20))
         second.rollback(min(steps, 20))
         assert mask_of(first) == mask_of(second)
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_grammars_as_people_write_them(name: str) -> None:
-    """What Lark parses is accepted, what it refuses is refused, and what masks let through it parses."""
-    text, good, bad = PUBLIC[name]
-    parser, rng = lalr(text), random.Random(name)
-    data = [sample.encode() for sample in (*good, *bad)]
-    pieces = {piece[i : i + n] for piece in data for n in (2, 3, 5) for i in range(len(piece) - n + 1)}
-    vocabulary = vocabulary_of([bytes([b]) for b in range(256)] + sorted(pieces))
-    grammar = guided.GrammarCompiler(vocabulary).compile_lark(text)
-
-    def accepted(sample: str) -> bool:
-        matcher = guided.GrammarMatcher(grammar)
-        return matcher.accept_string(sample) and matcher.is_accepting()
-
-    for sample in (*good, *bad):
-        assert accepted(sample) == (sample in good), sample
-        for _ in range(12):
-            other = near(rng, sample, [*'a1 ,"(])}\n', *rng.choice(good)], 1)
-            assert accepted(other) == parses(parser, other), other
-    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
-    for _ in range(12):
-        matcher, budget, written = guided.GrammarMatcher(grammar), least + rng.randrange(40), b""
-        while not matcher.is_terminated():
-            token = rng.choice(sorted(mask_of(matcher, budget)))
-            assert matcher.accept_token(token)
-            written += vocabulary.tokens[token] or b""
-            budget -= 1
-        assert budget >= 0
-        assert parses(parser, written.decode()), written
 
 
 @pytest.mark.parametrize(
