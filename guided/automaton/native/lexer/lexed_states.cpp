@@ -17,7 +17,7 @@ std::vector<uint8_t> used_terminals(const Grammar& rules, size_t count) {
 
 LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
     : compiled_(compiled),
-      parser_(compiled.rules_->grammar, *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
+      parser_(compiled.rules_->grammar(), *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
               compiled.lexemes_),
       readings_(compiled.lexemes_, compiled.rivals_, parser_, compiled.control_),
       rests_(readings_, parser_, compiled.ends_, *compiled.vocabulary),
@@ -169,8 +169,8 @@ CompiledLexer::CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<L
       contexts_(std::move(contexts)),
       lexemes_(std::move(terminals), std::move(keywords)),
       rivals_(lexemes_),
-      sure_(lexemes_, rivals_, *this->vocabulary, control_, used_terminals(*rules_->grammar, control_.size()),
-            Followers(*rules_->grammar, rules_->vocabulary->size), static_cast<size_t>(rules_->vocabulary->size)),
+      sure_(lexemes_, rivals_, *this->vocabulary, control_, used_terminals(*rules_->grammar(), control_.size()),
+            Followers(*rules_->grammar(), rules_->vocabulary->size), static_cast<size_t>(rules_->vocabulary->size)),
       ends_(lexemes_, rivals_, sure_, *this->vocabulary),
       tables_(lexemes_, rivals_, ends_, *this->vocabulary),
       memory_(memory) {
