@@ -326,6 +326,7 @@ def test_a_known_schema_compiles_and_its_shortest_text_is_no_longer(schema: Any,
 
 def test_most_tools_are_known_and_what_says_more_is_not() -> None:
     assert all(least_text(tool["function"]["parameters"], DEFAULTS) for tool in tools_of(50))
+    schema: Any
     for schema in (
         True, False, 3, None, {"type": "string", "pattern": "a"}, {"type": "object"}, {"type": "strin"}, {"enum": []},
         {"type": "object", "properties": {}, "required": ["a"]}, {"enum": ["a", "a"]}, {"enum": [1.5]}, {"not": {}},
