@@ -82,8 +82,9 @@ class _Glance:
             return 1
         if kind is None and rest.keys() == {"anyOf"}:
             return self.alternatives(rest["anyOf"], depth)
-        if type(kind) is list and not rest and _SCALARS.issuperset(kind) and len(set(kind)) == len(kind) > 0:
-            return 4
+        if type(kind) is list and not rest and all(type(one) is str and one in _SCALARS for one in kind):
+            if 0 < len(kind) == len(set(kind)):
+                return 4
         if type(kind) is not str or kind not in _KINDS:
             raise _NotPlain
         return _KINDS[kind](self, rest, depth)

@@ -114,6 +114,8 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     )
     elements = {}
     for name, value in properties.items():
+        if not isinstance(name, str):
+            raise SpecError(f"the key {brief(name)} is not a string", pointer=f"{at}/properties", hint='write "name"')
         place = f"{at}/properties/{escape(name)}"
         if not name or any(c in _JSON or c.isspace() for c in name):
             raise UnsupportedError(
@@ -183,6 +185,8 @@ def _object(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
             hint='write {"type": "object", "properties": {...}}',
         )  # fmt: skip
     for name in schema:
+        if not isinstance(name, str):
+            raise SpecError(f"the key {brief(name)} is not a string", pointer=at, hint="write it in quotation marks")
         if name not in _READ:
             raise UnsupportedError(
                 f"{name!r} beside the properties of arguments is not enforced in this style",
