@@ -163,6 +163,7 @@ def test_what_models_write_can_be_generated():
         assert matcher.is_accepting()
         assert not CALCULATOR.answer(text).startswith("error")
     for text in ["", "2**3", "2+", "(1", "1 2", "007", "()", '"a".upper()', '"a', "1,00", "2 +  + 3", "x", "1//*2",
-                 "1/0", "1//0.0", "1/(2 - 2)", "1/-1", "(((1)))", "2*2*2*2*2", "9999999999999", "1/.0000000001"]:  # fmt: skip
+                 "1/0", "1//0.0", "1/(2 - 2)", "1/-1", "(((1)))", "2*2*2*2*2", "9999999999999",
+                 "1/.0000000001"]:  # fmt: skip
         matcher = GrammarMatcher(GRAMMAR)
         assert not (matcher.accept_string(text) and matcher.is_accepting()), text

@@ -160,7 +160,7 @@ def _terminal(terminal: Any, named: Collection[str]) -> LoadedTerminal:
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        "" if name in named else str(pattern.raw or ""),
+        "" if name in named and not name.startswith("__IGNORE_") else str(pattern.raw or ""),
     )
 
 
