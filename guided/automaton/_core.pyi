@@ -443,6 +443,11 @@ class Matcher:
     def _open_rules(self, data: bytes) -> list[str]:
         """The names of the rules that are open after these bytes."""
 
+    def _accepted(self) -> list[int | bytes]:
+        """
+        What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.
+        """
+
     def _rests(self) -> tuple[int, int, int]:
         """
         Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most found.

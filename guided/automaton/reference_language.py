@@ -37,7 +37,7 @@ from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes,
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
 
-__all__ = ["Language", "State", "accepts", "viable"]
+__all__ = ["Item", "Language", "State", "accepts", "viable"]
 
 ALL_BYTES = frozenset(range(256))
 
@@ -92,6 +92,7 @@ class Language:
         """The control tokens that the grammar names."""
         self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
         """The state before the first byte, or None if the language is empty."""
+        self.begin = self.start
 
     # ---- stepping
 
@@ -148,7 +149,7 @@ class Language:
             if not rest:  # The end of a call. If the call began here it consumed nothing, and was skipped already.
                 accepting |= owner is _END
                 if isinstance(owner, Return):
-                    todo.extend((after, back, scopes) for after, back in self._resume(owner))
+                    todo.extend((after, back, scopes) for after, back in self.resumed(owner))
                 continue
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run):
@@ -265,12 +266,12 @@ class Language:
                 if rest or owner is _END:
                     yield rest, owner
                 elif isinstance(owner, Return):
-                    yield from self._resume(owner)
+                    yield from self.resumed(owner)
                 elif owner not in seen:
                     seen.add(owner)
                     todo.append(owner)
 
-    def _resume(self, back: Return) -> frozenset[tuple[Rest, Return]]:
+    def resumed(self, back: Return) -> frozenset[tuple[Rest, Return]]:
         """What follows a call with this return: remaining terms and the return of the caller. Empty for `_END`."""
         if back.resumed is None:
             back.resumed = frozenset(

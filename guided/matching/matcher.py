@@ -35,11 +35,9 @@ class GrammarMatcher(_core.Matcher):
         if isinstance(grammar, GrammarMatcher):
             super().__init__(grammar)
             self.grammar: CompiledGrammar = grammar.grammar
-            self.accepted_cut_text: bool = grammar.accepted_cut_text
         elif isinstance(grammar, CompiledGrammar):
             super().__init__(grammar.native)
             self.grammar = grammar
-            self.accepted_cut_text = False
         else:
             raise TypeError(f"a matcher is made from a CompiledGrammar, not from a {type(grammar).__name__}")
 
@@ -52,10 +50,7 @@ class GrammarMatcher(_core.Matcher):
 
     def accept_string(self, text: str | bytes) -> bool:
         """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged."""
-        data = bytes_of(text)
-        accepted = self._accept_bytes(data)
-        self.accepted_cut_text |= accepted and not is_text(data)
-        return accepted
+        return self._accept_bytes(bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as the tokenizer itself would write them.

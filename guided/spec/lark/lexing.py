@@ -15,8 +15,9 @@ read by the automaton of each expression of its priority.
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from typing import Final
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
@@ -29,6 +30,8 @@ from .rules import origin
 from .terminals import terminal_node
 
 __all__ = ["lexed"]
+
+_MOST_TERMINALS: Final = 5_000
 
 
 def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
@@ -49,6 +52,9 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    if len(used) > _MOST_TERMINALS:
+        hint = 'write one regular expression for many texts, or read them with semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used), _MOST_TERMINALS, fixed=True, hint=hint)
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
     # To a parser, a terminal without texts is as a rule without alternatives. Lark's table has what stands before it.

@@ -21,6 +21,8 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
+from .bounds import check_bounds, check_terminals
+
 __all__ = ["Alternative", "Loaded", "LoadedTerminal", "lark_package", "load"]
 
 _LARGEST_REPETITION: Final = 10_000
@@ -96,9 +98,11 @@ def load(
             hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
             raise LimitExceeded("nodes", count, _LARGEST_REPETITION, fixed=True, hint=hint)
     try:
+        check_terminals(lark.load_grammar._parse_grammar(text, "<grammar>"), text)
         grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", list(import_paths), False)
         if start not in {rule for rule, *_ in _definitions(grammar)}:
             _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+        check_bounds(grammar)
         named = {str(name) for name, _ in grammar.term_defs}
         terminals, rules, ignored = grammar.compile([start], "*")
     except lark.exceptions.LarkError as error:
@@ -160,7 +164,7 @@ def _terminal(terminal: Any, named: Collection[str]) -> LoadedTerminal:
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        "" if name in named else str(pattern.raw or ""),
+        "" if name in named and not name.startswith("__IGNORE_") else str(pattern.raw or ""),
     )
 
 

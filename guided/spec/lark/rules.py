@@ -106,9 +106,9 @@ def origin(loaded: Loaded, name: str) -> str:
 
     A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
     """
-    made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
-    if name not in loaded.lines and made_for:
-        name = max(made_for, key=len)
+    if name not in loaded.lines:
+        made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
+        name = max(made_for, key=len, default=name)
     if line := loaded.lines.get(name):
         return f"{_written(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)

@@ -246,6 +246,16 @@ void bind_matcher(nb::module_& m) {
             return unlocked(self, [&] { return self.open_rules(bytes); });
           },
           "data"_a, "The names of the rules that are open after these bytes.")
+      .def(
+          "_accepted",
+          [](Matcher& self) {
+            nb::list out;
+            for (const auto& [token, text] : unlocked(self, [&] { return self.accepted(); }))
+              token < 0 ? out.append(nb::bytes(text.data(), text.size())) : out.append(token);
+            return out;
+          },
+          nb::sig("def _accepted(self) -> list[int | bytes]"),
+          "What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.")
       .def("_rests", unlocked(&Matcher::rests),
            "Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most "
            "found.")

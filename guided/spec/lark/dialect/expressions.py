@@ -220,15 +220,15 @@ def _without_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinised(node: Node, name: str) -> Automaton:
-    """The automaton of a regular node.
+def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
+    """The automaton of a regular node, found with at most `most` terms.
 
     Raises:
         UnsupportedError: it needs too many states; `name` is what is said of it.
     """
     if isinstance(node, Automaton):
         return node
-    terms = Terms(_STATES)
+    terms = Terms(most)
     try:
         numbers = {terms.read(node): 0}
         order = list(numbers)
