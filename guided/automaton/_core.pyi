@@ -463,6 +463,31 @@ def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], m
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
+class CompiledComposition(Compiled):
+    """A grammar that is composed of compiled parts."""
+
+    def __init__(
+        self,
+        parts: Sequence[Compiled],
+        occurrences: Sequence[tuple[int, Sequence[int], bool]],
+        first: Sequence[int],
+        is_empty: bool,
+        vocabulary: TokenVocabulary,
+        memory: int,
+    ) -> None:
+        """
+        Put compiled grammars one after the other.
+
+        Args:
+            parts: the compiled grammars, which nobody else uses.
+            occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
+                may end behind it.
+            first: the occurrences that the output may begin with.
+            is_empty: whether the output may be empty.
+            vocabulary: of all parts.
+            memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+        """
+
 class CompiledLexer(Compiled):
     """A compiled grammar with a lexer."""
 

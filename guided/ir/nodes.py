@@ -41,6 +41,7 @@ __all__ = [
     "Form",
     "Grammar",
     "Length",
+    "Lexed",
     "Member",
     "Node",
     "NoneOf",
@@ -292,6 +293,16 @@ class Entry(Numbered):
     item: Node
 
 
+@dataclass(frozen=True, slots=True)
+class Lexed(Numbered):
+    """The texts of a grammar with a lexer, which ends its longest match where the text of the part ends.
+
+    It may stand in `Seq`, `Alt` and `Repeat`, and in rules that do not contain themselves.
+    """
+
+    grammar: Grammar
+
+
 Node: TypeAlias = (
     Chars
     | Text
@@ -309,6 +320,7 @@ Node: TypeAlias = (
     | Permutation
     | Distinct
     | Entry
+    | Lexed
 )
 
 
@@ -317,6 +329,7 @@ class Grammar:
     """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included.
 
     With a `lexer`, texts are first cut into lexemes, and `Special(name)` in a rule is its terminal of that name.
+    `composed` says that some rule has `Lexed` parts.
     """
 
     rules: Mapping[str, Node]
@@ -324,6 +337,7 @@ class Grammar:
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
+    composed: bool = False
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -93,7 +93,8 @@ def expr_to_grammar(
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.table.rules, start, lowering.table.origins)
+    table = lowering.table
+    return Grammar(table.rules, start, table.origins, composed=table.composed)
 
 
 class _Lowering:
