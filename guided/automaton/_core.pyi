@@ -474,6 +474,31 @@ def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], m
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
+class CompiledComposition(Compiled):
+    """A grammar that is composed of compiled parts."""
+
+    def __init__(
+        self,
+        parts: Sequence[Compiled],
+        occurrences: Sequence[tuple[int, Sequence[int], bool]],
+        first: Sequence[int],
+        is_empty: bool,
+        vocabulary: TokenVocabulary,
+        memory: int,
+    ) -> None:
+        """
+        Put compiled grammars one after the other.
+
+        Args:
+            parts: the compiled grammars, which nobody else uses.
+            occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
+                may end behind it.
+            first: the occurrences that the output may begin with.
+            is_empty: whether the output may be empty.
+            vocabulary: of all parts.
+            memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+        """
+
 class CompiledLexer(Compiled):
     """A compiled grammar with a lexer."""
 
@@ -486,6 +511,7 @@ class CompiledLexer(Compiled):
         control: Sequence[int],
         contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
         contextual: bool,
+        indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, int, int] | None,
         vocabulary: TokenVocabulary,
         memory: int,
     ) -> None:
@@ -502,6 +528,8 @@ class CompiledLexer(Compiled):
             contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
                 other; marks are numbers past those of the terminals.
             contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
+            indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
+                `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
         """

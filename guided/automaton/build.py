@@ -34,6 +34,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    Lexed,
     Member,
     Node,
     NoneOf,
@@ -232,6 +233,11 @@ class _GrammarBuilder:
                 return self._special(token)
             case OtherTokens():
                 return self._other_tokens(node)
+            case Lexed():
+                raise UnsupportedError(
+                    "a grammar with a lexer can be a part of sequences, choices and repetitions alone",
+                    hint='read it with semantics="scannerless"',
+                )
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members are a tuple of Member")

@@ -86,8 +86,10 @@ def compile_lexed(
 
 def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
     """As the core reads it."""
-    opening, closing = ([number[name] for name in sorted(names) if name in number] for names in
-                        (indentation.opening, indentation.closing))
+    opening, closing = (
+        [number[name] for name in sorted(names) if name in number]
+        for names in (indentation.opening, indentation.closing)
+    )
     return (
         number.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],
         opening, closing, indentation.tab, indentation.most_levels, indentation.most_width,

@@ -6,16 +6,16 @@ and `Encoded` take regular items only; a `Ref` in them is looked through if it i
 
 Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
 
-The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF and without 0xD800..0xDFFF. `charset`
-and the set operations below build such ranges.
+The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF, without surrogates (`ranges.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "Form",
     "Grammar",
     "Length",
+    "Lexed",
     "Member",
     "Node",
     "NoneOf",
@@ -60,8 +61,6 @@ __all__ = [
     "complement",
     "intersect",
 ]
-
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +292,16 @@ class Entry(Numbered):
     item: Node
 
 
+@dataclass(frozen=True, slots=True)
+class Lexed(Numbered):
+    """The texts of a grammar with a lexer, which ends its longest match where the text of the part ends.
+
+    It may stand in `Seq`, `Alt` and `Repeat`, and in rules that do not contain themselves.
+    """
+
+    grammar: Grammar
+
+
 Node: TypeAlias = (
     Chars
     | Text
@@ -310,6 +319,7 @@ Node: TypeAlias = (
     | Permutation
     | Distinct
     | Entry
+    | Lexed
 )
 
 
@@ -318,6 +328,7 @@ class Grammar:
     """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included.
 
     With a `lexer`, texts are first cut into lexemes, and `Special(name)` in a rule is its terminal of that name.
+    `composed` says that some rule has `Lexed` parts.
     """
 
     rules: Mapping[str, Node]
@@ -327,60 +338,7 @@ class Grammar:
     lexer: Lexer | None = None
     later: Mapping[str, Later] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
-
-
-def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Any ranges, made sorted, disjoint and non-adjacent, without surrogates."""
-    parts: list[tuple[int, int]] = []
-    for low, high in ranges:
-        if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:
-            parts.append((low, high))
-        else:
-            both = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
-            parts += [(a, b) for a, b in both if a <= b]
-    if not parts:
-        return ()
-    parts.sort()
-    merged: list[tuple[int, int]] = []
-    start, end = parts[0]
-    for low, high in parts:
-        if low > end + 1:
-            merged.append((start, end))
-            start, end = low, high
-        elif high > end:
-            end = high
-    merged.append((start, end))
-    return tuple(merged)
-
-
-ALL_CHARS: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
-_SURROGATES = (0xD800, 0xDFFF)
-
-
-def complement(ranges: Ranges) -> Ranges:
-    """Every code point that is not in `ranges`."""
-    out, at = [], 0
-    for low, high in sorted((*ranges, _SURROGATES)):
-        if at < low:
-            out.append((at, low - 1))
-        at = high + 1
-    if at <= 0x10FFFF:
-        out.append((at, 0x10FFFF))
-    return tuple(out)
-
-
-def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """The code points in both."""
-    out: list[tuple[int, int]] = []
-    at = 0
-    for low, high in a:
-        while at < len(b) and b[at][1] < low:
-            at += 1
-        other = at
-        while other < len(b) and b[other][0] <= high:
-            out.append((max(low, b[other][0]), min(high, b[other][1])))
-            other += 1
-    return charset(out)
+    composed: bool = False
 
 
 _CONTINUATION = Span(0x80, 0xBF, 0, 1)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
+from guided.automaton.build_composed import compile_composed
 from guided.automaton.build_lexer import compile_lexed
 from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.ir import Grammar
@@ -342,16 +343,21 @@ class GrammarCompiler:
         )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
-        if isinstance(grammar, Grammar) and grammar.lexer is not None:
-            return compile_lexed(grammar, grammar.lexer, self._native, self.limits)
-        return compile_native(
-            grammar,
-            self._native,
-            limits=self.limits,
-            special_ids=self._special_ids,
-            end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=self._text_ids,
-        )
+        def native(rules: Grammar) -> _core.Compiled:
+            if isinstance(rules, Grammar) and rules.lexer is not None:
+                return compile_lexed(rules, rules.lexer, self._native, self.limits)
+            return compile_native(
+                rules,
+                self._native,
+                limits=self.limits,
+                special_ids=self._special_ids,
+                end_tokens=self.vocabulary.eos_token_ids,
+                text_ids=self._text_ids,
+            )
+
+        if isinstance(grammar, Grammar) and grammar.composed:
+            return compile_composed(grammar, native, self._native, self.limits)
+        return native(grammar)
 
     def _cached(
         self,

@@ -121,7 +121,7 @@ class ReadPart(Expr):
             appended to the list.
         kind: "regex", "json_schema", "type", or "" for a kind that has no options.
         source: the schema or the type.
-        has_lexer: whether it cuts texts into lexemes first; it is then a whole specification.
+        has_lexer: whether it may cut texts into lexemes first.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
@@ -286,7 +286,7 @@ def lark(
 ) -> Expr:
     """What a grammar of Lark generates; see `GrammarCompiler.compile_lark`.
 
-    With the semantics of a lexer it is a whole specification: a part of another one must be scannerless.
+    With a lexer, it may be a part of sequences, choices and repetitions, and not of rules that contain themselves.
     """
     paths = tuple(map(str, import_paths))
     options = LarkOptions(start, semantics, lexer, paths, postlex, dict(grammars or {}), allow_special_tokens)

@@ -97,13 +97,16 @@ def expr_to_grammar(
         node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
-    start = lowering.table.define("start", "", node)
+    table = lowering.table
+    if table.composed and later:  # its parts are compiled by themselves
+        return expr_to_grammar(expr, limits, found, options=options)
+    start = table.define("start", "", node)
     left = lowering.left()
     if found is None:
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.table.rules, start, lowering.table.origins, later=left)
+    return Grammar(table.rules, start, table.origins, later=left, composed=table.composed)
 
 
 class _Lowering:

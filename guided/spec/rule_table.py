@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import SpecError
 from guided.ir.nodes import (
     Alt,
     And,
@@ -21,6 +21,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    Lexed,
     Member,
     Node,
     Not,
@@ -43,6 +44,7 @@ class RuleTable:
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
+        self.composed = False  # whether a part has a lexer
         self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
         self._closed: ByIdentity[Any, Any] = ByIdentity()
 
@@ -56,16 +58,12 @@ class RuleTable:
         return free
 
     def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already.
-
-        Raises:
-            UnsupportedError: it has a lexer, which cuts whole outputs only.
-        """
+        """A grammar's rules beside those that are there already; one with a lexer remains a whole."""
         if grammar.lexer is not None:
-            raise UnsupportedError(
-                "a grammar with a lexer cannot be a part of another specification",
-                hint='read it with semantics="scannerless"',
-            )
+            self.composed = True
+            self.origins = {**grammar.origins, **self.origins}
+            return Lexed(grammar)
+        self.composed |= grammar.composed
         assert not grammar.later, "parts are read whole"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()

@@ -83,8 +83,9 @@ class _Glance:
         if kind is None and rest.keys() == {"anyOf"}:
             return self.alternatives(rest["anyOf"], depth)
         if type(kind) is list and not rest and all(type(one) is str and one in _SCALARS for one in kind):
-            if 0 < len(kind) == len(set(kind)):
-                return 4
+            if not 0 < len(kind) == len(set(kind)):
+                raise _NotPlain
+            return 4
         if type(kind) is not str or kind not in _KINDS:
             raise _NotPlain
         return _KINDS[kind](self, rest, depth)

@@ -104,8 +104,7 @@ int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) 
     if (!profile.lines.empty())
       places_.each_width(place, 0, [&](int32_t width) {
         const int32_t after = places_.after(place, places_.indentation().line(width));
-        if (after != kDead)
-          least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
+        if (after != kDead) least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
       });
     most = std::max(most, least);
   }

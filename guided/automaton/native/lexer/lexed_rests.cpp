@@ -83,7 +83,8 @@ bool LexedRests::viable(int32_t state) {
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool found = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
+      if (all_sure(r.place) &&
+          (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
         return true;
       return distance(r) < kNever;
     });

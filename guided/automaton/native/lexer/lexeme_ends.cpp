@@ -100,8 +100,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
       if (lexeme == kNoLexeme) return;
       const LexemeState& after = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(after.label);
-      if (met.emplace(after.shape, rivals, begins_line).second)
-        nodes.push_back({{lexeme, rivals}, i, byte});
+      if (met.emplace(after.shape, rivals, begins_line).second) nodes.push_back({{lexeme, rivals}, i, byte});
     });
   }
   Ends& out = at(from);

@@ -233,8 +233,8 @@ int32_t Lexemes::made(LexemeState&& state) {
   auto is_wanted = [](const Match& match) { return match.wanted; };
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
-  const bool is_rival =
-      state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() && std::ranges::all_of(state.open, is_wanted);
+  const bool is_rival = state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() &&
+                        std::ranges::all_of(state.open, is_wanted);
   if (!state.open.empty() && !is_rival) {
     LexemeState rival;
     rival.open = state.open;

@@ -55,7 +55,7 @@ class LexerTables {
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
-    std::vector<Begun> lines;                         // those that may also become lines
+    std::vector<Begun> lines;                        // those that may also become lines
     mutable std::map<int32_t, int64_t> line_tokens;  // by width, when they were first asked for
   };
   struct Table {
