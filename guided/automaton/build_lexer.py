@@ -18,7 +18,7 @@ from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
-__all__ = ["compile_lexed"]
+__all__ = ["compile_lexed", "ids_of_terminals"]
 
 _NO_TOKEN: Final = -1
 _TABLE_BYTES: Final = 1 << 16
@@ -41,15 +41,15 @@ def compile_lexed(
     names = [terminal.name for terminal in lexer.terminals]
     if len(names) > _MOST_TERMINALS:
         raise LimitExceeded("nodes", len(names), _MOST_TERMINALS, fixed=True)
-    number = {name: at for at, name in enumerate(names)}
-    marks = {mark: len(names) + at for at, mark in enumerate(sorted(set().union(*lexer.contexts)))}
-    end = len(names) + len(marks)
+    ids = ids_of_terminals(lexer)
+    number, marks = {name: ids[name] for name in names}, {name: at for name, at in ids.items() if at >= len(names)}
+    end = len(ids)
     of_terminals = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
     parser = compile_native(
         replace(grammar, lexer=None),
         of_terminals,
         limits=limits,
-        special_ids={name: [at] for name, at in (number | marks).items()},
+        special_ids={name: [at] for name, at in ids.items()},
         end_tokens=[end],
     )
     texts = [_texts(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
@@ -78,6 +78,12 @@ def compile_lexed(
     except SpecError as error:
         error.hint = _EMPTY
         raise
+
+
+def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
+    """The tokens of the vocabulary of the rules: the terminals in their order, and then the marks of contexts."""
+    names = [terminal.name for terminal in lexer.terminals]
+    return {name: at for at, name in enumerate([*names, *sorted(set().union(*lexer.contexts))])}
 
 
 def _texts(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:

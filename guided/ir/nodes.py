@@ -20,6 +20,7 @@ from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
     from guided.ir.lexer import Lexer
+    from guided.ir.regions import Region
 
 __all__ = [
     "ALL_CHARS",
@@ -324,6 +325,8 @@ class Grammar:
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    """Rule name -> what is asked of its texts, see `regions.py`."""
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -19,7 +19,7 @@ from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
-from guided.matching.compiled import CompiledGrammar, native_vocabulary
+from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
 from guided.matching.grammar_cache import GrammarCache
 from guided.matching.narrowing import narrowed
 from guided.spec.choice import choice_to_grammar
@@ -29,6 +29,7 @@ from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.lark import LarkOptions, read_lark
+from guided.spec.left_corners import check_regions
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -335,9 +336,12 @@ class GrammarCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
+        native = self._to_native(grammar)
+        check_regions(grammar)
         return CompiledGrammar(
-            self._to_native(grammar), self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar
-        )
+            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar,
+            regions=grammar.regions, limits=self.limits,
+        )  # fmt: skip
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
         if isinstance(grammar, Grammar) and grammar.lexer is not None:
@@ -353,9 +357,7 @@ class GrammarCompiler:
 
     @cached_property
     def _text_ids(self) -> frozenset[int]:
-        """The ids of the tokens that have text."""
-        without = self.vocabulary.eos_token_ids | self.vocabulary.special_tokens.keys()
-        return frozenset(id for id, data in enumerate(self.vocabulary.tokens) if data and id not in without)
+        return text_ids(self.vocabulary)
 
     def _cached(
         self,
@@ -390,6 +392,7 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         findings: list[Finding] = []
         grammar = read(findings)
+        check_regions(grammar)
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
@@ -403,7 +406,9 @@ class GrammarCompiler:
                 raise SpecError("the schema was changed since it was compiled", hint="compile it again")
             return read([])
 
-        compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, kind, source, again, findings)
+        compiled = CompiledGrammar(
+            native, self.vocabulary, grammar.origins, kind, source, again, findings, grammar.regions, self.limits
+        )
         self._cache.keep(key, compiled)
         return compiled
 

@@ -17,9 +17,11 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
 )
+from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.spec.combinators import (
+    CapturePart,
     ChoicePart,
     Expr,
     NodePart,
@@ -46,7 +48,7 @@ def kinds_of(expr: Expr) -> set[str]:
         match part:
             case SequencePart(parts) | ChoicePart(parts):
                 work += parts
-            case RepeatPart(inner):
+            case RepeatPart(inner) | CapturePart(_, inner):
                 work.append(inner)
             case RulesPart(start, definitions):
                 work += [start, *definitions.values()]
@@ -93,7 +95,8 @@ def expr_to_grammar(
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.table.rules, start, lowering.table.origins)
+    table = lowering.table
+    return Grammar(table.rules, start, table.origins, regions=table.regions)
 
 
 class _Lowering:
@@ -124,6 +127,10 @@ class _Lowering:
                 return Alt(tuple([self.node(part, scope, depth) for part in parts]))
             case RepeatPart(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
+            case CapturePart(name, part):
+                rule = self.table.define(f"capture {name}", name, self.node(part, scope, depth))
+                self.table.regions[rule] = Region(capture=name)
+                return Ref(rule)
             case ReadPart(read):
                 found = read(self.limits, self.options, self.found)
                 return self.table.embed(found) if isinstance(found, Grammar) else found

@@ -29,6 +29,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
 )
+from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.spec.regex.algebra import run
 
@@ -38,11 +39,12 @@ Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
 
 class RuleTable:
-    """The rules so far, and what they stand for."""
+    """The rules so far, what they stand for, and what is asked of their texts."""
 
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
+        self.regions: dict[str, Region] = {}
         self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
         self._closed: ByIdentity[Any, Any] = ByIdentity()
 
@@ -70,6 +72,7 @@ class RuleTable:
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+        self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
         return start
 

@@ -76,7 +76,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
         origins[begin] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
-    return Grammar(nodes, begin, origins), lexer
+    return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from guided.errors import SpecError, brief
 from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq
+from guided.ir.regions import Region
 from guided.limits import Limits
 from guided.spec.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.spec.rule_table import RuleTable
@@ -35,6 +36,9 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     ignored = [Ref(_terminal_rule(name)) for name in loaded.ignored]
     most = 1 if loaded.skip_once else None
     gap: Node = Repeat(ignored[0] if len(ignored) == 1 else Alt(tuple(ignored)), 0, most) if ignored else EPSILON
+    if loaded.regions and gap is not EPSILON:  # what is skipped belongs to no capture whose end it is
+        name = table.define("ignored", "", gap)
+        table.regions[name], gap = Region(ignored=True), Ref(name)
     for name in dict.fromkeys([*used, *loaded.ignored]):
         node = EPSILON if name in loaded.parts else terminal_node(loaded.terminals[name], limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
@@ -57,10 +61,11 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     first = gap if loaded.initial_skip else EPSILON
     start = table.define("start", "", Seq((first, Ref(_rule(loaded.start)))))
+    table.regions |= {_rule(name): region for name, region in loaded.regions.items()}
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
-    return Grammar(table.rules, start, table.origins)
+    return Grammar(table.rules, start, table.origins, regions=table.regions)
 
 
 def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:

@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 
 from .definitions import Definition, Directive, statements
@@ -30,7 +30,7 @@ from .expressions import counts, string_value
 from .parameters import alternatives, condition, value_of
 from .scan import Token, is_terminal, scan
 
-__all__ = ["Plain", "TerminalSource", "plain_lark"]
+__all__ = ["Plain", "RegionSource", "TerminalSource", "plain_lark"]
 
 _ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
@@ -54,6 +54,15 @@ class TerminalSource:
 
 
 @dataclass(slots=True)
+class RegionSource:
+    """A rule whose text is asked for: its name and its attributes; `terminal`: that of its body, if it has one."""
+
+    rule: Token
+    given: Mapping[str, Token | None]
+    terminal: str = ""
+
+
+@dataclass(slots=True)
 class Plain:
     """See the head.
 
@@ -63,6 +72,7 @@ class Plain:
         terminals: name of a declared terminal -> its expression.
         definitions: name of a terminal -> the tokens of its own expression, for all that the text defines.
         lines: name of a rule or terminal in `text` -> its line in the source.
+        regions: name of a rule in `text` -> what is asked of its text.
         initial_skip: whether ignored terminals may stand first.
         skip_once: whether they may stand once only in one place.
         is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
@@ -77,7 +87,7 @@ class Plain:
     initial_skip: bool = True
     skip_once: bool = False
     is_regular: bool = True
-    found: list[Finding] = field(default_factory=list)
+    regions: dict[str, RegionSource] = field(default_factory=dict)
     places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
 
     def place(self, span: tuple[int, int]) -> tuple[int, int]:
@@ -233,7 +243,7 @@ class _Writer:
         self.put("".join(token.text for token in line.after) + ": ", line.name)
         self.plain.lines.setdefault(name, self._line(line.name))
         if line.attributes:
-            self._with_attributes(line, parameter)
+            self._with_attributes(line, name, parameter)
         elif line.parametric:
             kept = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
             for number, body in enumerate(kept):
@@ -248,31 +258,28 @@ class _Writer:
     def _holds(self, test: Sequence[Token], parameter: int | None) -> bool:
         return condition(self.source, test, parameter or 0)
 
-    def _with_attributes(self, line: Definition, parameter: int | None) -> None:
+    def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         given = line.attributes
-        for name in ("max_tokens", "capture", "stop_capture"):
-            if name in given:
-                raise UnsupportedError(
-                    f"the attribute {name} is not enforced", text=self.source, span=line.name.span,
-                    hint="max_chars bounds the characters" if name == "max_tokens" else "parse what was written",
-                )  # fmt: skip
-        if "temperature" in given:
-            place = f"line {self._line(line.name)}"
-            reason = f"the temperature of {line.name.text} is not applied"
-            self.plain.found.append(Finding(place, "temperature", reason, "give a temperature for the whole request"))
+        if "max_tokens" in given:
+            raise UnsupportedError(
+                "the attribute max_tokens is not enforced", text=self.source, span=line.name.span,
+                hint="max_chars bounds the characters",
+            )  # fmt: skip
+        region = RegionSource(line.name, given)
+        if region.given.keys() & {"capture", "stop_capture", "temperature"}:
+            self.plain.regions[name] = region
         if not given.keys() & {"lazy", "suffix", "stop", "max_chars"}:
             self._body(line.body, parameter)
             return
-        if "suffix" in given and "stop" in given:
-            raise self.error("a rule has a suffix or a stop, not both", line.name)
         body = list(line.body)
         after: list[Token] = []
         while body and body[-1].kind == "special":
             after.insert(0, body.pop())
         most = given.get("max_chars")
         stop = given.get("stop")
-        name = self.fresh("TERMINAL", line.name)
-        self.plain.terminals[name] = TerminalSource(
+        terminal = self.fresh("TERMINAL", line.name)
+        region.terminal = terminal
+        self.plain.terminals[terminal] = TerminalSource(
             tuple(body),
             "lazy" in given and not after,
             given.get("suffix"),
@@ -280,7 +287,7 @@ class _Writer:
             None if most is None else int(most.text),
         )
         self.plain.is_regular = False
-        self.put(f"{name} ", line.name)
+        self.put(f"{terminal} ", line.name)
         self._body(after, parameter)
 
     # --- bodies of rules
