@@ -218,6 +218,9 @@ class Builder:
     def distinct(self, item: int, names: Sequence[str]) -> int:
         """A node whose entries must differ from each other and from `names`."""
 
+    def max_tokens(self, item: int, max: int) -> int:
+        """The texts of a regular node, in at most `max` tokens."""
+
     def entry(self, item: int) -> int:
         """A node whose value is an entry of the uniqueness scope around it."""
 

@@ -33,6 +33,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    MaxTokens,
     Member,
     Node,
     NoneOf,
@@ -68,6 +69,7 @@ _KEPT = _core.KeptNodes()
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
+    "max_tokens is": "allow more tokens, or a shorter text",
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "ask for fewer values that differ, or allow more of them",
@@ -84,6 +86,7 @@ def compile_native(
     special_ids: Mapping[str, Collection[int]],
     end_tokens: Collection[int],
     text_ids: Callable[[], frozenset[int]] = frozenset,
+    token_limits: bool = True,
 ) -> _core.CompiledRules:
     """Compile `grammar` for `vocabulary`.
 
@@ -91,6 +94,7 @@ def compile_native(
         special_ids: name of a special token -> the ids with this name.
         end_tokens: the ids that end an output; a grammar cannot name them.
         text_ids: gives the ids that have text; called if the grammar has `OtherTokens`.
+        token_limits: whether `MaxTokens` counts; without it, it is its item.
 
     Raises:
         SpecError: the language is empty, a node is malformed, or a rule that is referred to does not exist.
@@ -108,7 +112,9 @@ def compile_native(
             f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
+    builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
+    builder.token_limits = token_limits
+    return builder.compile(vocabulary)
 
 
 class _GrammarBuilder:
@@ -124,7 +130,7 @@ class _GrammarBuilder:
         text_ids: Callable[[], frozenset[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
-        self.text_ids = text_ids
+        self.text_ids, self.token_limits = text_ids, True
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -200,6 +206,8 @@ class _GrammarBuilder:
                 return build.encoded(number(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
+            case MaxTokens(item, most):
+                return build.max_tokens(number(item), self._bounds(0, most)[1]) if self.token_limits else number(item)
             case Distinct(item, known):
                 return build.distinct(number(item), list(known))
             case Special(token):

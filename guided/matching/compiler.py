@@ -8,7 +8,6 @@ shared by all compilers of a vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
@@ -352,12 +351,8 @@ class GrammarCompiler:
             limits=self.limits,
             special_ids=self._special_ids,
             end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=lambda: self._text_ids,
+            text_ids=lambda: text_ids(self.vocabulary),
         )
-
-    @cached_property
-    def _text_ids(self) -> frozenset[int]:
-        return text_ids(self.vocabulary)
 
     def _cached(
         self,

@@ -6,6 +6,8 @@ A mark is a control token that the grammar has and no text does. So the core par
 text: a text that is marked in some way leads to a state, and equal states go on equally. `readings.py` looks for the
 marks of a text.
 
+Limits of tokens are left out: the text that is read has kept them.
+
 Of a grammar with a lexer these are the rules, whose letters are terminals.
 
 Cost: the grammar is compiled a second time, when its regions are first asked for. A step that was taken before is a
@@ -130,7 +132,7 @@ class Marked:
             rules[name] = self._marked(rules[name], number)
         compiled = compile_native(
             Grammar(rules, grammar.start), of_marks,
-            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
+            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids, token_limits=False,
         )  # fmt: skip
         self.automaton = Automaton(compiled)
 

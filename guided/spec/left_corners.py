@@ -21,6 +21,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    MaxTokens,
     Node,
     Not,
     OtherTokens,
@@ -92,7 +93,7 @@ def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> froze
                     todo.append(item)
                     if not is_nullable(item, empty, done):
                         break
-            case And() | Not() | Length() | Encoded():  # regular: their rules are looked through
+            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are looked through
                 pass
             case Permutation(members, separator):
                 todo += [member.item for member in members] + [separator]
@@ -124,7 +125,7 @@ def _is_nullable(node: Node, parts: Sequence[bool], empty: Collection[str]) -> b
             return not value
         case Automaton(states, start):
             return states[start][0]
-        case Seq() | And() | Encoded() | Distinct() | Entry():
+        case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
             return all(parts)
         case Alt():
             return any(parts)

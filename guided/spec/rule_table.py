@@ -21,6 +21,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    MaxTokens,
     Member,
     Node,
     Not,
@@ -79,7 +80,7 @@ class RuleTable:
 
 _CHILDREN: Mapping[type, tuple[str, ...]] = {
     **dict.fromkeys((Seq, Alt, And), ("items",)),
-    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
+    **dict.fromkeys((Repeat, Not, Length, Encoded, MaxTokens, Member, Distinct, Entry), ("item",)),
     Permutation: ("members", "separator"),
 }
 """The fields that hold nodes."""

@@ -43,6 +43,10 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
         raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+    for terminal in loaded.terminals.values():
+        if terminal.max_tokens is not None:
+            reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
+            raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
     if not loaded.initial_skip or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')

@@ -56,6 +56,7 @@ class LoadedTerminal:
     written: str
     node: Node | None = None  # its texts, where Lark's notation cannot say them
     is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
+    max_tokens: int | None = None  # in which each text is written
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from guided.errors import SpecError, brief
-from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq
+from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Repeat, Seq
 from guided.ir.regions import Region
 from guided.limits import Limits
 from guided.spec.regex.algebra import ANY_TEXT, conj, negate, seq
@@ -52,7 +52,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
             for read, (symbol, is_term) in enumerate(symbols):
                 if is_term:
                     limiting = kept.get(Place(name, number, read), frozenset()) if symbol not in loaded.parts else ()
-                    parts += [Ref(_limited(table, loaded, symbol, limiting)), gap]
+                    parts += [Ref(_counted(table, loaded, symbol, _limited(table, loaded, symbol, limiting))), gap]
                 else:
                     parts.append(Ref(_rule(symbol)))
             items.append(Seq(tuple(part for part in parts if part is not EPSILON)))
@@ -78,6 +78,16 @@ def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str])
             node = conj(node, negate(seq([table.rules[_terminal_rule(each)], more])))
         table.define(rule, origin(loaded, name), node)
     return rule
+
+
+def _counted(table: RuleTable, loaded: Loaded, name: str, rule: str) -> str:
+    """The rule of a terminal with its limit of tokens, if it has one."""
+    most = loaded.terminals[name].max_tokens if name in loaded.terminals else None
+    if most is None:
+        return rule
+    if f"{rule} in tokens" not in table.rules:
+        table.define(f"{rule} in tokens", origin(loaded, name), MaxTokens(Ref(rule), most))
+    return f"{rule} in tokens"
 
 
 def _rule(name: str) -> str:

@@ -56,6 +56,7 @@ class Workspace final : public States {
 
  private:
   int32_t after_text(int32_t state, std::string_view bytes);
+  int64_t rest_in_tokens(int32_t state);
 };
 
 class CompiledRules final : public Compiled {

@@ -1,6 +1,7 @@
 """The attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name -> value.
 
     lazy, suffix=, stop=, max_chars=     what a terminal takes (`parts.py`)
+    max_tokens=9                         how many tokens write it, at most
     capture, capture="name"              the text of the rule is captured, under the rule's name or another one
     stop_capture="name"                  the text of its suffix is
     temperature=0.7                      the sampler takes this within the text of the rule
@@ -12,17 +13,39 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import SpecError
 
 from .scan import Token, is_terminal
 
-__all__ = ["attributes_of"]
+__all__ = ["RegionSource", "TerminalSource", "attributes_of"]
 
 ATTRIBUTES: Final = (
     "lazy", "suffix", "stop", "stop_capture", "capture", "max_chars", "max_tokens", "temperature",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSource:
+    """A terminal of which Lark knows the name only: its expression, and what its rule says of it."""
+
+    tokens: tuple[Token, ...]
+    lazy: bool = False
+    suffix: Token | None = None
+    stop: Token | None = None
+    max_chars: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class RegionSource:
+    """A rule whose text is asked for: its name and its attributes; `terminal`: that of its body, if it has one."""
+
+    rule: Token
+    given: Mapping[str, Token | None]
+    terminal: str = ""
 
 
 def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str, Token | None]:

@@ -8,6 +8,7 @@ Attributes of a rule whose body is a terminal T:
     stop=S        the texts of T in which no text of S occurs. What follows in the rules may be S, but need not: a text
                   that was written cannot be taken back here, as llguidance does with the text of S
     max_chars=n   at most n characters
+    max_tokens=n  written in at most n tokens (`MaxTokens` of the IR)
 
 Policy: a text may name tokens of the vocabulary only with permission, since a stranger's could end a turn.
 """
@@ -30,8 +31,9 @@ from guided.spec.left_corners import is_nullable
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, seq
 
+from .attributes import RegionSource, TerminalSource
 from .expressions import Expression, shortest, string_value, without
-from .plain import Plain, RegionSource, TerminalSource
+from .plain import Plain
 from .scan import Token
 
 __all__ = ["Context", "needs_all_readings", "resolved"]
@@ -72,7 +74,9 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     for name, source in plain.terminals.items():
         written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
-        found[name] = LoadedTerminal(name, "", False, 0, written, frozenset(), written, node, is_lazy)
+        found[name] = LoadedTerminal(
+            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens
+        )
     regions = {
         name: _region(plain, plain.regions[made_for], terminals)
         for name in loaded.rules

@@ -18,19 +18,20 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 
+from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
 from .expressions import counts, string_value
 from .parameters import alternatives, condition, value_of
 from .scan import Token, is_terminal, scan
 
-__all__ = ["Plain", "RegionSource", "TerminalSource", "plain_lark"]
+__all__ = ["Plain", "plain_lark"]
 
 _ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
@@ -40,26 +41,6 @@ _OPTIONS: Final = {
     "allow_invalid_utf8": (False,),
     "skip_repetition": ("many", "once"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalSource:
-    """A terminal of which Lark knows the name only: its expression, and what its rule says of it."""
-
-    tokens: tuple[Token, ...]
-    lazy: bool = False
-    suffix: Token | None = None
-    stop: Token | None = None
-    max_chars: int | None = None
-
-
-@dataclass(slots=True)
-class RegionSource:
-    """A rule whose text is asked for: its name and its attributes; `terminal`: that of its body, if it has one."""
-
-    rule: Token
-    given: Mapping[str, Token | None]
-    terminal: str = ""
 
 
 @dataclass(slots=True)
@@ -260,23 +241,17 @@ class _Writer:
 
     def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         given = line.attributes
-        if "max_tokens" in given:
-            raise UnsupportedError(
-                "the attribute max_tokens is not enforced", text=self.source, span=line.name.span,
-                hint="max_chars bounds the characters",
-            )  # fmt: skip
         region = RegionSource(line.name, given)
         if region.given.keys() & {"capture", "stop_capture", "temperature"}:
             self.plain.regions[name] = region
-        if not given.keys() & {"lazy", "suffix", "stop", "max_chars"}:
+        if not given.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._body(line.body, parameter)
             return
         body = list(line.body)
         after: list[Token] = []
         while body and body[-1].kind == "special":
             after.insert(0, body.pop())
-        most = given.get("max_chars")
-        stop = given.get("stop")
+        stop, chars, tokens = (given.get(each) for each in ("stop", "max_chars", "max_tokens"))
         terminal = self.fresh("TERMINAL", line.name)
         region.terminal = terminal
         self.plain.terminals[terminal] = TerminalSource(
@@ -284,7 +259,8 @@ class _Writer:
             "lazy" in given and not after,
             given.get("suffix"),
             None if stop is None or stop.text == '""' else stop,
-            None if most is None else int(most.text),
+            None if chars is None else int(chars.text),
+            None if tokens is None else int(tokens.text),
         )
         self.plain.is_regular = False
         self.put(f"{terminal} ", line.name)
