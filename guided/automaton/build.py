@@ -52,6 +52,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
+from guided.spec.rule_table import children
 
 __all__ = ["compile_native"]
 
@@ -86,7 +87,6 @@ def compile_native(
     special_ids: Mapping[str, Collection[int]],
     end_tokens: Collection[int],
     text_ids: Callable[[], frozenset[int]] = frozenset,
-    token_limits: bool = True,
 ) -> _core.CompiledRules:
     """Compile `grammar` for `vocabulary`.
 
@@ -94,7 +94,6 @@ def compile_native(
         special_ids: name of a special token -> the ids with this name.
         end_tokens: the ids that end an output; a grammar cannot name them.
         text_ids: gives the ids that have text; called if the grammar has `OtherTokens`.
-        token_limits: whether `MaxTokens` counts; without it, it is its item.
 
     Raises:
         SpecError: the language is empty, a node is malformed, or a rule that is referred to does not exist.
@@ -112,9 +111,7 @@ def compile_native(
             f"the rules of a grammar are a mapping from names to nodes, not a {type(grammar.rules).__name__}",
             hint='write Grammar({"start": node})',
         )
-    builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
-    builder.token_limits = token_limits
-    return builder.compile(vocabulary)
+    return _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids).compile(vocabulary)
 
 
 class _GrammarBuilder:
@@ -130,7 +127,7 @@ class _GrammarBuilder:
         text_ids: Callable[[], frozenset[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
-        self.text_ids, self.token_limits = text_ids, True
+        self.text_ids, self.limits_tokens = text_ids, False
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -147,6 +144,8 @@ class _GrammarBuilder:
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
+        if self.limits_tokens:
+            _check_entries(self.grammar)
         start, names, limits = self.rule_number[self.grammar.start], list(self.grammar.rules), self.limits
         try:
             return self.builder.compile(
@@ -207,7 +206,8 @@ class _GrammarBuilder:
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
             case MaxTokens(item, most):
-                return build.max_tokens(number(item), self._bounds(0, most)[1]) if self.token_limits else number(item)
+                self.limits_tokens = True
+                return build.max_tokens(number(item), self._bounds(0, most)[1])
             case Distinct(item, known):
                 return build.distinct(number(item), list(known))
             case Special(token):
@@ -281,6 +281,23 @@ class _GrammarBuilder:
                 return number
         self.encodings.append((encoding, self.builder.encoding(_native_encoding(encoding))))
         return self.encodings[-1][1]
+
+
+def _check_entries(grammar: Grammar) -> None:
+    """Refuses `MaxTokens` in an `Entry`: whether its value can still differ is not asked of tokens."""
+    met: set[tuple[int, bool]] = set()
+    todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
+    while todo:
+        node, inside = todo.pop()
+        inside = inside or isinstance(node, Entry)
+        if (serial(node), inside) in met:
+            continue
+        met.add((serial(node), inside))
+        if inside and isinstance(node, MaxTokens):
+            raise UnsupportedError("MaxTokens inside of an Entry", hint="limit the characters instead, by Length")
+        todo += [(child, inside) for child in children(node)]
+        if inside and isinstance(node, Ref):
+            todo.append((grammar.rules[node.name], True))
 
 
 _native_encodings: dict[int, _core.Encoding] = {}

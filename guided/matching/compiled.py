@@ -98,7 +98,10 @@ class CompiledGrammar:
             LimitExceeded: it is larger than the limits allow.
         """
         if self._marked is None:
-            self._marked = Marked(self._read(), self.vocabulary, lambda: text_ids(self.vocabulary), self._limits)
+            counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens
+            self._marked = Marked(
+                self._read(), self.vocabulary, lambda: text_ids(self.vocabulary), counts_tokens, self._limits
+            )
         return self._marked
 
     def __repr__(self) -> str:

@@ -6,8 +6,6 @@ A mark is a control token that the grammar has and no text does. So the core par
 text: a text that is marked in some way leads to a state, and equal states go on equally. `readings.py` looks for the
 marks of a text.
 
-Limits of tokens are left out: the text that is read has kept them.
-
 Of a grammar with a lexer these are the rules, whose letters are terminals.
 
 Cost: the grammar is compiled a second time, when its regions are first asked for. A step that was taken before is a
@@ -39,7 +37,7 @@ _UNKNOWN: Final[Any] = object()
 
 
 class State:
-    """A state of an automaton, compared by identity. `steps`: byte, or 256 + token -> the state after it."""
+    """A state of an automaton, compared by identity. `steps`: byte, 256 + token, or -1 for a token's end -> state."""
 
     __slots__ = ("entries", "is_accepting", "matcher", "reads", "steps", "tokens")
 
@@ -68,7 +66,7 @@ class Automaton:
         after = state.steps.get(byte, _UNKNOWN)
         if after is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
-            after = state.steps[byte] = self._state(matcher) if matcher._accept_bytes(bytes([byte])) else None
+            after = state.steps[byte] = self._state(matcher) if matcher._accept_part(bytes([byte])) else None
         return after  # type: ignore[no-any-return]
 
     def token(self, state: State, token: int) -> State | None:
@@ -77,6 +75,14 @@ class Automaton:
         if after is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
             after = state.steps[256 + token] = self._state(matcher) if matcher.accept_token(token) else None
+        return after  # type: ignore[no-any-return]
+
+    def token_end(self, state: State) -> State | None:
+        """The state once a token ends whose bytes were read, or None."""
+        after = state.steps.get(-1, _UNKNOWN)
+        if after is _UNKNOWN:
+            matcher = _core.Matcher(state.matcher)
+            after = state.steps[-1] = self._state(matcher) if matcher._end_token() else None
         return after  # type: ignore[no-any-return]
 
     def text(self, state: State, data: bytes) -> State | None:
@@ -104,10 +110,16 @@ class Marked:
         first: the token of the first mark. The region with number k begins with the mark first + 2k, and ends with the
             one after it.
         regions: by number.
+        counts_tokens: whether the places where tokens end matter, see `MaxTokens`.
     """
 
     def __init__(
-        self, grammar: Grammar, vocabulary: Vocabulary, text_ids: Callable[[], frozenset[int]], limits: Limits
+        self,
+        grammar: Grammar,
+        vocabulary: Vocabulary,
+        text_ids: Callable[[], frozenset[int]],
+        counts_tokens: bool,
+        limits: Limits,
     ) -> None:
         self.lock = RLock()
         self.lexer, self.limits = grammar.lexer, limits
@@ -123,18 +135,24 @@ class Marked:
         else:
             for token, name in vocabulary.special_tokens.items():
                 special_ids.setdefault(name, []).append(token)
-            self.first = vocabulary.size + 256
+            # The tokens of the vocabulary are needed if some are counted; single bytes are enough to read a text.
             tokens, ends = [None] * vocabulary.size, sorted(vocabulary.eos_token_ids)
-            tokens += [bytes([each]) for each in range(256)] + [None] * more
+            if counts_tokens:
+                tokens[: len(vocabulary.tokens)] = vocabulary.tokens
+            else:
+                tokens += [bytes([each]) for each in range(256)]
+            self.first = len(tokens)
+            tokens += [None] * more
         of_marks = _core.TokenVocabulary(tokens, ends, max(len(tokens), ends[-1] + 1), _TABLE_BYTES)
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
             rules[name] = self._marked(rules[name], number)
         compiled = compile_native(
             Grammar(rules, grammar.start), of_marks,
-            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids, token_limits=False,
+            limits=limits, special_ids=special_ids, end_tokens=ends, text_ids=text_ids,
         )  # fmt: skip
         self.automaton = Automaton(compiled)
+        self.counts_tokens = compiled.limits_tokens
 
     def _marked(self, node: Node, number: int) -> Node:
         begin, end = Special(self.first + 2 * number), Special(self.first + 2 * number + 1)

@@ -72,10 +72,15 @@ class Readings:
         threads, automaton = before.threads, self._marked.automaton
         for at in range(start, end):
             byte = text[at]
-            threads = self._entered(
-                [(after, past) for state, past in threads if (after := automaton.byte(state, byte))],
-                at + 1,
-            )
+            kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
+            threads = self._entered(kernel, at + 1)
+        if self._marked.counts_tokens and start < end:
+            ended: dict[State, Past] = {}
+            for state, past in threads:
+                last = automaton.token_end(state)
+                if last is not None and (last.is_accepting or self._goes_on(last)):  # else it waits for a mark alone
+                    ended.setdefault(last, past)
+            threads = tuple(ended.items())
         return Snapshot(threads)
 
     def after_token(self, before: Snapshot, token: int, text: bytearray, start: int, end: int) -> Snapshot:

@@ -28,7 +28,10 @@ int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
     state = arena.step_text(state, bytes.substr(i));
     if (state == kDead) return kDead;
   }
-  if (bytes.empty()) return state;
+  return bytes.empty() ? state : token_ended(state);
+}
+
+int32_t Workspace::token_ended(int32_t state) {
   if (!at_boundary(arena, state)) return kDead;
   const int32_t known = arena.peek_counted(state);
   if (known != kUnknown) return known;
