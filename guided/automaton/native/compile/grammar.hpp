@@ -68,7 +68,7 @@ struct Grammar {
   mutable std::atomic<bool> too_large{false};
   std::vector<KnownNames> known;        // by uniqueness scope: the strings that count as seen from the start
   bool single = false;                  // one plain rule without calls: every state is one position
-  std::vector<TokenRest> token_rests;     // by position; empty: no rule has a limit of tokens
+  std::vector<TokenRest> token_rests;   // by position; empty: no rule has a limit of tokens
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty if unknown (token_graph.hpp)
 
   // Calls visit(position) for the positions that bytes lead to, for some of them more than once.

@@ -91,7 +91,8 @@ bool Matcher::accept_part(std::string_view bytes) {
   int32_t next = terminated_ ? kDead : state_;
   {
     std::lock_guard<std::mutex> lock(states_->mutex());
-    for (size_t i = 0; i < bytes.size() && next != kDead; ++i) next = states_->step(next, static_cast<uint8_t>(bytes[i]));
+    for (size_t i = 0; i < bytes.size() && next != kDead; ++i)
+      next = states_->step(next, static_cast<uint8_t>(bytes[i]));
   }
   if (next == kDead) return false;
   push(next, false);

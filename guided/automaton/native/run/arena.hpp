@@ -48,7 +48,7 @@ struct Config {
   bool counts = false;                              // some thread counts the token that is being read
   ByteSet bytes;                                    // bytes that some thread can read (guards not asked)
   std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
-  std::atomic<int32_t> counted{kUnknown};          // the state once a token ends here; kDead
+  std::atomic<int32_t> counted{kUnknown};           // the state once a token ends here; kDead
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }

@@ -186,7 +186,8 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   if (is_near_limit(state)) {
     *out = {};
     out->sparse = walk(state);
-  } else if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  } else if (c.accepting)
+    out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
     out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
     out->sparse.clear();
