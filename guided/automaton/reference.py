@@ -71,8 +71,9 @@ class ReferenceGrammar:
         self._controls = self._control_ids(len(tokens), special_tokens)
         self._terminated = State(frozenset(), accepting=True)
         self._fewest: dict[State, int | None] = {}
-        self._language.check_limits(strings)
         start = self._language.start
+        if start is not None:
+            self._language.check_limits(strings)
         if start is None or not self._can_finish(start):
             if Language(grammar).start is None:
                 raise SpecError("the grammar generates nothing")

@@ -92,7 +92,7 @@ class Language:
         self.control_tokens = self._terms.control_tokens
         """The control tokens that the grammar names."""
         self.limits = self._terms.limits
-        """The limits of tokens in the grammar."""
+        """The limits of tokens that some output meets."""
         self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
         """The state before the first byte, or None if the language is empty."""
 

@@ -145,8 +145,8 @@ class Terms:
         """The control tokens that the grammar names."""
         self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
         """Whether values must differ anywhere in the grammar."""
-        self.limits = [node for node in self._nodes() if isinstance(node, MaxTokens)]
-        """The limits of tokens in the grammar."""
+        self.limits = list(self._limits(grammar.start))
+        """The limits of tokens that some output meets."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
         """The sequences of terms whose union has the same language as `head`."""
@@ -172,6 +172,25 @@ class Terms:
                 yield (Mark.BEGIN, item, Mark.END)
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
+
+    def _limits(self, start: str) -> Iterator[MaxTokens]:
+        todo: list[Node] = [Ref(start)]
+        for node in todo:  # grows while it is read
+            if not self.productive(node):
+                continue
+            match node:
+                case MaxTokens(_, most) if most:
+                    yield node
+                case Ref(name):
+                    todo.extend({self.rules[name]}.difference(todo))
+                case Seq(items) | Alt(items):
+                    todo.extend(item for item in items if item not in todo)
+                case Repeat(item, _, high) if high != 0:
+                    todo.append(item)
+                case Distinct(item) | Entry(item):
+                    todo.append(item)
+                case Permutation(members, separator):
+                    todo.extend((separator, *(member.item for member in members)))
 
     # ---- facts
 

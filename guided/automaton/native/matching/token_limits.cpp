@@ -33,11 +33,32 @@ std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, co
   return before;
 }
 
+// By rule, whether outputs can use it.
+std::vector<uint8_t> reached(const Grammar& g) {
+  std::vector<uint8_t> out(g.rules.size(), 0);
+  std::vector<int32_t> open{g.start};
+  out[static_cast<size_t>(g.start)] = 1;
+  while (!open.empty()) {
+    const Rule& rule = g.rules[static_cast<size_t>(open.back())];
+    open.pop_back();
+    for (int32_t at = rule.base; at < rule.base + rule.size; ++at)
+      for (int32_t i = g.positions[at].call_lo; i < g.positions[at].call_hi; ++i)
+        if (const int32_t called = g.calls[i].rule; !out[static_cast<size_t>(called)]) {
+          out[static_cast<size_t>(called)] = 1;
+          open.push_back(called);
+        }
+  }
+  return out;
+}
+
 }  // namespace
 
 void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& meter) {
-  for (Rule& rule : g.rules) {
-    if (rule.max_tokens < 0 || rule.size == 0) continue;
+  if (std::ranges::none_of(g.rules, [](const Rule& rule) { return rule.max_tokens >= 0; })) return;
+  const std::vector<uint8_t> used = reached(g);
+  for (size_t r = 0; r < g.rules.size(); ++r) {
+    Rule& rule = g.rules[r];
+    if (rule.max_tokens < 0 || rule.size == 0 || !used[r]) continue;
     meter.rule = rule.origin;
     g.token_rests.resize(g.positions.size());
     const std::vector<std::vector<Step>> before = steps_into(g, rule, vocabulary, meter);
