@@ -15,6 +15,8 @@ import guided
 from guided.automaton.reference import ReferenceGrammar
 from guided.ir.nodes import Alt, And, Distinct, Entry, Grammar, MaxTokens, Node, Ref, Repeat, Seq, Special, Text
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.lark import read_lark
+from guided.spec.lint import lint_grammar
 from guided.spec.regex import parse_regex
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
@@ -105,6 +107,24 @@ def test_the_core_and_its_twin(rng: random.Random) -> None:
             matcher.rollback(1)
             assert matcher.accept_token(token)
         state = following
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "longer"),
+    [("", "cd", [b"ab", b"bcd"]), ("d", "c", [b"ab", b"da", b"bc"]), ("d", "", [b"ab", b"da"])],
+)
+def test_completions_do_not_cross_the_borders(before: str, after: str, longer: list[bytes]) -> None:
+    tokens = [b"a", b"b", b"c", b"d", *longer]
+    compiler = GrammarCompiler(Vocabulary(tokens, eos_token_ids=[len(tokens)]))
+    start = Seq((Text(before), MaxTokens(Text("ab"), 1), Text(after)))
+    matcher = GrammarMatcher(compiler.compile_grammar(Grammar({"start": start})))
+    for name in filter(None, [*before, "ab", *after]):
+        needed = matcher.min_tokens_to_finish()
+        bitmask = guided.allocate_token_bitmask(1, len(tokens) + 1)
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=needed)
+        assert guided.allowed_tokens(bitmask) == [tokens.index(name.encode())]
+        assert matcher.accept_token(tokens.index(name.encode())) and matcher.min_tokens_to_finish() == needed - 1
+    assert matcher.is_accepting() and matcher.min_tokens_to_finish() == 1
 
 
 # --- all sequences of tokens
@@ -285,3 +305,9 @@ def test_a_limit_inside_of_values_that_must_differ_is_refused() -> None:
     matcher = GrammarMatcher(COMPILER.compile_grammar(Grammar({**rules, "start": beside})))
     assert matcher.accept_token(97) and matcher.accept_token(259) and not matcher.accept_token(98)
     assert matcher.accept_string('"a";') and not matcher.accept_string('"a";') and matcher.accept_string('"b";')
+
+
+def test_what_is_limited_is_not_without_a_bound() -> None:
+    text = 'start: t "." u\nt{}: /[a-c]*/ "</t>"\nu: /[0-9]/'
+    found = [lint_grammar(read_lark(text.format(each)), "lark") for each in ("[max_tokens=5]", "[lazy]")]
+    assert [[remark.kind for remark in remarks] for remarks in found] == [[], ["unbounded"]]

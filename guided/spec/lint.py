@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Node, Ref, Repeat, Text
+from guided.ir.nodes import Alt, Automaton, Chars, Grammar, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
 from guided.spec.rule_table import children
 
@@ -57,7 +57,9 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
         kind: of the specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], Remark] = {}
-    items = [(grammar.origins.get(name, name), node) for name, node in grammar.rules.items()]
+    limited = {it.item.name for it in grammar.rules.values() if isinstance(it, MaxTokens) and isinstance(it.item, Ref)}
+    rules = [(name, node) for name, node in grammar.rules.items() if name not in limited]
+    items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
     if grammar.lexer is not None:
         skipped = grammar.lexer.ignored
@@ -89,7 +91,8 @@ def _unbounded(node: Node) -> Iterator[str]:
                 yield "text"
         elif isinstance(item, Repeat) and item.max is None and not _is_space(item.item):
             yield "text" if isinstance(item.item, Chars | Text | Alt) else "a repetition"
-        work += children(item)
+        if not isinstance(item, MaxTokens):
+            work += children(item)
 
 
 def _is_space(node: Node) -> bool:
