@@ -32,11 +32,6 @@ class GrammarMatcher(_core.Matcher):
     After an end token the mask allows the end tokens and nothing else; one more of them is a step that changes nothing.
     """
 
-    def __new__(cls, grammar: CompiledGrammar | GrammarMatcher) -> GrammarMatcher:
-        """A matcher that keeps what was written, if the grammar captures some of it."""
-        given = grammar.grammar if isinstance(grammar, GrammarMatcher) else grammar
-        return super().__new__(_CapturingMatcher if getattr(given, "regions", None) else cls)
-
     def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:
         if isinstance(grammar, GrammarMatcher):
             super().__init__(grammar)
@@ -48,6 +43,9 @@ class GrammarMatcher(_core.Matcher):
             self.accepted_cut_text = False
         else:
             raise TypeError(f"a matcher is made from a CompiledGrammar, not from a {type(grammar).__name__}")
+        if self.grammar.regions:
+            self.__class__ = _CapturingMatcher
+            _CapturingMatcher._begin(self, grammar)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"GrammarMatcher({self.grammar!r}, steps={self.steps})"
@@ -142,15 +140,14 @@ class GrammarMatcher(_core.Matcher):
 class _CapturingMatcher(GrammarMatcher):
     """A matcher that keeps what was written, and reads it when it is asked for captures."""
 
-    def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:
-        super().__init__(grammar)
+    def _begin(self, source: object) -> None:
         self._text = bytearray()
         self._steps: list[tuple[int, int]] = []  # the token of each step, -1 for a string, and where its text ends
         self._readings: Readings | None = None
         self._snapshots: list[Snapshot] = []  # before the first step and after each, as far as they were asked for
-        if isinstance(grammar, _CapturingMatcher):
-            self._text[:], self._steps[:] = grammar._text, grammar._steps
-            self._readings, self._snapshots[:] = grammar._readings, grammar._snapshots
+        if isinstance(source, _CapturingMatcher):
+            self._text[:], self._steps[:] = source._text, source._steps
+            self._readings, self._snapshots[:] = source._readings, source._snapshots
 
     def accept_token(self, token: int, /) -> bool:
         is_over = self.is_terminated()

@@ -32,7 +32,7 @@ struct Rule {
   int32_t origin = -1;                    // the IR rule
   // A rule without calls, whose texts take at most so many tokens, counted by the register: see run/token_counts.cpp.
   int64_t max_tokens = kUnbounded;
-  int64_t furthest_rest = 0;  // the most of TokenRest::tokens where it may not end
+  int64_t furthest_rest = 0;  // the most of TokenRest::tokens after a token, where it may not end
   // A counter whose guards depend only on the count and the least that must follow: its token tables fit every count.
   bool relative = false;
   int64_t reach = 0;                               // the largest finite rest that a guard adds to the count

@@ -74,7 +74,7 @@ void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& mete
           rest = {tokens, step.token};
           if (g.positions[step.from].accept) continue;  // looked at already
           further.push_back(step.from);
-          rule.furthest_rest = std::max(rule.furthest_rest, tokens);
+          if (step.from != rule.start) rule.furthest_rest = std::max(rule.furthest_rest, tokens);
         }
       level = std::move(further);
     }
