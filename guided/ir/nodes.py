@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
+    from guided.ir.later import Later
     from guided.ir.lexer import Lexer
     from guided.ir.regions import Region
 
@@ -312,6 +313,8 @@ class Grammar:
     lexer: Lexer | None = None
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Rule name -> what is asked of its texts, see `regions.py`."""
+    later: Mapping[str, Later] = field(default_factory=dict)
+    """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

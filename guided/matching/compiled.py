@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -37,7 +36,6 @@ def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
         return native
 
 
-@lru_cache(maxsize=8)
 def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
     """The ids of the tokens that have text."""
     without = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()

@@ -8,6 +8,7 @@ shared by all compilers of a vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
@@ -19,7 +20,7 @@ from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
-from guided.matching.grammar_cache import GrammarCache
+from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.narrowing import narrowed
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr
@@ -74,6 +75,7 @@ class GrammarCompiler:
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
             self._special_ids.setdefault(name, []).append(number)
+        self._text_ids = cache(partial(text_ids, vocabulary))
         self._cache = GrammarCache(cache_bytes)
 
     def __repr__(self) -> str:
@@ -104,7 +106,7 @@ class GrammarCompiler:
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
         known = checked_registry(registry)
-        text = schema if isinstance(schema, str) else _content(schema)
+        text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False) -> Grammar:
@@ -112,7 +114,7 @@ class GrammarCompiler:
                     schema, own, registry=known, limits=self.limits, found=found, ask_for_values=ask
                 )
 
-            key = ("json_schema", text, isinstance(schema, str), own, _content(known))
+            key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
         return narrowed(compiled, JsonSchemaOptions(**options))
@@ -211,7 +213,7 @@ class GrammarCompiler:
             grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
             allow_special_tokens: whether it may name tokens that are to be written, as `<|call|>`; not if a stranger's.
             import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
-            postlex: with "lexer": an instance of `lark.indenter.Indenter`.
+            postlex: with "lexer": an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`.
             options: the fields of `JsonSchemaOptions`, for schemas in the text.
 
         Raises:
@@ -221,7 +223,9 @@ class GrammarCompiler:
         read_options = LarkOptions(
             start, semantics, lexer, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
         )
-        known = tuple((name, _content(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items())
+        known = tuple(
+            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items()
+        )
         own = (start, semantics, lexer, read_options.import_paths, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
@@ -253,26 +257,26 @@ class GrammarCompiler:
         """
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
-        content = spec if isinstance(spec, str) else _content(spec)
+        content = spec if isinstance(spec, str) else content_of(spec)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False) -> Grammar:
+            def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._special_ids,
-                    limits=self.limits, found=found, ask_for_values=ask,
+                    limits=self.limits, found=found, ask_for_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
-            return self._cached(key, spec, read, why_empty=lambda: read([], True))
+            parts_later = partial(read, later=True) if self._native.byte_complete else read
+            return self._cached(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
         return narrowed(compiled, JsonSchemaOptions(**options))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
         if not isinstance(choices, Iterable):
-            raise SpecError(
-                f"a choice is a list of strings, not a {type(choices).__name__}", hint="write ['yes', 'no']"
-            )
+            message = f"a choice is a list of strings, not a {type(choices).__name__}"
+            raise SpecError(message, hint="write ['yes', 'no']")
         given = choices if isinstance(choices, str | bytes | Mapping) else tuple(choices)
         return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
@@ -283,9 +287,8 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile (class or literal, "1" or "+") pairs, see `guided.spec.pattern`."""
         if not isinstance(pattern, Iterable):
-            raise SpecError(
-                f"a pattern is a list of pairs, not a {type(pattern).__name__}", hint='write [("UPPER", "+")]'
-            )
+            message = f"a pattern is a list of pairs, not a {type(pattern).__name__}"
+            raise SpecError(message, hint='write [("UPPER", "+")]')
         classes = None
         if char_classes is not None:
             if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
@@ -335,14 +338,13 @@ class GrammarCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
-        native = self._to_native(grammar)
-        check_regions(grammar)
+        native, found = self._to_native(grammar), (grammar.regions, self.limits)
         return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar,
-            regions=grammar.regions, limits=self.limits,
-        )  # fmt: skip
+            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *found
+        )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
+        check_regions(grammar)
         if isinstance(grammar, Grammar) and grammar.lexer is not None:
             return compile_lexed(grammar, grammar.lexer, self._native, self.limits)
         return compile_native(
@@ -351,7 +353,7 @@ class GrammarCompiler:
             limits=self.limits,
             special_ids=self._special_ids,
             end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=lambda: text_ids(self.vocabulary),
+            text_ids=self._text_ids,
         )
 
     def _cached(
@@ -360,15 +362,17 @@ class GrammarCompiler:
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object] = lambda: None,
+        read_first: Callable[[list[Finding]], Grammar] | None = None,
     ) -> CompiledGrammar:
         """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds.
 
-        `why_empty` raises the error of a specification that allows nothing, where more can be said of it.
+        `why_empty` raises the error of a specification that allows nothing, where more can be said of it. `read_first`
+        gives the grammar that is compiled, if some parts of it are compiled later.
         """
         compiled = self._found(key)
         if compiled is None:
             with collection_paused():
-                compiled = self._made(key, source, read, why_empty)
+                compiled = self._made(key, source, read, why_empty, read_first or read)
         warn_of(compiled.findings)
         return compiled
 
@@ -384,10 +388,10 @@ class GrammarCompiler:
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object],
+        read_first: Callable[[list[Finding]], Grammar],
     ) -> CompiledGrammar:
         findings: list[Finding] = []
-        grammar = read(findings)
-        check_regions(grammar)
+        grammar = read_first(findings)
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text
@@ -397,7 +401,11 @@ class GrammarCompiler:
         kind = str(key[0])
 
         def again() -> Grammar:
-            if kind in ("json_schema", "structural_tag") and not isinstance(source, str) and _content(source) != key[1]:
+            if (
+                kind in ("json_schema", "structural_tag")
+                and not isinstance(source, str)
+                and content_of(source) != key[1]
+            ):
                 raise SpecError("the schema was changed since it was compiled", hint="compile it again")
             return read([])
 
@@ -410,11 +418,3 @@ class GrammarCompiler:
 
 def _single(node: Any) -> Grammar:
     return node if isinstance(node, Grammar) else Grammar({"start": node})
-
-
-def _content(value: object) -> object:
-    """What stands for a value in the cache: equal only for equal values of equal types. Unhashable: it is not kept."""
-    try:
-        return repr(value)
-    except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
-        return []

@@ -53,7 +53,7 @@ def recursion_error(name: str) -> UnsupportedError:
 
 def left_recursive(grammar: Grammar) -> list[str]:
     """See the head."""
-    if not grammar.regions:
+    if not isinstance(grammar, Grammar) or not grammar.regions:  # what is no grammar is refused where it is compiled
         return []
     empty: set[str] = set()
     while True:

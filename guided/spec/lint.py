@@ -57,7 +57,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
         kind: of the specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], Remark] = {}
-    limited = {it.item.name for it in grammar.rules.values() if isinstance(it, MaxTokens) and isinstance(it.item, Ref)}
+    limited = set().union(*map(_limited, grammar.rules.values()))
     rules = [(name, node) for name, node in grammar.rules.items() if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
@@ -76,6 +76,21 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
         else:
             out.setdefault((place, ""), Remark("recursion", place, "it contains itself, to any depth", matters=False))
     return list(out.values())
+
+
+def _limited(node: Node) -> set[str]:
+    """The rules whose texts are limited to some tokens."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work: list[Any] = [node]
+    out = set[str]()
+    while work:
+        item = work.pop()
+        if item not in met:
+            met[item] = None
+            if isinstance(item, MaxTokens) and isinstance(item.item, Ref):
+                out.add(item.item.name)
+            work += children(item)
+    return out
 
 
 def _unbounded(node: Node) -> Iterator[str]:

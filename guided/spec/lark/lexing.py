@@ -43,6 +43,10 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
         raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+    if indentation is not None and loaded.regions:
+        name = next(iter(loaded.regions))
+        reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
+        raise UnsupportedError(reason, hint="leave the attribute out, or postlex")
     for terminal in loaded.terminals.values():
         if terminal.max_tokens is not None:
             reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"

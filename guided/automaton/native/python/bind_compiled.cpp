@@ -49,7 +49,8 @@ bool extends(const TokenVocabulary& v, const nb::bytes& data) {
 }
 
 Automaton automaton(const CompiledRules& c) {
-  const Grammar& g = *c.grammar;
+  const std::shared_ptr<const Grammar> grammar = c.grammar();
+  const Grammar& g = *grammar;
   const Rule& rule = g.rules[g.start];
   Automaton out;
   for (int32_t p = rule.base; p < rule.base + rule.size; ++p) {
@@ -124,7 +125,7 @@ void bind_compiled(nb::module_& m) {
           "How often the states were dropped because they reached the memory limit.");
   nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")
       .def_prop_ro(
-          "limits_tokens", [](const CompiledRules& c) { return !c.grammar->token_rests.empty(); },
+          "limits_tokens", [](const CompiledRules& c) { return !c.grammar()->token_rests.empty(); },
           "Whether the tokens of some rule's text are counted.")
       .def("automaton", &automaton,
            "The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).");
