@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
+from guided.automaton.entries import check_entries
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.nodes import (
     ANY_CHAR,
@@ -53,7 +54,6 @@ from guided.ir.nodes import (
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
-from guided.spec.rule_table import children
 
 __all__ = ["compile_native"]
 
@@ -146,7 +146,7 @@ class _GrammarBuilder:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
         if self.limits_tokens:
-            _check_entries(self.grammar)
+            check_entries(self.grammar)
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         waiting = [
@@ -307,23 +307,6 @@ class _GrammarBuilder:
                 return number
         self.encodings.append((encoding, self.builder.encoding(_native_encoding(encoding))))
         return self.encodings[-1][1]
-
-
-def _check_entries(grammar: Grammar) -> None:
-    """Refuses `MaxTokens` in an `Entry`: whether its value can still differ is not asked of tokens."""
-    met: set[tuple[int, bool]] = set()
-    todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
-    while todo:
-        node, inside = todo.pop()
-        inside = inside or isinstance(node, Entry)
-        if (serial(node), inside) in met:
-            continue
-        met.add((serial(node), inside))
-        if inside and isinstance(node, MaxTokens):
-            raise UnsupportedError("MaxTokens inside of an Entry", hint="limit the characters instead, by Length")
-        todo += [(child, inside) for child in children(node)]
-        if inside and isinstance(node, Ref):
-            todo.append((grammar.rules[node.name], True))
 
 
 _native_encodings: dict[int, _core.Encoding] = {}
