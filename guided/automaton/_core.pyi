@@ -92,6 +92,10 @@ class Compiled:
 class CompiledRules(Compiled):
     """A compiled grammar whose rules read bytes."""
 
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether the tokens of some rule's text are counted."""
+
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
         """
         The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).
@@ -217,6 +221,9 @@ class Builder:
 
     def distinct(self, item: int, names: Sequence[str]) -> int:
         """A node whose entries must differ from each other and from `names`."""
+
+    def max_tokens(self, item: int, max: int) -> int:
+        """The texts of a regular node, in at most `max` tokens."""
 
     def entry(self, item: int) -> int:
         """A node whose value is an entry of the uniqueness scope around it."""
@@ -407,6 +414,16 @@ class Matcher:
     def _accept_bytes(self, data: bytes) -> bool:
         """
         Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.
+        """
+
+    def _accept_part(self, data: bytes) -> bool:
+        """
+        Step over bytes of a token that goes on, as one step. False: refused, state unchanged.
+        """
+
+    def _end_token(self) -> bool:
+        """
+        End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.
         """
 
     def _forced(self, limit: int) -> list[int]:

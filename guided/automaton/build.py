@@ -17,52 +17,18 @@ from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
+from guided.automaton.entries import check_entries
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.nodes import (
-    ANY_CHAR,
-    UTF8,
-    AllOf,
-    Alt,
-    And,
-    AnyOf,
-    Automaton,
-    Chars,
-    Condition,
-    Distinct,
-    Encoded,
-    Encoding,
-    Entry,
-    Grammar,
-    Length,
-    Lexed,
+    ANY_CHAR, UTF8, AllOf, Alt, And, AnyOf, Automaton, Chars, Condition, Distinct, Encoded, Encoding, Entry,
+    Grammar, Length, Lexed, MaxTokens, Member, Node, NoneOf, Not, OtherTokens, Permutation, Ranges, Ref, Repeat,
+    Seq, Special, Text, Written, charset, fmt, skip, from, guided, ir, serial, import, serial, from, guided, ir,
+    tokens, import, is_any_text, from, guided, limits, import, Limits, __all__, compile_native, _LARGEST_COUNT, 2,
+    30, 1, The, largest, bound, of, a, repetition, or, length, window, that, the, core, stores, _UNBOUNDED, 1, How,
+    the, core, s, interface, writes, no, upper, bound, _MAX_CACHED_ENCODINGS, 64, _MAX_CONDITION_DEPTH, 100_000,
+    _READER_TYPES, Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation,
     Member,
-    Node,
-    NoneOf,
-    Not,
-    OtherTokens,
-    Permutation,
-    Ranges,
-    Ref,
-    Repeat,
-    Seq,
-    Special,
-    Text,
-    Written,
-    charset,
-)
-from guided.ir.serial import serial
-from guided.ir.tokens import is_any_text
-from guided.limits import Limits
-
-__all__ = ["compile_native"]
-
-_LARGEST_COUNT = 2**30 - 1
-"""The largest bound of a repetition or length window that the core stores."""
-_UNBOUNDED = -1
-"""How the core's interface writes "no upper bound"."""
-_MAX_CACHED_ENCODINGS = 64
-_MAX_CONDITION_DEPTH = 100_000
-_READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
+)  # fmt: skip
 """The classes whose fields the core's reader looks into, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
 _KEPT = _core.KeptNodes()
@@ -70,6 +36,7 @@ _KEPT = _core.KeptNodes()
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
+    "max_tokens is": "allow more tokens, or a shorter text",
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "ask for fewer values that differ, or allow more of them",
@@ -126,7 +93,7 @@ class _GrammarBuilder:
         text_ids: Callable[[], frozenset[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
-        self.text_ids = text_ids
+        self.text_ids, self.limits_tokens = text_ids, False
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -143,6 +110,8 @@ class _GrammarBuilder:
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
+        if self.limits_tokens:
+            check_entries(self.grammar)
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         waiting = [
@@ -227,6 +196,9 @@ class _GrammarBuilder:
                 return build.encoded(number(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
+            case MaxTokens(item, most):
+                self.limits_tokens = True
+                return build.max_tokens(number(item), self._bounds(0, most)[1])
             case Distinct(item, known):
                 return build.distinct(number(item), list(known))
             case Special(token):

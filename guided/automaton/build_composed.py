@@ -19,7 +19,7 @@ from typing import Final
 
 from guided.automaton import _core
 from guided.errors import LimitExceeded, UnsupportedError
-from guided.ir.nodes import Alt, Grammar, Lexed, Node, Ref, Repeat, Seq
+from guided.ir.nodes import Alt, Grammar, Lexed, MaxTokens, Node, Ref, Repeat, Seq
 from guided.ir.serial import serial
 from guided.limits import Limits
 from guided.spec.rule_table import children
@@ -216,5 +216,7 @@ def _mentioned(node: Node) -> set[str]:
             out.add(item.name)
         elif isinstance(item, Lexed):
             out.add("")
+        elif isinstance(item, MaxTokens):
+            raise UnsupportedError("a limit of tokens beside a grammar with a lexer is not supported", hint=_HINT)
         work += children(item)
     return out

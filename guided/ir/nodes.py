@@ -1,8 +1,9 @@
 """The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `OtherTokens`, `Permutation` and recursion. `And`, `Not`, `Length`
-and `Encoded` take regular items only; a `Ref` in them is looked through if it is not recursive.
+*Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation` and recursion. `And`,
+`Not`, `Length`, `Encoded` and `MaxTokens` take regular items only; a `Ref` in them is looked through if it is not
+recursive.
 
 Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
 
@@ -21,46 +22,14 @@ from guided.ir.serial import Numbered
 if TYPE_CHECKING:
     from guided.ir.later import Later
     from guided.ir.lexer import Lexer
+    from guided.ir.regions import Region
 
 __all__ = [
-    "ALL_CHARS",
-    "ANY_CHAR",
-    "EMPTY",
-    "EPSILON",
-    "UTF8",
-    "AllOf",
-    "Alt",
-    "And",
-    "AnyOf",
-    "Automaton",
-    "Chars",
-    "Condition",
-    "Distinct",
-    "Encoded",
-    "Encoding",
-    "Entry",
-    "Form",
-    "Grammar",
-    "Length",
-    "Lexed",
-    "Member",
-    "Node",
-    "NoneOf",
-    "Not",
-    "OtherTokens",
-    "Permutation",
-    "Ranges",
-    "Ref",
-    "Repeat",
-    "Seq",
-    "Span",
-    "Special",
-    "Text",
-    "Written",
-    "charset",
-    "complement",
-    "intersect",
-]
+    "ALL_CHARS", "ANY_CHAR", "EMPTY", "EPSILON", "UTF8", "AllOf", "Alt", "And", "AnyOf", "Automaton", "Chars",
+    "Condition", "Distinct", "Encoded", "Encoding", "Entry", "Form", "Grammar", "Length", "Lexed", "MaxTokens",
+    "Member", "Node", "NoneOf", "Not", "OtherTokens", "Permutation", "Ranges", "Ref", "Repeat", "Seq", "Span",
+    "Special", "Text", "Written", "charset", "complement", "intersect",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +174,21 @@ class OtherTokens(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
+class MaxTokens(Numbered):
+    """The strings of the regular `item`, written in at most `max` tokens.
+
+    A token counts if some of its text belongs to the string, also where it begins before the string or ends after it.
+    After each token that ends within the string, as many tokens must be left as it takes at least to write the rest of
+    it, the last one of them ending where the string does.
+
+    It is about tokens and not about text, as `OtherTokens` is. It is no part of regular nodes.
+    """
+
+    item: Node
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """An item of a `Permutation`. `item` is not nullable. A repeatable member may occur any number of times."""
 
@@ -313,6 +297,7 @@ Node: TypeAlias = (
     | Not
     | Length
     | Encoded
+    | MaxTokens
     | Ref
     | Special
     | OtherTokens
@@ -336,6 +321,8 @@ class Grammar:
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    """Rule name -> what is asked of its texts, see `regions.py`."""
     later: Mapping[str, Later] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
     composed: bool = False

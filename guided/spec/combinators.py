@@ -38,6 +38,7 @@ from guided.spec.regex import Classes, parse_regex
 __all__ = [
     "Expr",
     "Part",
+    "capture",
     "choice",
     "gbnf",
     "json_schema",
@@ -99,6 +100,12 @@ class RepeatPart(Expr):
     part: Expr
     min: int
     max: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CapturePart(Expr):
+    name: str
+    part: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -190,6 +197,17 @@ def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
 def optional(part: Part) -> Expr:
     """The part, or nothing."""
     return repeat(part, 0, 1)
+
+
+def capture(name: str, part: Part) -> Expr:
+    """The part, whose text is found again by its name: `matcher.captures()`, `result.captures`.
+
+    A part that occurs several times is captured each time. `guided/matching/readings.py` says which of several readings
+    of a text counts.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
+    return CapturePart(name, _part(part))
 
 
 def rule(name: str) -> Expr:

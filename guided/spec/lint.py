@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
-from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, Node, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
 from guided.ir.serial import ByIdentity
 from guided.spec.common_text import common_text
 from guided.spec.lark.dialect.expressions import determinised
@@ -66,7 +66,9 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
         kind: of the specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], Remark] = {}
-    items = [(grammar.origins.get(name, name), node) for name, node in grammar.rules.items()]
+    limited = set().union(*map(_limited, grammar.rules.values()))
+    rules = [(name, node) for name, node in grammar.rules.items() if name not in limited]
+    items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
     if grammar.lexer is not None:
         skipped = grammar.lexer.ignored
@@ -145,6 +147,21 @@ def _small_automaton(node: Node, grammar: Grammar, recursive: Collection[str]) -
         return None
 
 
+def _limited(node: Node) -> set[str]:
+    """The rules whose texts are limited to some tokens."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work: list[Any] = [node]
+    out = set[str]()
+    while work:
+        item = work.pop()
+        if item not in met:
+            met[item] = None
+            if isinstance(item, MaxTokens) and isinstance(item.item, Ref):
+                out.add(item.item.name)
+            work += children(item)
+    return out
+
+
 def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
     """What is repeated, and how often at most; None: without a bound."""
     met: ByIdentity[Any, None] = ByIdentity()
@@ -162,7 +179,8 @@ def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
-        work += children(item)
+        if not isinstance(item, MaxTokens):
+            work += children(item)
 
 
 def _is_space(node: Node) -> bool:

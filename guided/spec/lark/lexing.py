@@ -46,6 +46,14 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
         raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+    if indentation is not None and loaded.regions:
+        name = next(iter(loaded.regions))
+        reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
+        raise UnsupportedError(reason, hint="leave the attribute out, or postlex")
+    for terminal in loaded.terminals.values():
+        if terminal.max_tokens is not None:
+            reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
+            raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
     if not loaded.initial_skip or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
@@ -82,7 +90,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
         origins[begin] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
-    return Grammar(nodes, begin, origins), lexer
+    return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:

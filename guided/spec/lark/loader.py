@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node
+from guided.ir.regions import Region
 from guided.limits import Limits
 
 from .bounds import check_bounds, check_terminals
@@ -57,6 +58,7 @@ class LoadedTerminal:
     written: str
     node: Node | None = None  # its texts, where Lark's notation cannot say them
     is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
+    max_tokens: int | None = None  # in which each text is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Loaded:
 
     `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
     stands for it, and is none; `written`: what the text has in its place. `initial_skip`: whether ignored terminals may
-    stand first; `skip_once`: whether they may stand once only in one place.
+    stand first; `skip_once`: whether they may stand once only in one place. `regions`: name of a rule -> what is asked
+    of its text.
     """
 
     text: str
@@ -78,6 +81,16 @@ class Loaded:
     written: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
     skip_once: bool = False
+    regions: Mapping[str, Region] = field(default_factory=dict)
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where the text defines a rule or terminal, for errors."""
+        name = name.split("{")[0]
+        lines = self.text.splitlines(keepends=True)[: self.lines.get(name, 0)]
+        if not lines:
+            return 0, 0
+        start = sum(map(len, lines[:-1])) + max(lines[-1].find(name), 0)
+        return start, start + len(name)
 
 
 def load(

@@ -106,6 +106,25 @@ bool Matcher::accept_bytes(std::string_view bytes) {
   return true;
 }
 
+bool Matcher::accept_part(std::string_view bytes) {
+  int32_t next = terminated_ ? kDead : state_;
+  {
+    std::lock_guard<std::mutex> lock(states_->mutex());
+    for (size_t i = 0; i < bytes.size() && next != kDead; ++i)
+      next = states_->step(next, static_cast<uint8_t>(bytes[i]));
+  }
+  if (next == kDead) return false;
+  push(next, false, kText, std::make_shared<const std::string>(bytes));
+  return true;
+}
+
+bool Matcher::end_token() {
+  const int32_t next = terminated_ ? kDead : states_->token_ended(state_);
+  if (next == kDead) return false;
+  push(next, false, kText, std::make_shared<const std::string>());
+  return true;
+}
+
 size_t Matcher::validate(const std::vector<int64_t>& ids) {
   return entering([&] {
     int32_t state = state_;

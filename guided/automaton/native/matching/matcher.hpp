@@ -31,6 +31,9 @@ class Matcher {
   // Accepts a token whose steps have all been taken before, without the lock; nothing where that is not so.
   std::optional<bool> accept_known(int32_t id);
   bool accept_bytes(std::string_view bytes);
+  // The same of a token in parts: each is a step, and so is its end.
+  bool accept_part(std::string_view bytes);
+  bool end_token();
   size_t validate(const std::vector<int64_t>& ids);
   void rollback(int64_t n);
   void reset();

@@ -35,6 +35,8 @@ class States {
   virtual int32_t known_after_token(int32_t state, int32_t id) const = 0;
   virtual int32_t after_token(int32_t state, int32_t id) = 0;
   virtual int32_t after_bytes(int32_t state, std::string_view bytes) = 0;
+  // The state once a token ends, of which `step` has read the bytes; kDead: it may not end there.
+  virtual int32_t token_ended(int32_t state) { return state; }
   // Write the row of the tokens that can come next; false where it has yet to be computed.
   virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
   virtual bool mask(int32_t state, uint32_t* row) = 0;

@@ -216,6 +216,15 @@ void bind_matcher(nb::module_& m) {
             return unlocked(self, [&] { return self.accept_bytes(bytes); });
           },
           "data"_a, "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
+      .def(
+          "_accept_part",
+          [](Matcher& self, const nb::bytes& data) {
+            std::string_view bytes = view(data);
+            return unlocked(self, [&] { return self.accept_part(bytes); });
+          },
+          "data"_a, "Step over bytes of a token that goes on, as one step. False: refused, state unchanged.")
+      .def("_end_token", unlocked(&Matcher::end_token),
+           "End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.")
       .def("_forced", unlocked(&Matcher::forced), "limit"_a,
            "What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.")
       .def("_shortest", unlocked(&Matcher::shortest), "limit"_a,
