@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.llama3 import load
 from benchmarks.tool_schemas import tools_of
@@ -27,7 +27,7 @@ WARM_UP = {"type": "object", "properties": {"q": {"type": "string"}}}
 LIBRARIES = ("guided", "xgrammar", "llguidance")
 
 
-def prepared_guided(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
+def _guided(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
     import guided
 
     vocabulary = guided.Vocabulary(tokens.spelled, eos_token_ids=[tokens.end], special_tokens=tokens.special)
@@ -43,7 +43,7 @@ def prepared_guided(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], ob
     return first_mask
 
 
-def prepared_xgrammar(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
+def _xgrammar(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
     import xgrammar
 
     spelled = [token or b"" for token in tokens.spelled]
@@ -53,13 +53,13 @@ def prepared_xgrammar(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], 
     mask = xgrammar.allocate_token_bitmask(1, tokens.size)
 
     def first_mask() -> object:
-        tag = xgrammar.get_model_structural_tag("qwen_3", tools, reasoning="disabled")
+        tag = xgrammar.get_model_structural_tag("qwen_3", [*tools], reasoning="disabled")
         return xgrammar.GrammarMatcher(compiler.compile_structural_tag(tag)).fill_next_token_bitmask(mask)
 
     return first_mask
 
 
-def prepared_llguidance(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
+def _llguidance(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[], object]:
     import llguidance.numpy
     import llguidance.tiktoken
     from llguidance import LLMatcher
@@ -88,7 +88,7 @@ def prepared_llguidance(tokens: Any, tools: list[dict[str, Any]]) -> Callable[[]
     return first_mask
 
 
-PREPARED = {"guided": prepared_guided, "xgrammar": prepared_xgrammar, "llguidance": prepared_llguidance}
+PREPARED: Final = {"guided": _guided, "xgrammar": _xgrammar, "llguidance": _llguidance}
 
 
 def milliseconds(work: Callable[[], object]) -> float:

@@ -114,8 +114,8 @@ DOCUMENTS: list[Any] = [
     of_format({"type": "token_dispatch", "rules": [[3, X]], "exclude_tokens": [4, "<|a|>"], "loop": False}),
     of_format({"type": "repeat", "min": 1, "max": 2, "content": {"type": "grammar", "grammar": 'root ::= "a"'}}),
 ]
-ODD = [
-    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"}, 
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"},
     b"a", {"type": "object"}, {"": {}}, ["a", "a"], {1: 2}, (), "(", "root ::=",
 ]  # fmt: skip
 
