@@ -486,6 +486,7 @@ class CompiledLexer(Compiled):
         control: Sequence[int],
         contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
         contextual: bool,
+        indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, int, int] | None,
         vocabulary: TokenVocabulary,
         memory: int,
     ) -> None:
@@ -502,6 +503,8 @@ class CompiledLexer(Compiled):
             contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
                 other; marks are numbers past those of the terminals.
             contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
+            indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
+                `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
         """
