@@ -114,9 +114,9 @@ DOCUMENTS: list[Any] = [
     of_format({"type": "token_dispatch", "rules": [[3, X]], "exclude_tokens": [4, "<|a|>"], "loop": False}),
     of_format({"type": "repeat", "min": 1, "max": 2, "content": {"type": "grammar", "grammar": 'root ::= "a"'}}),
 ]
-ODD = [
-    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"}, b"a",
-    {"type": "object"}, {"": {}}, ["a", "a"], {1: 2}, (), "(", "root ::=",
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"},
+    b"a", {"type": "object"}, {"": {}}, ["a", "a"], {1: 2}, (), "(", "root ::=",
 ]  # fmt: skip
 
 
@@ -170,11 +170,12 @@ def test_changed_documents_raise_nothing_else(seed: int) -> None:
         is_answered("".join(text))
 
 
+NAMES = ["type", "format", "content", "begin", "end", "tags", "elements", "value", "json_schema", "triggers"]
 JSON: Any = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a", "<a>", "object", "json_schema"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
     max_leaves=12,
-) if (NAMES := ["type", "format", "content", "begin", "end", "tags", "elements", "value", "json_schema", "triggers"]) else None  # fmt: skip  # noqa: E501
+)
 
 
 @given(JSON)
@@ -203,7 +204,7 @@ def test_changed_tools_raise_nothing_else(seed: int) -> None:
                 "type": "allowed_tools",
                 "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "tool_1"}}]},
             },
-        },  # noqa: E501  # fmt: skip
+        },
     ]
     for _ in range(150):
         changed = mutated(source.choice(documents), source)
