@@ -54,6 +54,21 @@ def test_what_is_too_large_is_an_error(text: str) -> None:
         COMPILER.compile_lark(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ('start: sum | "x"\nsum{a}: a "b"', "sum is a template", 8),
+        ("start: a (D&OT a)*\nB: //\na: B", "& is for terminals", 12),
+        ("start: A\nA: /a/[\nB: /b/", "Expecting a value", 8),
+        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "Unexpected token Token('_COLON', ':')", 6),
+    ],
+)
+def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:
+    with pytest.raises(GuidedError) as caught:
+        COMPILER.compile_lark(text)
+    assert message in str(caught.value) and f"column {column})" in str(caught.value)
+
+
 def test_a_circle_of_imports_ends(tmp_path) -> None:
     (tmp_path / "one.lark").write_text('%import .two.b\na: b "x"\n')
     (tmp_path / "two.lark").write_text('%import .one.a\nb: a "y"\n')

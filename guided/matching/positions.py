@@ -33,6 +33,7 @@ __all__ = ["MOST_SYMBOLS", "LabelledLanguage", "Position", "in_words", "labelled
 MOST_SYMBOLS: Final = 4000
 _MOST_LABELS: Final = 4000
 _MOST_LABELS_IN_TURN: Final = 200
+_BEHIND: Final = "behind "  # in white space behind the part of a label
 _LABEL: Final = "\x00label "  # no control token is called so
 _WHOLES: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
 _MOST_SHOWN: Final = 4
@@ -96,6 +97,10 @@ class Label:
     is_nullable: bool
     before: str | None
     behind: str | None = None
+
+
+_AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
+"""White space at the beginning of an alternative belongs to what refers to the rule."""
 
 
 def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
@@ -165,6 +170,10 @@ class _Labels:
                 if not out:
                     out.append(part)
                 continue
+            if isinstance(part, Seq) and part.items and self._is_gap(part.items[0]):  # white space before a terminal
+                behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
+                out += [part.items[0], Special(self._label(behind))]
+                part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
             out.append(self._nested(part, rule, number, many))
             if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
                 continue
@@ -254,8 +263,10 @@ class LabelledLanguage(Language):
             return ()
         before, labels = self.reached[state]
         inside = self._inside(before.items) if begun else set[str]()
-        reached = {label for label in labels if not self.labels[label].behind}
-        reached |= {self.labels[label].behind or "" for label in inside} - {""}
+        reached = {label for label in labels if self.labels[label].behind is None}
+        reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
+        reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
+        inside = {label for label in inside if label in self.labels}
         found: dict[Position, None] = {}
         for label in sorted(inside, key=_number):
             it = self.labels[label]
@@ -294,16 +305,21 @@ class LabelledLanguage(Language):
     def _inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the parts that are under way."""
         found, seen = set[str](), set[object]()
-        todo = [(rest, back) for rest, back, _ in items if not _label_of(rest[0])]
+        todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
         while todo:
-            rest, back = todo.pop()
+            rest, back, is_before = todo.pop()
             label = next(filter(None, map(_label_of, rest)), "")
-            if label:
-                found.add(label)
-            elif back not in seen:
-                seen.add(back)
-                todo += self.resumed(back)
+            before = self.labels[label].before if label else None
+            if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
+                found.add(_behind(before) if is_before and before else label)
+            elif (back, label) not in seen:
+                seen.add((back, label))
+                todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
         return found
+
+
+def _behind(label: str) -> str:
+    return f"{_BEHIND}{label}"
 
 
 def _label_of(term: object) -> str:

@@ -120,6 +120,8 @@ def load(
         terminals, rules, ignored = grammar.compile([start], "*")
     except lark.exceptions.LarkError as error:
         raise _spec_error(text, error) from None
+    except TypeError as error:  # Lark's search for a similar error fails on some; what it searched for is what is wrong
+        raise _spec_error(text, _first_cause(error, lark.exceptions.UnexpectedToken)) from None
     except FileNotFoundError as error:
         name = Path(str(error.filename or error)).name
         hint = "give the folder of the file by import_paths=[...]; without it, Lark's own grammars can be imported"
@@ -132,6 +134,11 @@ def load(
     for rule in rules:
         symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
         out.setdefault(str(rule.origin.name), []).append(Alternative(symbols))
+    for rule in {name for each in out.values() for it in each for name, is_term in it.symbols if not is_term}:
+        if rule not in out:
+            place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
+            hint = f"give its arguments, as {rule}{{...}}"
+            raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     lines = _lines(text)
     found = {terminal.name: _terminal(terminal, named) for terminal in terminals}
     for alternatives in out.values():
@@ -189,6 +196,15 @@ def _lines(text: str) -> dict[str, int]:
         if found:
             out.setdefault(found[1], number)
     return out
+
+
+def _first_cause(error: BaseException, kind: type[BaseException]) -> BaseException:
+    """The error of this class that was raised first on the way to an error, or that error itself."""
+    found, at = error, error.__context__
+    while at is not None:
+        found = at if isinstance(at, kind) else found
+        at = at.__context__
+    return found
 
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:

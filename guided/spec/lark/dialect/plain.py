@@ -20,6 +20,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -166,7 +167,7 @@ class _Writer:
         used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
-            for token, following in zip(body, [*body[1:], None], strict=True):
+            for token, following in zip_longest(body, body[1:]):
                 if token.kind in ("special", "given") or token.text in _PARTS:
                     hint = "a terminal is regular: write it into a rule"
                     raise self.error(f"{token.text} cannot be used in terminals", token, hint)
