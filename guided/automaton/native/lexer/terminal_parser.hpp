@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// The terminals that are tried where the parser could take just these marks, instead of those that it can take. Marks are
+// The terminals that are tried where the parser could take just these marks, besides those that it can take. Marks are
 // control tokens of the rules with numbers past those of the terminals; no text has one.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
