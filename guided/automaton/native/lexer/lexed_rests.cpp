@@ -49,12 +49,15 @@ int64_t LexedRests::distance(const Reading& reading) {
   return surely_dead(reading) ? kNever : search(reading);
 }
 
-// Whether the parser can take nothing that the lexeme may become.
+// Whether the parser can take nothing that the lexeme may become, or nothing can be read after it.
 bool LexedRests::surely_dead(const Reading& reading) {
   const Begun begun{reading.lexeme, reading.rivals};
-  if (reading.boundary || !vocabulary_.byte_complete || !ends_.complete(begun)) return false;
-  bool dead = std::ranges::all_of(ends_.ends(begun), [&](const LexemeEnds::End& end) {
-    return readings_.after_lexeme(reading.place, end.label, end.ignored) == kDead;
+  if (reading.boundary) return readings_.is_stuck(reading.place, reading.rivals);
+  if (!vocabulary_.byte_complete || !ends_.complete(begun)) return false;
+  const std::vector<LexemeEnds::End>* all = ends_.all(begun);
+  bool dead = std::ranges::all_of(all ? *all : ends_.ends(begun), [&](const LexemeEnds::End& end) {
+    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
+    return place == kDead || (all && readings_.is_stuck(place, end.rivals));
   });
   if (const int64_t least = ends_.least_width(begun); least < kNever)
     places_.each_width(reading.place, static_cast<int32_t>(least), [&](int32_t width) {

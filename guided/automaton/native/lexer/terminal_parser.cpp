@@ -56,12 +56,10 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
 }
 
 int32_t TerminalParser::after(int32_t state, int32_t symbol) {
-  auto& known = of(state).after;
-  for (const auto& [by, to] : known)
-    if (by == symbol) return to;
-  const int32_t to = work_.arena.step_token(state, symbol);
-  known.emplace_back(symbol, to);
-  return to;
+  std::vector<int32_t>& known = of(state).after;
+  if (symbol >= static_cast<int32_t>(known.size())) known.resize(symbol + 1, kUnknown);
+  if (known[symbol] == kUnknown) known[symbol] = work_.arena.step_token(state, symbol);
+  return known[symbol];
 }
 
 }  // namespace guided

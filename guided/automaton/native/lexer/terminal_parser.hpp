@@ -32,7 +32,7 @@ class TerminalParser {
   struct State {
     std::vector<int32_t> taken, marks;
     int32_t start[2] = {kUnknown, kUnknown};  // outside of brackets, and between them
-    std::vector<std::pair<int32_t, int32_t>> after;
+    std::vector<int32_t> after;               // by symbol; kUnknown
   };
   State& of(int32_t state);
 
