@@ -5,47 +5,47 @@
 // no separator ends it. Still a completion exists: one in which `*/` never occurs.
 //
 // In: a rival, and the texts and separators that completions are made of (sure_texts.hpp). Out: whether it matches nowhere
-// in any sequence of these texts, in an order in which terminals can follow each other (followers.hpp), and separators
-// between them. Such a rival is no hindrance.
+// in any sequence of these texts, in an order in which terminals can follow each other (followers.hpp), with separators
+// between them, at least where one is needed. Such a rival is no hindrance.
 //
 // How: the states that the rival can be in after each text are visited, until one matches or there are no more.
 // Cost: once for each rival; at most kMost states.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "lexer/followers.hpp"
 #include "lexer/rivals.hpp"
 
 namespace guided {
 
 class EnduringRivals {
  public:
-  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal.
-  EnduringRivals(Rivals& rivals, Followers followers, int32_t newline)
-      : rivals_(rivals), followers_(std::move(followers)), newline_(newline) {}
-  const Followers& followers() const { return followers_; }
-  // Completions are made of the texts of terminals, where these are not empty, and of separators.
+  // `newline`: the terminal after whose text spaces may be written, or kNoTerminal. `meet`: whether the text of the second
+  // terminal may stand right behind that of the first.
+  EnduringRivals(Rivals& rivals, int32_t newline, std::function<bool(int32_t, int32_t)> meet)
+      : rivals_(rivals), newline_(newline), meet_(std::move(meet)) {}
+  // What completions are made of.
   void add_text(int32_t terminal, std::string text) { texts_.emplace_back(terminal, std::move(text)); }
   void add_separator(const std::string& text) {
     if (std::ranges::find(separators_, text) == separators_.end()) separators_.push_back(text);
   }
-  // Of a set of rivals, those that may match.
-  int32_t hindering(int32_t rivals);
+  // Of a set of rivals, those that may match after the text of a terminal, or where any text may follow.
+  int32_t hindering(int32_t rivals, int32_t last = kNoTerminal);
 
  private:
-  bool endures(int32_t rival);
+  bool endures(int32_t rival, int32_t last);
 
   Rivals& rivals_;
-  const Followers followers_;
   const int32_t newline_;
+  const std::function<bool(int32_t, int32_t)> meet_;
   std::vector<std::pair<int32_t, std::string>> texts_;
   std::vector<std::string> separators_;
-  std::unordered_map<int32_t, bool> endures_;       // by state of a lexeme
-  std::unordered_map<int32_t, int32_t> hindering_;  // by set
+  std::unordered_map<uint64_t, bool> endures_;       // by state of a lexeme, and what was last
+  std::unordered_map<uint64_t, int32_t> hindering_;  // by set, and what was last
 };
 
 }  // namespace guided

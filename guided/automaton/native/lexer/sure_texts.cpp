@@ -21,7 +21,8 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
       rivals_(rivals),
       vocabulary_(vocabulary),
       control_(control),
-      enduring_(rivals, std::move(followers), lexemes.indentation().newline) {
+      followers_(std::move(followers)),
+      enduring_(rivals, lexemes.indentation().newline, [this](int32_t t, int32_t next) { return meet(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
@@ -231,7 +232,7 @@ int64_t SureTexts::gap_after(int32_t terminal) {
   };
   bool needed = false;
   for (size_t t = 0; t < texts_.size() && !needed; ++t)
-    needed = !texts_[t].empty() && enduring_.followers().can_follow(terminal, static_cast<int32_t>(t)) && !ends_all(texts_[t]);
+    needed = !texts_[t].empty() && followers_.can_follow(terminal, static_cast<int32_t>(t)) && !ends_all(texts_[t]);
   if (!needed) return 0;
   for (const auto& [tokens, separator] : separators_) {
     if (!ends_all(separator)) continue;
@@ -254,14 +255,25 @@ int64_t SureTexts::charge(int32_t rivals) {
 
 int64_t SureTexts::charge(int32_t rivals, const std::vector<int32_t>& next) {
   const int32_t left = enduring_.hindering(rivals);
-  if (std::ranges::all_of(next, [&](int32_t t) { return texts_[t].empty() || rivals_.advance(left, texts_[t]) == 0; }))
-    return 0;
-  for (const auto& [tokens, separator] : separators_) {
-    if (rivals_.advance(left, separator) != 0) continue;
-    const int32_t after = rivals_.advance(rivals, separator);
-    if (after != kDropped && enduring_.hindering(after) == 0) return tokens;
-  }
+  if (std::ranges::all_of(next, [&](int32_t t) { return texts_[t].empty() || can_follow(left, t); })) return 0;
+  for (const auto& [tokens, separator] : separators_)
+    if (const int32_t after = rivals_.advance(rivals, separator); after != kDropped && !enduring_.hindering(after))
+      return tokens;
   return kNever;
+}
+
+bool SureTexts::can_follow(int32_t rivals, int32_t terminal) {
+  const std::string& text = texts_[terminal];
+  const int32_t after = text.empty() ? static_cast<int32_t>(kDropped) : rivals_.advance(rivals, text);
+  return after != kDropped && !enduring_.hindering(after, terminal);
+}
+
+// Whether a terminal's text can stand right behind another one.
+bool SureTexts::meet(int32_t terminal, int32_t next) {
+  const std::vector<std::pair<int32_t, int32_t>> open = open_after(texts_[terminal]);
+  return followers_.can_follow(terminal, next) && std::ranges::all_of(open, [&](const auto& each) {
+           return leaves_nothing(each.first, each.second, texts_[next]);
+         });
 }
 
 }  // namespace guided

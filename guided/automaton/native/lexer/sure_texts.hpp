@@ -33,6 +33,7 @@
 #include <string>
 
 #include "lexer/enduring_rivals.hpp"
+#include "lexer/followers.hpp"
 #include "lexer/sequence_costs.hpp"
 
 namespace guided {
@@ -59,6 +60,8 @@ class SureTexts {
   // known.
   int64_t charge(int32_t rivals);
   int64_t charge(int32_t rivals, const std::vector<int32_t>& next);
+  // Whether a terminal has a sure text that can be written at once, and is then no hindrance to what follows.
+  bool can_follow(int32_t rivals, int32_t terminal);
   // The fewest tokens that spell the end of a text, from each of its bytes on; kNever where none do.
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
@@ -69,6 +72,7 @@ class SureTexts {
   int64_t gap_after(int32_t terminal);
   bool finds_newline();
   void find_lines(size_t symbols);
+  bool meet(int32_t terminal, int32_t next);
   bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
   std::vector<std::pair<int32_t, int32_t>> open_after(std::string_view text);
 
@@ -76,6 +80,7 @@ class SureTexts {
   Rivals& rivals_;
   const TokenVocabulary& vocabulary_;
   const std::vector<int32_t>& control_;
+  const Followers followers_;
   EnduringRivals enduring_;
   bool all_ = true;
   std::vector<std::string> texts_;  // by terminal; empty: those without a sure text, and control tokens
