@@ -36,7 +36,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   for (const LexerTables::End& end : table.ends) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
-    const bool sure = rests_.rest(after) < kNever;
+    const bool sure = !end.tokens.empty() && (rests_.all_sure(after) || rests_.rest(after) < kNever);
     for (const LexerTables::Group& group : end.tokens)
       if (sure || rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever) group.tokens.add_to(row);
     if (end.rest != LexerTables::kNoRest) add(after, tables_.table(places_.start(after), end.rest), row);

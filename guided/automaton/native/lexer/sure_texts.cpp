@@ -270,10 +270,12 @@ bool SureTexts::can_follow(int32_t rivals, int32_t terminal) {
 
 // Whether a terminal's text can stand right behind another one.
 bool SureTexts::meet(int32_t terminal, int32_t next) {
-  const std::vector<std::pair<int32_t, int32_t>> open = open_after(texts_[terminal]);
-  return followers_.can_follow(terminal, next) && std::ranges::all_of(open, [&](const auto& each) {
-           return leaves_nothing(each.first, each.second, texts_[next]);
-         });
+  auto [at, added] = meet_.try_emplace(pair_key(terminal, next), false);
+  if (added && followers_.can_follow(terminal, next))
+    at->second = std::ranges::all_of(open_after(texts_[terminal]), [&](const auto& each) {
+      return leaves_nothing(each.first, each.second, texts_[next]);
+    });
+  return at->second;
 }
 
 }  // namespace guided

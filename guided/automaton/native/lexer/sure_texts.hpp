@@ -81,6 +81,7 @@ class SureTexts {
   const TokenVocabulary& vocabulary_;
   const std::vector<int32_t>& control_;
   const Followers followers_;
+  std::unordered_map<uint64_t, bool> meet_;
   EnduringRivals enduring_;
   bool all_ = true;
   std::vector<std::string> texts_;  // by terminal; empty: those without a sure text, and control tokens
