@@ -34,6 +34,7 @@ class LexerTables {
  public:
   using Rest = int32_t;  // a set of spots whose bytes are to be read, by number
   static constexpr Rest kRoot = 0, kNoRest = -1;
+  struct Table;
   struct Group {  // tokens that end in the same state of a lexeme, or with the same rivals
     Begun begun;
     TokenSet tokens;
@@ -43,6 +44,8 @@ class LexerTables {
     bool ignored;
     std::vector<Group> tokens;  // of the groups only the rivals count: the lexeme has ended
     Rest rest = kNoRest;
+    mutable int32_t start = kNoLexeme;    // in which the rest was last begun
+    mutable const Table* next = nullptr;  // and its table
   };
   // What lexemes in which tokens stay may become, and the most tokens that this takes, up to where any text can follow, or
   // one that can follow a newline.
@@ -76,6 +79,11 @@ class LexerTables {
   }
   // Valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
+  // Of the rest behind an end, where the next lexeme begins in `start`.
+  const Table& after(const End& end, int32_t start) {
+    if (end.start != start) end.next = &table(start, end.rest), end.start = start;
+    return *end.next;
+  }
   const std::vector<Group>& groups(const Table& table);
   // The most tokens that it takes to end as a line of a width.
   int64_t line_tokens(const Profile& profile, int32_t width);
@@ -104,10 +112,16 @@ class LexerTables {
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
+    Begun last = {kNoLexeme, 0};  // where tokens were last found to stay, and their group: most follow one another
+    Stay* group = &stay;
     Stay& staying(Begun at) {
-      if (grouped) return groups[at];
-      begun.insert(pair_key(at.lexeme, at.rivals));
-      return stay;
+      if (at == last) return *group;
+      last = at;
+      if (grouped)
+        group = &groups[at];
+      else
+        begun.insert(pair_key(at.lexeme, at.rivals));
+      return *group;
     }
   };
   void walk(int32_t lexeme, Rest rest, Found& found);
