@@ -12,6 +12,7 @@ constexpr int32_t kLoopFrom = 48;  // below nodes with so many tokens, loops are
 
 void LexerTables::clear() {
   tables_.clear();
+  runs_.clear();
   rest_ids_.clear();
   rests_.resize(1);
   memory_ = 0;
@@ -174,7 +175,7 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
 // The same, where characters of the classes `loops` lead back to the lexeme's state. Below the root, the tokens made of
 // them are one set, kept for the vocabulary, and what else there is begins at its edges; elsewhere whole stretches of the
 // trie are taken where nothing but these classes occurs.
-void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
@@ -193,6 +194,41 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
   }
   for (int byte = 0; byte < 256; ++byte)
     for (const ClassTokens::Edge& edge : tokens->edges[byte]) cross(loop, edge.node, found);
+}
+
+void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+  if (at == 0 || found.grouped) return walk_loop(lexeme, loops, at, found);
+  const uint64_t key = pair_key(lexeme, at);
+  if (!runs_.contains(key)) {
+    auto made = std::make_unique<Found>();
+    walk_loop(lexeme, loops, at, *made);
+    memory_ += made->memory();
+    runs_[key] = std::move(made);
+  }
+  found.add(*runs_[key]);
+}
+
+// What was found elsewhere, ungrouped.
+void LexerTables::Found::add(const Found& other) {
+  stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
+  begun.insert(other.begun.begin(), other.begun.end());
+  for (const auto& [label, part] : other.ends) {
+    Part& into = ends[label];
+    into.spots.insert(into.spots.end(), part.spots.begin(), part.spots.end());
+    for (const auto& [rivals, tokens] : part.tokens) {
+      std::vector<int32_t>& all = into.tokens[rivals];
+      all.insert(all.end(), tokens.begin(), tokens.end());
+    }
+  }
+}
+
+size_t LexerTables::Found::memory() const {
+  size_t out = 256 + stay.tokens.size() * 4 + begun.size() * 32;
+  for (const auto& [label, part] : ends) {
+    out += 128 + part.spots.size() * sizeof(Spot);
+    for (const auto& [rivals, tokens] : part.tokens) out += 64 + tokens.size() * 4;
+  }
+  return out;
 }
 
 // A node below a string of the loop, whose own byte is none of it.

@@ -19,6 +19,9 @@
 // table whose ends are all proven for every parser needs nothing more. Of others, and under a budget, tokens are
 // *grouped* by the state of the lexeme that they end in, and each group is looked at with the parser's state.
 //
+// Many states of lexemes soon become the same ones: `sel`, `set` and `x` all become names. What was found below a node of
+// the trie in a state that loops is kept, and other tables take it over.
+//
 // Cost: a table walks its part of the trie once, and once more for groups. A mask visits as many tables as its tokens
 // hold sequences of terminals.
 #pragma once
@@ -123,6 +126,8 @@ class LexerTables {
         begun.insert(pair_key(at.lexeme, at.rivals));
       return *group;
     }
+    void add(const Found& other);
+    size_t memory() const;
   };
   void walk(int32_t lexeme, Rest rest, Found& found);
   void find_profiles(Table& table, const Found& found);
@@ -140,6 +145,7 @@ class LexerTables {
     std::vector<Spot>* ends = nullptr;  // where a lexeme may end in the state
   };
   void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
+  void walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
   void cross(const Loop& loop, int32_t node, Found& found);
   void run(const Loop& loop, int32_t at, Found& found);
   Rest intern(std::vector<Spot>&& spots);
@@ -158,6 +164,7 @@ class LexerTables {
   };
   std::unordered_map<std::vector<Spot>, Rest, SpotsHash> rest_ids_;
   std::unordered_map<uint64_t, std::unique_ptr<Table>> tables_;  // by lexeme and rest
+  std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;    // of loops below large nodes, by lexeme and node
   size_t memory_ = 0;
 };
 
