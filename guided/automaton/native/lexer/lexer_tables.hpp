@@ -20,7 +20,8 @@
 // *grouped* by the state of the lexeme that they end in, and each group is looked at with the parser's state.
 //
 // Many states of lexemes soon become the same ones: `sel`, `set` and `x` all become names. What was found below a node of
-// the trie in a state that loops is kept, and other tables take it over.
+// the trie in a state that loops is kept, and other tables take it over. And the table of a state that begins a keyword, or
+// ends it, is that of a name, but for what lies on the way of the keyword: only there both are walked (`differ`).
 //
 // Cost: a table walks its part of the trie once, and once more for groups. A mask visits as many tables as its tokens
 // hold sequences of terminals.
@@ -109,7 +110,9 @@ class LexerTables {
     };
     Stay stay;
     std::map<Begun, Stay> groups;
-    std::unordered_set<uint64_t> begun;  // where tokens stay
+    std::unordered_set<uint64_t> begun;  // where tokens stay, besides those of `profiles`
+    std::vector<Profile> profiles;
+    bool unsure = false;
     struct Part {
       std::map<int32_t, std::vector<int32_t>> tokens;  // by rivals
       std::vector<Spot> spots;
@@ -127,12 +130,17 @@ class LexerTables {
       return *group;
     }
     void add(const Found& other);
+    void remove(const Found& other);
     size_t memory() const;
   };
   void walk(int32_t lexeme, Rest rest, Found& found);
   void find_profiles(Table& table, const Found& found);
   std::unique_ptr<Table> build(int32_t lexeme, Rest rest);
+  bool begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found);
+  void differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone);
+  bool apart(Rest rest);
   TokenSet made(Found::Stay&& stay) const;
+  void note(int32_t lexeme, Spot spot, Found& found);
   void reach(int32_t lexeme, Spot spot, Found& found);
   void leave(int32_t lexeme, Spot spot, Found::Part& part);
   void below(int32_t lexeme, Spot spot, Found& found);
@@ -146,7 +154,7 @@ class LexerTables {
   };
   void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
   void walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
-  void cross(const Loop& loop, int32_t node, Found& found);
+  void cross(const Loop& loop, int32_t node, Found& found, bool has_begun);
   void run(const Loop& loop, int32_t at, Found& found);
   Rest intern(std::vector<Spot>&& spots);
 
@@ -155,6 +163,7 @@ class LexerTables {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // by byte, then by node
+  std::vector<int8_t> apart_;                              // by rest; -1: not known
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
