@@ -26,7 +26,7 @@ from benchmarks.workloads import WARM_UP
 __all__ = ["CASES", "measure_grammars"]
 
 ENGINES = ("guided", "llguidance", "xgrammar")
-LIMIT, FEW, TOKENS = 60.0, 300, 100_000
+LIMIT, FEW, TOKENS = 30.0, 100, 100_000
 _HERE = Path(__file__).parent
 _SCHEMAS = llama3.ROOT / "guided" / "spec" / "json_schema" / "documents" / "metaschemas"
 _WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
@@ -45,7 +45,7 @@ CASES = (
     Case(
         "JSON: the metaschema of draft 7",
         llama3.ROOT / "grammars" / "json.lark",
-        (_SCHEMAS / "draft-07" / "schema.json").read_text,
+        lambda: (_SCHEMAS / "draft-07" / "schema.json").read_text().strip(),  # llguidance skips nothing at the end
     ),
     Case(
         "SQL: views of PostgreSQL's information schema",

@@ -22,7 +22,8 @@ bool EnduringRivals::endures(int32_t rival, int32_t begin) {
   const uint64_t key = pair_key(rival, begin);
   auto [known, added] = endures_.try_emplace(key, false);
   if (!added) return known->second;
-  using At = std::pair<int32_t, int32_t>;  // the last terminal, if no separator follows it, and what the rival has become
+  using At =
+      std::pair<int32_t, int32_t>;  // the last terminal, if no separator follows it, and what the rival has become
   std::set<At> met;
   std::vector<At> todo;
   auto reach = [&](int32_t last, int32_t rivals) {

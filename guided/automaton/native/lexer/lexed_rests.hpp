@@ -56,8 +56,8 @@ class LexedRests {
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_, guessed_;
   std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and rivals
-  std::map<Reading, int64_t> known_;               // what searches have found
-  std::vector<int8_t> viable_;                     // by state; 0: not known
+  std::map<Reading, int64_t> known_;                  // what searches have found
+  std::vector<int8_t> viable_;                        // by state; 0: not known
 };
 
 }  // namespace guided

@@ -92,8 +92,8 @@ bool LexerTables::apart(Rest rest) {
       ranges.emplace_back(node.payload_lo, node.subtree_hi);
     }
     std::ranges::sort(ranges);
-    apart_[rest] = std::ranges::adjacent_find(ranges, [](const auto& a, const auto& b) { return b.first < a.second; }) ==
-                   ranges.end();
+    apart_[rest] = std::ranges::adjacent_find(
+                       ranges, [](const auto& a, const auto& b) { return b.first < a.second; }) == ranges.end();
   }
   return apart_[rest] > 0;
 }
