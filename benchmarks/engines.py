@@ -24,7 +24,10 @@ class Refused(Exception):
 
 
 class Engine(Protocol):
-    """What the jobs ask of a library. `kind` is "json_schema", "regex", "lark" or "ebnf"; a matcher is the library's own object."""
+    """What the jobs ask of a library. `kind` is "json_schema", "regex", "lark" or "ebnf".
+
+    A matcher is the library's own object.
+    """
 
     package: ClassVar[str]
 

@@ -1,8 +1,8 @@
 """Grammars with a lexer on real texts, beside llguidance (Lark) and xgrammar (EBNF); and very long texts, guided alone.
 
-In: grammars that all three libraries can read (`benchmarks/grammars/`, `grammars/json.lark`) and real texts: a module of
-Python's library, a C program, views in SQL, a JSON document. Out: for each grammar and library, milliseconds from the text
-of the grammar to its first mask, and the masks of walks of the text that begin with a new grammar.
+In: grammars that all three libraries can read (`benchmarks/grammars/`, `grammars/json.lark`) and real texts: a module
+of Python's library, a C program, views in SQL, a JSON document. Out: for each grammar and library, milliseconds from
+the text of the grammar to its first mask, and the masks of walks of the text that begin with a new grammar.
 
 A text that takes a library more than `LIMIT` seconds is walked again up to `FEW` tokens. `LONG` are texts of 100,000
 tokens: lists that recur on the left and on the right, brackets, a string and a comment; each in a process of its own.

@@ -12,19 +12,19 @@ __all__ = ["grammar_goals", "grammar_section"]
 Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
-    "What stands in the way of the goals that are missed? *First mask*: llguidance reads Lark's notation by a reader of its "
-    "own and compiles regular expressions while it goes. guided lets Lark read it, in Python, which alone takes longer, and "
-    "looks through an LALR table for terminals that Lark tries where they cannot follow. *99th percentile*: about one mask "
-    "in ten stands in a state of the parser that was not met before, and takes 50 to 150 steps of the parser, one "
-    "microsecond each, for the terminals that one token may hold. llguidance computes most masks anew, so it has no such "
-    "difference between the median and the 99th percentile."
+    "What stands in the way of the goals that are missed? *First mask*: llguidance reads Lark's notation by a reader "
+    "of its own and compiles regular expressions while it goes. guided lets Lark itself read the text, in Python, "
+    "which takes longer than that alone, and looks in an LALR table for terminals that Lark tries where they cannot "
+    "follow. *99th percentile*: about one mask in ten stands in a state of the parser that was not met before, and "
+    "takes 50 to 150 steps of the parser, of about a microsecond each, for the terminals that one token may hold. "
+    "llguidance computes most masks anew, so its 99th percentile lies close to its mean."
 )
 
 
 def grammar_goals(data: Row) -> list[tuple[str, str, bool]]:
     """(goal, what was reached, whether it is met), the worst grammar of each."""
     cases = _by_case(data["cases"])
-    measured = {"first": {}, "p50": {}, "third": {}, "p99": {}}  # type: dict[str, dict[str, float]]
+    measured: dict[str, dict[str, float]] = {"first": {}, "p50": {}, "third": {}, "p99": {}}
     for name, rows in cases.items():
         ours, others = rows["guided"], [row for engine, row in rows.items() if engine != "guided" and "masks" in row]
         if "masks" not in ours or not others:
@@ -57,7 +57,7 @@ def _growth(row: Row) -> float:
     """Brackets are opened in the first half and closed in the second: these are compared with themselves."""
     tenths = row["tenths"]
     halves = (tenths[1:5], tenths[5:]) if row["shape"] == "brackets" else (tenths[1:],)
-    return max(half[-1] / half[0] for half in halves)
+    return max(float(half[-1] / half[0]) for half in halves)
 
 
 def grammar_section(data: Row) -> list[str]:
@@ -84,7 +84,7 @@ def grammar_section(data: Row) -> list[str]:
         "`benchmarks/peer_grammars.py`. *First mask*: from the text of the grammar, nothing known but the vocabulary. "
         "*Masks*: of the first walk of a real text. xgrammar has no lexer: it follows every way to cut the text."
     )
-    walks = "Texts of 100,000 tokens, guided alone: microseconds of a mask and a step together. The brackets nest 50,000 deep."
+    walks = "Texts of 100,000 tokens, guided alone: microseconds of a mask and a step together. Brackets nest 50,000 deep."
     columns = ("", "", "second tenth us", "last tenth us", "growth", "MiB", "accepted")
     out = ["## Grammars with a lexer", "", text, "", *table(header, rows), ""]
     return [*out, *_lines(notes[:1]), _WHY, "", walks, "", *table(columns, long)]

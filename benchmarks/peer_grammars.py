@@ -1,9 +1,9 @@
 """A grammar in Lark's notation as the other libraries read it: the same rules and terminals, in xgrammar's EBNF.
 
-In: a text of rules, terminals and `%ignore`, without imports, templates and priorities. llguidance reads such a text as
-it is. Out: xgrammar's EBNF. It has no terminals, so what is ignored follows each of them as a rule, and a keyword is any
-occurrence of its letters. So xgrammar's language is the larger one, as `intx` is there `int x`: a text of the grammar with
-a lexer is one of all three.
+In: a text of rules, terminals and `%ignore`, without imports, templates and priorities. llguidance reads such a text
+as it is. Out: xgrammar's EBNF. It has no terminals, so what is ignored follows each of them as a rule, and a keyword is
+any occurrence of its letters. So xgrammar's language is the larger one, as `intx` is there `int x`: a text of the
+grammar with a lexer is one of all three.
 """
 
 from __future__ import annotations
