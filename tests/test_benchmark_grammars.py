@@ -9,7 +9,7 @@ from benchmarks.peer_grammars import to_ebnf
 
 pytest.importorskip("lark", reason="lark is not installed")
 
-from benchmarks.grammars import CASES  # noqa: E402 - needs psutil only when it measures
+from benchmarks.grammars import CASES
 
 BYTES = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
@@ -33,7 +33,7 @@ WORD: /[a-z_]+(x|y){2,3}/
     assert to_ebnf(lark).splitlines() == [
         "root ::= gap r_start",
         r'r_start ::= r_WORD ( ("=" gap) ( r_item )? )* (";" gap)',
-        r'r_item ::= ([iI] [fF] gap) r_WORD | (([^a-c\x22])+ gap)',
+        r"r_item ::= ([iI] [fF] gap) r_WORD | (([^a-c\x22])+ gap)",
         "r_WORD ::= ((([a-z_])+ (([xy])){2,3})) gap",
         r"gap ::= (([ \x09]))*",
     ]

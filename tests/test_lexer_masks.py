@@ -12,6 +12,7 @@ import guided
 from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.spec.lark import lark_to_lexed
+from tests.lark_judge import lalr, parses
 from tests.lexer_support import random_grammar
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
