@@ -21,6 +21,7 @@ from benchmarks.end_to_end import find_weights, measure_end_to_end
 from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
 from benchmarks.first_walks import measure_first_walks
+from benchmarks.grammars import measure_grammars
 from benchmarks.hard import measure_hard
 from benchmarks.masks import measure_masks, measure_patterns
 from benchmarks.plots import draw
@@ -32,6 +33,7 @@ from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 SECTIONS = {
     "masks": "time of a mask along sampled outputs, beside other libraries",
     "patterns": "the same for regular expressions",
+    "grammars": "grammars with a lexer on programs, beside other libraries; texts of 100,000 tokens",
     "nesting": "masks thousands of levels deep",
     "budgets": "what a token budget adds to a mask",
     "first_walks": "the first masks of real schemas, with and without a budget",
@@ -111,6 +113,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     work: dict[str, Callable[[], Any]] = {
         "masks": lambda: measure_masks(vocabulary(), repeats=repeats),
         "patterns": lambda: measure_patterns(vocabulary(), repeats=repeats),
+        "grammars": lambda: measure_grammars(vocabulary(), repeats=repeats),
         "nesting": lambda: measure_nesting(vocabulary()),
         "budgets": lambda: measure_budgets(vocabulary(), repeats=repeats),
         "first_walks": lambda: measure_first_walks(

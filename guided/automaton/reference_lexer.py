@@ -211,7 +211,7 @@ class LexedLanguage:
         if not self._lexer.contextual:
             return frozenset(self._numbers)
         takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
-        return self._lexer.contexts.get(takes & self._marks, takes)
+        return takes | self._lexer.contexts.get(takes & self._marks, frozenset())
 
     # ---- indentation
 

@@ -93,6 +93,9 @@ class Lexemes {
   int32_t step(int32_t state, uint8_t byte);
   // The character classes all of whose characters lead back to the state.
   CharClasses loops(int32_t state);
+  // A state that goes on as this one does in most cases, with fewer terminals: that of a name, for the beginning of a
+  // keyword. kNoLexeme if there is none.
+  int32_t likeness(int32_t state);
   // States that together are this one, for tables: terminals that begin with different bytes never meet, so each group
   // has tables of its own, which other sets of terminals share.
   const std::vector<int32_t>& groups(int32_t state);
