@@ -17,18 +17,49 @@ from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
+from guided.automaton.conditions import flattened
 from guided.automaton.entries import check_entries
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.nodes import (
-    ANY_CHAR, UTF8, AllOf, Alt, And, AnyOf, Automaton, Chars, Condition, Distinct, Encoded, Encoding, Entry,
-    Grammar, Length, Lexed, MaxTokens, Member, Node, NoneOf, Not, OtherTokens, Permutation, Ranges, Ref, Repeat,
-    Seq, Special, Text, Written, charset, fmt, skip, from, guided, ir, serial, import, serial, from, guided, ir,
-    tokens, import, is_any_text, from, guided, limits, import, Limits, __all__, compile_native, _LARGEST_COUNT, 2,
-    30, 1, The, largest, bound, of, a, repetition, or, length, window, that, the, core, stores, _UNBOUNDED, 1, How,
-    the, core, s, interface, writes, no, upper, bound, _MAX_CACHED_ENCODINGS, 64, _MAX_CONDITION_DEPTH, 100_000,
-    _READER_TYPES, Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation,
+    ANY_CHAR,
+    UTF8,
+    Alt,
+    And,
+    Automaton,
+    Chars,
+    Distinct,
+    Encoded,
+    Encoding,
+    Entry,
+    Grammar,
+    Length,
+    Lexed,
+    MaxTokens,
     Member,
+    Node,
+    Not,
+    OtherTokens,
+    Permutation,
+    Ranges,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+    charset,
 )  # fmt: skip
+from guided.ir.serial import serial
+from guided.ir.tokens import is_any_text
+from guided.limits import Limits
+
+__all__ = ["compile_native"]
+
+_LARGEST_COUNT = 2**30 - 1
+"""The largest bound of a repetition or length window that the core stores."""
+_UNBOUNDED = -1
+"""How the core's interface writes "no upper bound"."""
+_MAX_CACHED_ENCODINGS = 64
+_READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
 """The classes whose fields the core's reader looks into, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
 _KEPT = _core.KeptNodes()
@@ -220,7 +251,7 @@ class _GrammarBuilder:
                 if not slots and not ordered and condition is None:
                     return build.permutation(items, required, repeatable, number(separator), *bounds)
                 slots = slots or tuple(range(len(members)))
-                nodes = [] if condition is None else _flattened(condition)
+                nodes = [] if condition is None else flattened(condition)
                 return build.conditional(items, required, repeatable, number(separator), *bounds, slots, ordered, nodes)
         raise TypeError("not a node")
 
@@ -298,38 +329,6 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
             _native_encodings.clear()
         known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
     return known
-
-
-_CONDITIONS = (Written, AllOf, AnyOf, NoneOf)
-"""A class's position is the number of this kind of condition in the core."""
-
-
-def _flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """A condition and all its parts as one list, each object once, parts before what they are parts of.
-
-    An element is (kind, numbers); the numbers are members for `Written`, and else positions of parts in the list.
-    The traversal has a stack of its own, so a condition may be nested more deeply than Python's calls.
-    """
-    positions: dict[int, int] = {}
-    out: list[tuple[int, tuple[int, ...]]] = []
-    open_ = [condition]
-    while open_:
-        at = open_[-1]
-        if not isinstance(at, _CONDITIONS):
-            raise TypeError("not a condition")
-        parts = () if isinstance(at, Written) else at.items
-        missing = [part for part in parts if serial(part) not in positions]
-        if serial(at) in positions or not missing:
-            open_.pop()
-            if serial(at) not in positions:
-                positions[serial(at)] = len(out)
-                numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
-                out.append((_CONDITIONS.index(type(at)), numbers))
-        elif len(open_) > _MAX_CONDITION_DEPTH:
-            raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")
-        else:
-            open_ += missing
-    return out
 
 
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]
