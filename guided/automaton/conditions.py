@@ -1,4 +1,4 @@
-"""Conditions on the members of a permutation, as the core reads them. In: a condition. Out: it and its parts, in a list."""
+"""Conditions on members of a permutation, as the core reads them. In: a condition. Out: it and its parts, in a list."""
 
 from __future__ import annotations
 
