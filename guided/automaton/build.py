@@ -67,7 +67,7 @@ _KEPT = _core.KeptNodes()
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
-    "max_tokens is": "allow more tokens, or a shorter text",
+    "the shortest text takes": "allow more tokens, or a shorter text",
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "ask for fewer values that differ, or allow more of them",

@@ -79,9 +79,10 @@ void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& mete
       level = std::move(further);
     }
     const int64_t needed = g.token_rests[static_cast<size_t>(rule.start)].tokens;
-    if (needed > rule.max_tokens)
-      throw Unsupported("in " + g.names[static_cast<size_t>(rule.origin)] + ": the shortest text takes " +
-                        std::to_string(needed) + " tokens, and max_tokens is " + std::to_string(rule.max_tokens));
+    if (needed <= rule.max_tokens) continue;
+    const std::string place = "in " + g.names[static_cast<size_t>(rule.origin)];
+    throw Unsupported(place + ": the shortest text takes " + std::to_string(needed) + " tokens, and max_tokens is " +
+                      std::to_string(rule.max_tokens));
   }
   meter.rule = -1;
 }
