@@ -257,6 +257,10 @@ class LabelledLanguage(Language):
         """See `Language`."""
         return self._behind_labels(super().special(state, frozenset(names)))
 
+    def _if_viable(self, state: State | None) -> State | None:
+        """The text was accepted, so that no completion has to be searched for."""
+        return state
+
     def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
         """Where the text is; `begun`: it is not empty."""
         if state is None:
