@@ -144,7 +144,8 @@ class Tabless(Blocks):
 @pytest.mark.parametrize(
     ("postlex", "error", "message"),
     [
-        (lambda stream: stream, UnsupportedError, "postlex is an instance of lark.indenter.Indenter, not"),
+        (lambda stream: stream, UnsupportedError, 'postlex is "python" or an instance of lark.indenter.Indenter, not'),
+        ("pyton", UnsupportedError, 'postlex is "python" or an instance of lark.indenter.Indenter, not'),
         (Blocks, UnsupportedError, "it is a class: call it"),
         (Indenter, UnsupportedError, "it is a class: call it"),
         (Handled(), UnsupportedError, "Handled replaces handle_NL of lark.indenter.Indenter"),

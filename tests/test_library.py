@@ -17,11 +17,14 @@ import numpy as np
 import pytest
 
 import guided
+import guided.spec.library as library_module
 from guided.errors import SpecError
 from guided.levels import PLAY_SCRIPT
 from guided.tools.calculator import calculate
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
+
+from lark.indenter import PythonIndenter  # noqa: E402 - needs lark
 
 FOLDER = Path(__file__).parent.parent / "grammars"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lark"))
@@ -77,7 +80,8 @@ def is_soon_parsed(name: str, text: str) -> bool:
 def by_lark(name: str) -> object:
     found = guided.library()[name]
     if found.semantics == "lexer":
-        return lark.Lark(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"))
+        postlex = PythonIndenter() if found.options.get("postlex") == "python" else None
+        return lark.Lark(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"), postlex=postlex)
     return lark.Lark(found.text, parser="earley", lexer="dynamic_complete")
 
 
@@ -95,6 +99,22 @@ def test_every_grammar_has_a_head_and_samples() -> None:
     with pytest.raises(SpecError) as caught:
         guided.grammar("jason")
     assert "did you mean 'json'?" in caught.value.hint
+
+
+def test_a_head_says_how_a_text_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "grammars").mkdir()
+    monkeypatch.setattr(library_module, "_PACKAGE", tmp_path)
+    path = tmp_path / "grammars" / "a.lark"
+    for head, options in {
+        "// semantics: basic lexer\n": {"semantics": "lexer", "lexer": "basic"},
+        "// semantics: basic lexer\n// indentation: python\n":
+            {"semantics": "lexer", "lexer": "basic", "postlex": "python"},
+    }.items():  # fmt: skip
+        path.write_text(f"// a: the letter a\n{head}\nstart: " + '"a"\n')
+        assert guided.library()["a"].options == options
+    path.write_text("// b: another name\n// semantics: scannerless\n")
+    with pytest.raises(SpecError, match=r"a\.lark does not begin as a grammar"):
+        guided.library()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,13 +8,14 @@ rules are compiled over a vocabulary of their own, in which each terminal is a c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from guided.automaton import _core
 from guided.automaton.build import compile_native
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.ir.lexer import Lexer
+from guided.ir.lexer import Indentation, Lexer
 from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
@@ -33,23 +34,25 @@ def compile_lexed(
 
     Raises:
         SpecError: nothing can be written; a terminal generates nothing, or is not in the lexer.
-        UnsupportedError: the core does not support a terminal's pattern, or indentation.
+        UnsupportedError: the core does not support a terminal's pattern.
         LimitExceeded: too many states or nodes, or too much work or time; `place` is the terminal or rule.
     """
-    if lexer.indentation is not None:
-        raise UnsupportedError("indentation is read, but cannot be generated yet", hint="leave postlex out")
     names = [terminal.name for terminal in lexer.terminals]
     if len(names) > _MOST_TERMINALS:
         raise LimitExceeded("nodes", len(names), _MOST_TERMINALS, fixed=True)
     number = {name: at for at, name in enumerate(names)}
-    marks = {mark: len(names) + at for at, mark in enumerate(sorted(set().union(*lexer.contexts)))}
-    end = len(names) + len(marks)
+    symbols = dict(number)
+    if lexer.indentation is not None:
+        for name in (lexer.indentation.indent, lexer.indentation.dedent):
+            symbols.setdefault(name, len(symbols))
+    marks = {mark: len(symbols) + at for at, mark in enumerate(sorted(set().union(*lexer.contexts)))}
+    end = len(symbols) + len(marks)
     of_terminals = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
     parser = compile_native(
         replace(grammar, lexer=None),
         of_terminals,
         limits=limits,
-        special_ids={name: [at] for name, at in (number | marks).items()},
+        special_ids={name: [at] for name, at in (symbols | marks).items()},
         end_tokens=[end],
     )
     texts = [_texts(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
@@ -72,12 +75,23 @@ def compile_lexed(
                 for where, tried in lexer.contexts.items()
             ],
             lexer.contextual,
+            None if lexer.indentation is None else _lines(lexer.indentation, number, symbols),
             vocabulary,
             limits.memory,
         )
     except SpecError as error:
         error.hint = _EMPTY
         raise
+
+
+def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
+    """As the core reads it."""
+    opening, closing = ([number[name] for name in sorted(names) if name in number] for names in
+                        (indentation.opening, indentation.closing))
+    return (
+        number.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],
+        opening, closing, indentation.tab, indentation.most_levels, indentation.most_width,
+    )  # fmt: skip
 
 
 def _texts(name: str, item: Node, vocabulary: _core.TokenVocabulary, limits: Limits) -> _core.CompiledRules:

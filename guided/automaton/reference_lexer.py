@@ -215,7 +215,8 @@ class LexedLanguage:
         if byte == ord("\n"):
             return 0
         columns = {ord(" "): 1, ord("\t"): self._lexer.indentation.tab}
-        return None if width is None else width + columns.get(byte, 0)
+        too_wide = self._lexer.indentation.most_width + 1
+        return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
     def _line_begun(self, place: Place, indentation: Indentation, width: int | None) -> Place | None:
         """The place after a newline, and the indentation or the dedentations that follow it."""
@@ -223,6 +224,8 @@ class LexedLanguage:
         if after is None or width is None:
             return None
         if width > place.widths[-1]:
+            if width > indentation.most_width or len(place.widths) >= indentation.most_levels:
+                return None
             return self._shifted(after._replace(widths=(*place.widths, width)), indentation.indent)
         while after is not None and width < after.widths[-1]:
             after = self._shifted(after._replace(widths=after.widths[:-1]), indentation.dedent)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from guided.cli.console import InputError, Progress, read_text
 from guided.matching import CompiledGrammar, GrammarCompiler
 from guided.spec.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
+from guided.spec.lark.indentation import INDENTERS
 from guided.spec.library import grammar, library
 from guided.spec.pattern import CLASS_NAMES
 
@@ -31,7 +32,7 @@ __all__ = [
 
 _SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
 _REGEX_OPTIONS: Final = ("dialect", "search", "classes")
-_LARK_OPTIONS: Final = ("start", "semantics", "lexer", "allow_special_tokens")
+_LARK_OPTIONS: Final = ("start", "semantics", "lexer", "postlex", "allow_special_tokens")
 _GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
 _TAG_OPTIONS: Final = ("allow_special_tokens", *JsonSchemaKeywords.__annotations__)
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -159,6 +160,9 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         "--lexer",
         choices=("contextual", "basic"),
         help="of --lark: which terminals are tried: those that a rule can take there, or all of them (contextual)",
+    )
+    group.add_argument(
+        "--postlex", choices=INDENTERS, help="of --lark: lines are indented, as Lark's PythonIndenter reads them"
     )
     group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
     group.add_argument(

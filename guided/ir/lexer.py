@@ -71,6 +71,9 @@ class Indentation:
     Between terminals of `opening` and `closing`, lexemes of `newline` are dropped. More closing than opening ones are
     refused, and so are other lexemes of `newline` without a line feed. The lexer tries `newline` everywhere, so that it
     can be dropped, and may shadow other terminals.
+
+    The stack holds at most `most_levels` widths, the first one counted, and none that is larger than `most_width`: what
+    is indented further is refused. Python has no more levels either.
     """
 
     newline: str
@@ -79,6 +82,8 @@ class Indentation:
     opening: frozenset[str] = frozenset()
     closing: frozenset[str] = frozenset()
     tab: int = 8
+    most_levels: int = 100
+    most_width: int = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class GrammarCompiler:
             grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
             allow_special_tokens: whether it may name tokens that are to be written, as `<|call|>`; not if a stranger's.
             import_paths: folders in which `%import` may find files; without it, Lark's own grammars alone.
-            postlex: with "lexer": an instance of `lark.indenter.Indenter`.
+            postlex: with "lexer": an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`.
             options: the fields of `JsonSchemaOptions`, for schemas in the text.
 
         Raises:

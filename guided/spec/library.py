@@ -3,10 +3,11 @@
 They are files in Lark's notation, in the folder `grammars/` of the project, which an installed package has as
 `guided/grammars/`. Each file begins with two lines that say what it is and how it is meant: as a lexer cuts it, that
 tries the terminals that a rule can take ("contextual lexer") or all of them ("basic lexer"), or in all readings
-("scannerless").
+("scannerless"). A third line may say which indenter of Lark's the lexer has: "python" is `PythonIndenter`.
 
-    // json: JSON texts, RFC 8259
-    // semantics: contextual lexer
+    // python: programs of Python 3
+    // semantics: basic lexer
+    // indentation: python
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Final, Literal, cast
 
 from guided.errors import SpecError, brief
 from guided.spec.combinators import Expr, lark
+from guided.spec.lark.indentation import INDENTERS
 
 __all__ = ["LibraryGrammar", "grammar", "library"]
 
@@ -29,7 +31,10 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "basic lexer": {"semantics": "lexer", "lexer": "basic"},
     "scannerless": {"semantics": "scannerless"},
 }
-_HEAD: Final = re.compile(rf"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>{'|'.join(_OPTIONS)})\n")
+_HEAD: Final = re.compile(
+    rf"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>{'|'.join(_OPTIONS)})\n"
+    rf"(?:// indentation: (?P<postlex>{'|'.join(INDENTERS)})\n)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +79,7 @@ def _read() -> Iterator[LibraryGrammar]:
         head = _HEAD.match(text)
         if head is None or head["name"] != path.stem:
             raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
-        yield LibraryGrammar(path.stem, head["title"], _OPTIONS[head["semantics"]], text)
+        options = dict(_OPTIONS[head["semantics"]])
+        if head["postlex"] is not None:
+            options["postlex"] = head["postlex"]
+        yield LibraryGrammar(path.stem, head["title"], options, text)

@@ -50,8 +50,8 @@ class LarkOptions:
         lexer: "contextual": only the terminals are tried that some rule can take there; "basic": all, as in Lark.
         import_paths: folders in which `%import` may find files. Without it, a text can import Lark's own grammars only
             (`common`, `unicode`, `python`, `lark`).
-        postlex: an instance of `lark.indenter.Indenter`, for terminals that come from the width of lines' beginnings.
-            The grammar declares them (`%declare _INDENT _DEDENT`).
+        postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`, for terminals that
+            come from the width of lines' beginnings. The grammar declares them (`%declare _INDENT _DEDENT`).
         grammars: what `@name` refers to: name -> a Lark text, a JSON Schema as a dict, or a specification.
         allow_special_tokens: whether the text may name tokens that are to be written. Texts of strangers should not.
     """

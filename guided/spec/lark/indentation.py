@@ -1,4 +1,4 @@
-"""Indentation as Lark's `Indenter` describes it. In: an object given as `postlex`. Out: an `Indentation`.
+"""Indentation as Lark's `Indenter` describes it. In: what is given as `postlex`. Out: an `Indentation`.
 
     class Blocks(lark.indenter.Indenter):
         NL_type = "_NL"
@@ -7,7 +7,7 @@
         tab_len = 8
 
 Only the description is read: the object's methods are not called. A subclass that replaces one of them means something
-else, and is refused, as any other object is.
+else, and is refused, as any other object is. "python" means Lark's `PythonIndenter`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from guided.ir.lexer import Indentation
 
 from .loader import lark_package
 
-__all__ = ["read_indenter"]
+__all__ = ["INDENTERS", "read_indenter"]
 
+INDENTERS: Final = ("python",)
+"""What stands for an indenter of Lark's own."""
 _METHODS: Final = ("process", "_process", "handle_NL", "always_accept")
 
 
@@ -33,12 +35,14 @@ def read_indenter(postlex: object) -> Indentation:
             missing or of a wrong type.
     """
     lark_package()
-    from lark.indenter import Indenter
+    from lark.indenter import Indenter, PythonIndenter
 
+    if isinstance(postlex, str) and postlex in INDENTERS:
+        postlex = PythonIndenter()
     if not isinstance(postlex, Indenter):
         made = " it is a class: call it" if postlex is Indenter or isinstance(postlex, type) else ""
         raise UnsupportedError(
-            f"postlex is an instance of lark.indenter.Indenter, not {brief(postlex)};{made}".rstrip(";"),
+            f'postlex is "python" or an instance of lark.indenter.Indenter, not {brief(postlex)};{made}'.rstrip(";"),
             hint="derive it from lark.indenter.Indenter; other post-lexers are code that no mask can foresee",
         )
     for name in _METHODS:

@@ -13,7 +13,7 @@ const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
   if (tables_.memory() > most_) tables_.clear();
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words), 0);
   const std::vector<Reading> readings = readings_.readings(state);
-  for (const Reading& reading : readings) add(reading.parser, table_of(reading), row.data());
+  for (const Reading& reading : readings) add(reading.place, table_of(reading), row.data());
   add_marks(state, kNever - 1, row.data());
   memory_ += row.size() * 4 + 64;
   return masks_[state] = std::move(row);
@@ -28,33 +28,33 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
     for (int32_t end : vocabulary_.end_tokens) set_bit(row, end);
 }
 
-void LexedMasks::add(int32_t parser, const Table& table, uint32_t* row) {
-  for (const Table* part : table.parts) add(parser, *part, row);
-  const bool proven = !table.unsure && (rests_.all_sure() || most_staying(parser, table) < kNever);
-  if (!proven && table.parts.empty()) return add_within(parser, table, kNever - 1, row);
+void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
+  for (const Table* part : table.parts) add(place, *part, row);
+  const bool proven = !table.unsure && most_staying(place, table, rests_.all_sure(place)) < kNever;
+  if (!proven && table.parts.empty()) return add_within(place, table, kNever - 1, row);
   table.stay.add_to(row);
   for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(parser, end.label, end.ignored);
+    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
-    const bool sure = rests_.all_sure() || rests_.rest(after) < kNever;
+    const bool sure = rests_.rest(after) < kNever;
     for (const LexerTables::Group& group : end.tokens)
       if (sure || rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever) group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add(after, tables_.table(parser_.start(after), end.rest), row);
+    if (end.rest != LexerTables::kNoRest) add(after, tables_.table(places_.start(after), end.rest), row);
   }
 }
 
 // The same, of the tokens after which at most `most` are left.
-void LexedMasks::add_within(int32_t parser, const Table& table, int64_t most, uint32_t* row) {
-  for (const Table* part : table.parts) add_within(parser, *part, most, row);
+void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
+  for (const Table* part : table.parts) add_within(place, *part, most, row);
   for (const LexerTables::Group& group : tables_.groups(table)) {
-    if (rests_.distance(parser, group.begun) <= most) group.tokens.add_to(row);
+    if (rests_.distance(place, group.begun) <= most) group.tokens.add_to(row);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(parser, end.label, end.ignored);
+    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
       if (rests_.distance(readings_.boundary(after, group.begun.rivals)) <= most) group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add_within(after, tables_.table(parser_.start(after), end.rest), most, row);
+    if (end.rest != LexerTables::kNoRest) add_within(after, tables_.table(places_.start(after), end.rest), most, row);
   }
 }
 
@@ -62,51 +62,59 @@ int64_t LexedMasks::most_after(int32_t state) {
   if (const auto at = most_after_.find(state); at != most_after_.end()) return at->second;
   int64_t most = 0;
   const std::vector<Reading> readings = readings_.readings(state);
-  for (const Reading& reading : readings) most = std::max(most, most_after(reading.parser, table_of(reading)));
+  for (const Reading& reading : readings) most = std::max(most, most_after(reading.place, table_of(reading)));
   for (int32_t token : readings_.controls(state))
     if (const int32_t after = readings_.step_control(state, token); after != kDead && rests_.viable(after))
       most = std::max(most, rests_.distance(after));
   return most_after_[state] = most;
 }
 
-int64_t LexedMasks::most_after(int32_t parser, const Table& table) {
+int64_t LexedMasks::most_after(int32_t place, const Table& table) {
   int64_t most = 0;
-  for (const Table* part : table.parts) most = std::max(most, most_after(parser, *part));
-  if (const int64_t bound = table.unsure ? kNever : most_staying(parser, table); bound < kNever)
+  for (const Table* part : table.parts) most = std::max(most, most_after(place, *part));
+  if (const int64_t bound = table.unsure ? kNever : most_staying(place, table); bound < kNever)
     most = std::max(most, bound);
   else if (table.parts.empty())
     for (const LexerTables::Group& group : tables_.groups(table))
-      if (const int64_t left = rests_.distance(parser, group.begun); left < kNever) most = std::max(most, left);
+      if (const int64_t left = rests_.distance(place, group.begun); left < kNever) most = std::max(most, left);
   for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(parser, end.label, end.ignored);
+    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
       if (const int64_t left = rests_.distance(readings_.boundary(after, group.begun.rivals)); left < kNever)
         most = std::max(most, left);
     if (end.rest != LexerTables::kNoRest)
-      most = std::max(most, most_after(after, tables_.table(parser_.start(after), end.rest)));
+      most = std::max(most, most_after(after, tables_.table(places_.start(after), end.rest)));
   }
   return most;
 }
 
 // The most that is left after a token that stays within a lexeme of the table; kNever where some such lexeme may be none
-// that the parser can take.
-int64_t LexedMasks::most_staying(int32_t parser, const Table& table) {
+// that the parser can take. `lines`: of lexemes that can become nothing but lines.
+int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) {
   int64_t most = 0;
   for (const LexerTables::Profile& profile : table.profiles) {
+    if (lines && !profile.labels.empty()) continue;
     int64_t least = kNever;
     for (size_t i = 0; i < profile.labels.size(); ++i) {
-      const int32_t after = readings_.after_lexeme(parser, profile.labels[i].first, profile.labels[i].second);
-      if (after != kDead) least = std::min(least, profile.tokens[i] + rests_.rest(after));
+      const LexerTables::Label& label = profile.labels[i];
+      const int32_t after = readings_.after_lexeme(place, label.terminal, label.ignored);
+      if (after != kDead) least = std::min(least, profile.tokens[i] + rests_.rest(after, label.last));
     }
+    if (!profile.lines.empty())
+      places_.each_width(place, 0, [&](int32_t width) {
+        const int32_t after = places_.after(place, places_.indentation().line(width));
+        if (after != kDead)
+          least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
+      });
     most = std::max(most, least);
   }
-  return most;
+  return std::min(most, kNever);
 }
 
 void LexedMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   const std::vector<Reading> readings = readings_.readings(state);
-  for (const Reading& reading : readings) add_within(reading.parser, table_of(reading), most, row);
+  for (const Reading& reading : readings) add_within(reading.place, table_of(reading), most, row);
   add_marks(state, most, row);
 }
 

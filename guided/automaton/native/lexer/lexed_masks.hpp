@@ -13,9 +13,9 @@ namespace guided {
 
 class LexedMasks {
  public:
-  LexedMasks(Readings& readings, TerminalParser& parser, LexedRests& rests, LexerTables& tables,
+  LexedMasks(Readings& readings, Places& places, LexedRests& rests, LexerTables& tables,
              const TokenVocabulary& vocabulary, size_t memory)
-      : readings_(readings), parser_(parser), rests_(rests), tables_(tables), vocabulary_(vocabulary), most_(memory) {}
+      : readings_(readings), places_(places), rests_(rests), tables_(tables), vocabulary_(vocabulary), most_(memory) {}
   // The words of a row. Valid until the next call.
   const std::vector<uint32_t>& mask(int32_t state);
   // Null where it is not kept.
@@ -34,14 +34,14 @@ class LexedMasks {
   const Table& table_of(const Reading& reading) {
     return tables_.table(reading.lexeme, tables_.below_root(reading.rivals));
   }
-  void add(int32_t parser, const Table& table, uint32_t* row);
-  void add_within(int32_t parser, const Table& table, int64_t most, uint32_t* row);
-  int64_t most_after(int32_t parser, const Table& table);
-  int64_t most_staying(int32_t parser, const Table& table);
+  void add(int32_t place, const Table& table, uint32_t* row);
+  void add_within(int32_t place, const Table& table, int64_t most, uint32_t* row);
+  int64_t most_after(int32_t place, const Table& table);
+  int64_t most_staying(int32_t place, const Table& table, bool lines = false);
   void add_marks(int32_t state, int64_t most, uint32_t* row);
 
   Readings& readings_;
-  TerminalParser& parser_;
+  Places& places_;
   LexedRests& rests_;
   LexerTables& tables_;
   const TokenVocabulary& vocabulary_;

@@ -19,14 +19,15 @@ LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
     : compiled_(compiled),
       parser_(compiled.rules_->grammar, *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
               compiled.lexemes_),
-      readings_(compiled.lexemes_, compiled.rivals_, parser_, compiled.control_),
-      rests_(readings_, parser_, compiled.ends_, *compiled.vocabulary),
-      masks_(readings_, parser_, rests_, compiled.tables_, *compiled.vocabulary, memory / 2),
+      places_(parser_, compiled.lexemes_),
+      readings_(compiled.lexemes_, compiled.rivals_, places_, compiled.control_),
+      rests_(readings_, places_, parser_, compiled.ends_, compiled.costs_, compiled.guesses_, *compiled.vocabulary),
+      masks_(readings_, places_, rests_, compiled.tables_, *compiled.vocabulary, memory / 2),
       memory_limit_(memory) {}
 
 std::mutex& LexedStates::mutex() { return compiled_.mutex_; }
 
-size_t LexedStates::measured() { return memory_ = parser_.arena().bytes() + readings_.memory() + masks_.memory(); }
+size_t LexedStates::measured() { return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + masks_.memory(); }
 
 // ---- steps
 int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {
@@ -149,28 +150,32 @@ int32_t LexedStates::step_control(int32_t state, int32_t token) {
 }
 
 void LexedStates::open_rules(int32_t state, std::vector<std::string>& out) const {
-  for (const Reading& reading : readings_.readings(state)) parser_.open_rules(reading.parser, out);
+  for (const Reading& reading : readings_.readings(state)) places_.open_rules(reading.place, out);
 }
 
 int32_t LexedStates::import(LexedStates& other, int32_t state, Arena::Carried& carried) {
   std::vector<Reading> readings = other.readings_.readings(state);
-  for (Reading& reading : readings)
-    reading.parser = parser_.arena().import(other.parser_.arena(), reading.parser, carried);
+  for (Reading& reading : readings) reading.place = places_.import(other.places_, reading.place, carried);
   return readings_.intern(std::move(readings));
 }
 
 // ---- the compiled grammar
 CompiledLexer::CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
                              std::shared_ptr<CompiledRules> rules, std::vector<int32_t> control, LexerContexts contexts,
-                             std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory)
+                             Indentation indentation, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory)
     : Compiled(std::move(vocabulary)),
       rules_(std::move(rules)),
       control_(std::move(control)),
       contexts_(std::move(contexts)),
-      lexemes_(std::move(terminals), std::move(keywords)),
+      indentation_(std::move(indentation)),
+      lexemes_(std::move(terminals), std::move(keywords), indentation_),
       rivals_(lexemes_),
+      levels_(*rules_->grammar, indentation_),
       sure_(lexemes_, rivals_, *this->vocabulary, control_, used_terminals(*rules_->grammar, control_.size()),
-            Followers(*rules_->grammar, rules_->vocabulary->size), static_cast<size_t>(rules_->vocabulary->size)),
+            Followers(*rules_->grammar, rules_->vocabulary->size), levels_.balanced(),
+            static_cast<size_t>(rules_->vocabulary->size)),
+      costs_(*rules_->grammar, indentation_, levels_, sure_.weights(), sure_.lines()),
+      guesses_(*rules_->grammar, indentation_, levels_, sure_.guesses(), no_lines_),
       ends_(lexemes_, rivals_, sure_, *this->vocabulary),
       tables_(lexemes_, rivals_, ends_, *this->vocabulary),
       memory_(memory) {

@@ -1,7 +1,8 @@
 // Grammars with a lexer: the states of one, and all that is computed for them.
 //
 //     lexemes, rivals, tables: the lexer's, kept for the grammar          lexemes.hpp, rivals.hpp, lexer_tables.hpp
-//     parser, readings, masks, rests: of the states that were visited     readings.hpp, lexed_masks.hpp, lexed_rests.hpp
+//     parser, places, readings, masks, rests: of the states that were visited
+//                                                           places.hpp, readings.hpp, lexed_masks.hpp, lexed_rests.hpp
 //
 // When the latter are over the limit of memory, fresh ones take their place (matching/states.hpp). One lock guards both.
 #pragma once
@@ -50,6 +51,7 @@ class LexedStates final : public States {
 
   CompiledLexer& compiled_;
   TerminalParser parser_;
+  Places places_;
   Readings readings_;
   LexedRests rests_;
   LexedMasks masks_;
@@ -62,7 +64,7 @@ class CompiledLexer final : public Compiled {
   // terminal, the control token that it is in the text, or kNoTerminal.
   CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
                 std::shared_ptr<CompiledRules> rules, std::vector<int32_t> control, LexerContexts contexts,
-                std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
+                Indentation indentation, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
   std::shared_ptr<States> states() override;
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override { return rules_->positions() + terminal_positions_; }
@@ -80,9 +82,13 @@ class CompiledLexer final : public Compiled {
   std::shared_ptr<CompiledRules> rules_;
   std::vector<int32_t> control_;
   LexerContexts contexts_;
+  Indentation indentation_;
   Lexemes lexemes_;
   Rivals rivals_;
+  BlockLevels levels_;
   SureTexts sure_;
+  SureLines no_lines_;
+  SequenceCosts costs_, guesses_;
   LexemeEnds ends_;
   LexerTables tables_;
   size_t terminal_positions_ = 0, memory_;

@@ -4,8 +4,17 @@
 
 namespace guided {
 
-Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords)
-    : terminals_(std::move(terminals)), keywords_(std::move(keywords)) {
+Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
+                 const Indentation& indentation)
+    : terminals_(std::move(terminals)),
+      keywords_(std::move(keywords)),
+      indentation_(indentation),
+      may_be_newline_(terminals_.size()) {
+  if (indentation_.newline != kNoTerminal) {
+    may_be_newline_[indentation_.newline] = true;
+    for (const LexerKeyword& keyword : keywords_)
+      if (keyword.terminal == indentation_.newline) may_be_newline_[keyword.of] = true;
+  }
   find_groups();
 }
 
@@ -41,11 +50,15 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
     for (const Match& open : whole.open)
       if (open.of == keywords_[match.of].of) parts[group_[open.of]].keywords.push_back(match);
   std::vector<int32_t> out;
-  if (whole.label != kNoTerminal || parts.size() < 2)
+  const int32_t width = whole.width;
+  if (whole.label != kNoTerminal || parts.size() < 2) {
     out.push_back(id);
-  else
-    for (auto& [group, part] : parts)
+  } else {
+    for (auto& [group, part] : parts) {
+      part.width = width_that_counts(width, part.open);
       if (const int32_t made_of = made(std::move(part)); made_of != kNoLexeme) out.push_back(made_of);
+    }
+  }
   return states_[id]->groups = std::move(out);
 }
 
@@ -93,9 +106,52 @@ bool Lexemes::whole_characters_loop(int32_t id) {
   return true;
 }
 
-int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken) {
+// ---- lines
+int32_t Lexemes::width_after(int32_t width, uint8_t byte) const {
+  if (width == kUnmeasured) return width;
+  if (byte == '\n') return 0;
+  const int32_t columns = byte == ' ' ? 1 : byte == '\t' ? indentation_.tab : 0;
+  return width == kNoWidth ? width : std::min(width + columns, indentation_.most_width + 1);
+}
+
+// The width, if a lexeme can end as a line that has it; kNoWidth, if it may be a newline only with another line feed.
+int32_t Lexemes::width_that_counts(int32_t width, const std::vector<Match>& open) {
+  if (width == kUnmeasured) return width;
+  int32_t out = kUnmeasured;
+  for (const Match& match : open) {
+    if (!may_be_newline_[match.of]) continue;
+    if (width == kNoWidth || ends_in_line(match.of, match.state)) return width;
+    out = kNoWidth;
+  }
+  return out;
+}
+
+// Whether the terminal can match more without a line feed.
+bool Lexemes::ends_in_line(int32_t terminal, int32_t state) {
+  auto [at, added] = ends_in_line_.try_emplace(Match{terminal, state}, false);
+  if (!added) return at->second;
+  TerminalAutomaton& automaton = terminals_[terminal].automaton;
+  std::vector<int32_t> todo{state};
+  std::map<int32_t, bool> met;
+  bool found = false;
+  while (!todo.empty() && !found) {
+    const int32_t from = todo.back();
+    todo.pop_back();
+    const ByteSet bytes = automaton.bytes(from);
+    bytes.each([&](uint8_t byte) {
+      const int32_t after = byte == '\n' ? static_cast<int32_t>(kDead) : automaton.step(from, byte);
+      if (after == kDead || !met.emplace(after, true).second) return;
+      found |= automaton.matches(after);
+      todo.push_back(after);
+    });
+  }
+  return at->second = found;
+}
+
+// ---- states
+int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken, bool measured) {
   std::vector<int32_t> key(tried);
-  key.push_back(kNoTerminal);
+  key.push_back(measured ? -2 : -1);
   key.insert(key.end(), taken.begin(), taken.end());
   auto [at, added] = starts_.try_emplace(std::move(key), kNoLexeme);
   if (!added) return at->second;
@@ -116,6 +172,7 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
     if (by_itself[t]) state.open.push_back({t, terminals_[t].automaton.start(), wanted[t] != 0});
+  if (measured) state.width = width_that_counts(kNoWidth, state.open);
   const int32_t id = made(std::move(state));
   return out = id == kNoLexeme ? intern({}) : id;
 }
@@ -158,7 +215,13 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
         std::any_of(after.open.begin(), after.open.end(), [&](const Match& open) { return open.of == keyword.of; });
     if (goes_on && keyword.automaton.bytes(state).count()) after.keywords.push_back({match.of, state, match.wanted});
   }
+  const int32_t width = width_after(before.width, byte);
+  if (winner && !after.ignored && after.label == indentation_.newline && width != kUnmeasured) {
+    after.label = indentation_.line(width);
+    wanted &= width != kNoWidth;
+  }
   if (!wanted) after.label = kNoTerminal, after.ignored = false;
+  after.width = width_that_counts(width, after.open);
   const int32_t id = made(std::move(after));
   return (*states_[from]->row)[byte] = id;
 }
@@ -169,7 +232,7 @@ int32_t Lexemes::made(LexemeState&& state) {
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
   const bool is_rival =
-      state.label == kNoTerminal && state.keywords.empty() && std::ranges::all_of(state.open, is_wanted);
+      state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() && std::ranges::all_of(state.open, is_wanted);
   if (!state.open.empty() && !is_rival) {
     LexemeState rival;
     rival.open = state.open;
@@ -179,18 +242,22 @@ int32_t Lexemes::made(LexemeState&& state) {
   if (!goes_on) {
     state.open.clear();
     state.keywords.clear();
+    state.width = kUnmeasured;
   }
   return intern(std::move(state));
 }
 
 int32_t Lexemes::intern(LexemeState&& state) {
-  std::vector<int32_t> key{state.label, state.ignored, state.rival};
+  std::vector<int32_t> key{state.label, state.ignored, state.rival, state.width};
   for (const Match& match : state.open) key.insert(key.end(), {match.of, match.state, match.wanted});
   key.push_back(-1);
   for (const Match& match : state.keywords) key.insert(key.end(), {match.of, match.state, match.wanted});
-  auto [at, added] = ids_.try_emplace(std::move(key), size());
+  auto [at, added] = ids_.try_emplace(key, size());
   if (!added) return at->second;
   const int32_t id = at->second;
+  if (indentation_.is_line(state.label)) key[0] = indentation_.line(0);
+  key[3] = std::min(state.width, 0);
+  state.shape = shapes_.try_emplace(std::move(key), id).first->second;
   for (const Match& match : state.open) state.bytes |= terminals_[match.of].automaton.bytes(match.state);
   states_.push_back(std::make_unique<LexemeState>(std::move(state)));
   if (states_[id]->rival == kNoLexeme && !states_[id]->open.empty()) states_[id]->rival = id;

@@ -16,6 +16,9 @@
 // States differ by what can still be read, not by the terminals that they began with: after "x" there is one state for
 // all sets of terminals that have the same names beginning so. That is what lets token tables be shared (lexer_tables.hpp).
 //
+// With indentation, a state in which a newline may be under way also has the width of its last line, so that the label of
+// a newline says how wide it is. Where no width counts, in rivals and between brackets, nothing is *measured*.
+//
 // Cost: a state's row is filled as it is asked for, O(terminals) a byte; their automata are the core's own.
 #pragma once
 
@@ -25,6 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lexer/indentation.hpp"
 #include "matching/workspace.hpp"
 
 namespace guided {
@@ -57,8 +61,8 @@ struct LexerKeyword {
   TerminalAutomaton automaton;
 };
 
-enum NoLexeme : int32_t { kNoLexeme = -1 };   // nothing can be read
-enum NoLabel : int32_t { kNoTerminal = -1 };  // no lexeme ends here
+enum NoLexeme : int32_t { kNoLexeme = -1 };                // nothing can be read
+enum NoWidth : int32_t { kNoWidth = -1, kUnmeasured = -2 };  // no line feed was read, or none that counts; see the head
 
 struct LexemeState {
   struct Match {
@@ -66,11 +70,13 @@ struct LexemeState {
     bool wanted = true;
     auto operator<=>(const Match&) const = default;
   };
-  int32_t label = kNoTerminal;  // of a wanted terminal
+  int32_t label = kNoTerminal;  // of a wanted terminal, or a line
+  int32_t width = kUnmeasured;
   bool ignored = false;         // the lexeme that ends here is left out
   std::vector<Match> open;      // branches that may match more, in order
   std::vector<Match> keywords;  // that may still be matched
   ByteSet bytes;                // that lead on
+  int32_t shape = kNoLexeme;    // a state that differs in the width alone, which counts there, too
   int32_t rival = kNoLexeme;    // the state of `open` alone, which another lexeme must not match
   std::vector<int32_t> groups;  // the states of the terminals that share no first byte; of a start that is divisible
   CharClasses loops = 0;        // all characters of these classes lead back to this state; see `loops`
@@ -80,10 +86,10 @@ struct LexemeState {
 
 class Lexemes {
  public:
-  Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords);
+  Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords, const Indentation& indentation);
   // The state before a lexeme, where these terminals (sorted) are tried, and those of them that can be taken; besides
-  // those that are ignored.
-  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken);
+  // those that are ignored. `measured`: newlines are lines.
+  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& taken, bool measured);
   int32_t step(int32_t state, uint8_t byte);
   // The character classes all of whose characters lead back to the state.
   CharClasses loops(int32_t state);
@@ -93,10 +99,14 @@ class Lexemes {
   const LexemeState& state(int32_t id) const { return *states_[id]; }
   std::vector<LexerTerminal>& terminals() { return terminals_; }
   std::vector<LexerKeyword>& keywords() { return keywords_; }
+  const Indentation& indentation() const { return indentation_; }
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
 
  private:
   using Match = LexemeState::Match;
+  int32_t width_after(int32_t width, uint8_t byte) const;
+  int32_t width_that_counts(int32_t width, const std::vector<Match>& open);
+  bool ends_in_line(int32_t terminal, int32_t state);
   int32_t made(LexemeState&& state);
   int32_t intern(LexemeState&& state);
   bool whole_characters_loop(int32_t state);
@@ -104,9 +114,12 @@ class Lexemes {
 
   std::vector<LexerTerminal> terminals_;
   std::vector<LexerKeyword> keywords_;
-  std::vector<int32_t> group_;  // by terminal
+  const Indentation& indentation_;
+  std::vector<uint8_t> may_be_newline_;        // by terminal: it is `newline`, or has it as a keyword
+  std::map<Match, bool> ends_in_line_;         // by terminal and state
+  std::vector<int32_t> group_;                 // by terminal
   std::vector<std::unique_ptr<LexemeState>> states_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, starts_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, shapes_, starts_;
 };
 
 }  // namespace guided

@@ -76,27 +76,39 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
 }
 
 void LexerTables::find_profiles(Table& table, const Found& found) {
-  std::map<std::vector<std::pair<int32_t, bool>>, std::vector<int64_t>> profiles;
+  std::map<std::pair<std::vector<Label>, bool>, Profile> profiles;
   for (uint64_t key : found.begun) {
-    std::map<std::pair<int32_t, bool>, int64_t> ends;
-    for (const LexemeEnds::End& end : ends_.ends({static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)})) {
-      const int64_t tokens = end.tokens + ends_.sure().charge(end.rivals);
-      auto [at, added] = ends.try_emplace({end.label, end.ignored}, tokens);
+    const Begun begun{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
+    std::map<Label, int64_t> ends;
+    for (const LexemeEnds::End& end : ends_.ends(begun)) {
+      const bool is_line = ends_.sure().is_line(end.rivals);
+      const int64_t tokens = end.tokens + (is_line ? 0 : ends_.sure().charge(end.rivals));
+      auto [at, added] = ends.try_emplace({end.label, end.ignored, is_line ? kLine : kWord}, tokens);
       at->second = std::min(at->second, tokens);
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
-    table.unsure |= ends.empty();
-    std::vector<std::pair<int32_t, bool>> labels;
+    const bool has_lines = !ends_.lines(begun).empty();
+    table.unsure |= ends.empty() && !has_lines;
+    std::vector<Label> labels;
     for (const auto& [label, tokens] : ends) labels.push_back(label);
-    std::vector<int64_t>& most = profiles[labels];
-    most.resize(labels.size());
+    Profile& profile = profiles[{labels, has_lines}];
+    profile.tokens.resize(labels.size());
     size_t i = 0;
-    for (const auto& [label, tokens] : ends) most[i] = std::max(most[i], tokens), ++i;
+    for (const auto& [label, tokens] : ends) profile.tokens[i] = std::max(profile.tokens[i], tokens), ++i;
+    if (has_lines) profile.lines.push_back(begun);
+    profile.labels = std::move(labels);
   }
-  for (auto& [labels, tokens] : profiles) {
-    memory_ += 64 + labels.size() * 16;
-    table.profiles.push_back({labels, std::move(tokens)});
+  for (auto& [labels, profile] : profiles) {
+    memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(Begun);
+    table.profiles.push_back(std::move(profile));
   }
+}
+
+int64_t LexerTables::line_tokens(const Profile& profile, int32_t width) {
+  auto [at, added] = profile.line_tokens.try_emplace(width, 0);
+  if (added)
+    for (Begun begun : profile.lines) at->second = std::max(at->second, ends_.line_tokens(begun, width));
+  return at->second;
 }
 
 const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
@@ -121,7 +133,7 @@ void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
   std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.rivals}).tokens : nullptr;
   if (state.label != kNoTerminal) {
     Found::Part& part = found.ends[{state.label, state.ignored}];
-    if (!open && has_tokens) into = &part.tokens[spot.rivals];
+    if (!open && has_tokens) into = &part.tokens[rivals_.add(spot.rivals, lexeme)];
     if (node.children > 0) leave(lexeme, spot, part);
   }
   if (into)

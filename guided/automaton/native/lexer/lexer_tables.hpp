@@ -44,10 +44,19 @@ class LexerTables {
     std::vector<Group> tokens;  // of the groups only the rivals count: the lexeme has ended
     Rest rest = kNoRest;
   };
-  // What lexemes in which tokens stay may become, and the most tokens that this takes, up to where any text can follow.
+  // What lexemes in which tokens stay may become, and the most tokens that this takes, up to where any text can follow, or
+  // one that can follow a newline.
+  struct Label {
+    int32_t terminal;
+    bool ignored;
+    LastRead last;
+    auto operator<=>(const Label&) const = default;
+  };
   struct Profile {
-    std::vector<std::pair<int32_t, bool>> labels;  // and whether they are ignored
+    std::vector<Label> labels;
     std::vector<int64_t> tokens;
+    std::vector<Begun> lines;                         // those that may also become lines
+    mutable std::map<int32_t, int64_t> line_tokens;  // by width, when they were first asked for
   };
   struct Table {
     TokenSet stay;
@@ -68,6 +77,8 @@ class LexerTables {
   // Valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
   const std::vector<Group>& groups(const Table& table);
+  // The most tokens that it takes to end as a line of a width.
+  int64_t line_tokens(const Profile& profile, int32_t width);
   Rest below_root(int32_t rivals);
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
   size_t memory() const { return memory_; }

@@ -4,9 +4,9 @@
 
 namespace guided {
 
-Readings::Readings(Lexemes& lexemes, Rivals& rivals, TerminalParser& parser, const std::vector<int32_t>& control)
-    : lexemes_(lexemes), rivals_(rivals), parser_(parser), control_(control) {
-  intern({boundary(parser_.initial(), 0)});
+Readings::Readings(Lexemes& lexemes, Rivals& rivals, Places& places, const std::vector<int32_t>& control)
+    : lexemes_(lexemes), rivals_(rivals), places_(places), control_(control) {
+  intern({boundary(places_.initial(), 0)});
 }
 
 int32_t Readings::step(int32_t state, uint8_t byte) {
@@ -23,10 +23,10 @@ int32_t Readings::step_control(int32_t state, int32_t token) {
   std::vector<Reading> next;
   for (const Reading& reading : *states_[state]) {
     if (!reading.boundary) continue;
-    for (int32_t terminal : parser_.taken(reading.parser)) {
+    for (int32_t terminal : places_.taken(reading.place)) {
       if (control_[terminal] != token) continue;
-      const int32_t parser = parser_.after(reading.parser, terminal);
-      if (parser != kDead) next.push_back(boundary(parser, 0));
+      const int32_t place = places_.after(reading.place, terminal);
+      if (place != kDead) next.push_back(boundary(place, 0));
     }
   }
   return next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
@@ -36,7 +36,7 @@ std::vector<int32_t> Readings::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Reading& reading : *states_[state])
     if (reading.boundary)
-      for (int32_t terminal : parser_.taken(reading.parser))
+      for (int32_t terminal : places_.taken(reading.place))
         if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -55,7 +55,7 @@ int32_t Readings::intern(std::vector<Reading>&& readings) {
   auto [at, added] = ids_.try_emplace(readings, size());
   if (added) {
     const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
-      return reading.boundary && parser_.accepting(reading.parser);
+      return reading.boundary && places_.accepting(reading.place);
     });
     memory_ += 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
     states_.push_back(std::make_unique<std::vector<Reading>>(std::move(readings)));

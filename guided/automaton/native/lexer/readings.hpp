@@ -3,7 +3,7 @@
 // Problem. A lexer takes the longest match without asking the parser. While text is written it is not known where a
 // lexeme ends, so several readings have to be kept. A reading is
 //
-//     ( state of the parser, state of the current lexeme, rivals of the lexemes before it )
+//     ( place: state of the parser and lines around, state of the current lexeme, rivals of the lexemes before it )
 //
 // A reading whose rivals match is dropped (rivals.hpp). A state is a sorted set of readings, numbered.
 #pragma once
@@ -11,20 +11,20 @@
 #include <map>
 
 #include "base/by_state.hpp"
+#include "lexer/places.hpp"
 #include "lexer/rivals.hpp"
-#include "lexer/terminal_parser.hpp"
 
 namespace guided {
 
 struct Reading {
-  int32_t parser, lexeme, rivals;
+  int32_t place, lexeme, rivals;
   bool boundary;  // no byte of the lexeme has been read
   auto operator<=>(const Reading&) const = default;
 };
 
 class Readings {
  public:
-  Readings(Lexemes& lexemes, Rivals& rivals, TerminalParser& parser, const std::vector<int32_t>& control);
+  Readings(Lexemes& lexemes, Rivals& rivals, Places& places, const std::vector<int32_t>& control);
 
   int32_t initial() const { return 0; }
   const std::vector<Reading>& readings(int32_t state) const { return *states_[state]; }
@@ -36,16 +36,16 @@ class Readings {
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   size_t memory() const { return memory_; }
 
-  Reading boundary(int32_t parser, int32_t rivals) const {
-    return {.parser = parser, .lexeme = parser_.start(parser), .rivals = rivals, .boundary = true};
+  Reading boundary(int32_t place, int32_t rivals) const {
+    return {.place = place, .lexeme = places_.start(place), .rivals = rivals, .boundary = true};
   }
-  // The parser after a lexeme that ended in this state, or kDead.
-  int32_t after_lexeme(int32_t parser, int32_t label, bool ignored) const {
-    return ignored ? parser : parser_.after(parser, label);
+  // The place after a lexeme that ended in this state, or kDead.
+  int32_t after_lexeme(int32_t place, int32_t label, bool ignored) const {
+    return ignored ? place : places_.after(place, label);
   }
-  int32_t after_lexeme(int32_t parser, int32_t lexeme) const {
+  int32_t after_lexeme(int32_t place, int32_t lexeme) const {
     const LexemeState& state = lexemes_.state(lexeme);
-    return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(parser, state.label, state.ignored);
+    return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
   }
   int32_t rivals_after(int32_t rivals, int32_t lexeme) const { return rivals_.add(rivals, lexeme); }
   // Calls visit(reading) for what a reading becomes with a byte: one or both of a longer lexeme and an ended one.
@@ -58,10 +58,10 @@ class Readings {
     const LexemeState& now = lexemes_.state(lexeme);
     const int32_t label = now.label;
     const bool ignored = now.ignored;
-    if (!now.open.empty()) visit(Reading{reading.parser, lexeme, rivals, false});
+    if (!now.open.empty()) visit(Reading{reading.place, lexeme, rivals, false});
     if (label == kNoTerminal) return;
-    const int32_t parser = after_lexeme(reading.parser, label, ignored);
-    if (parser != kDead) visit(boundary(parser, rivals_.add(rivals, lexeme)));
+    const int32_t place = after_lexeme(reading.place, label, ignored);
+    if (place != kDead) visit(boundary(place, rivals_.add(rivals, lexeme)));
   }
   int32_t intern(std::vector<Reading>&& readings);
   int32_t control_of(int32_t terminal) const { return control_[terminal]; }
@@ -69,7 +69,7 @@ class Readings {
  private:
   Lexemes& lexemes_;
   Rivals& rivals_;
-  TerminalParser& parser_;
+  Places& places_;
   const std::vector<int32_t>& control_;
   std::vector<std::unique_ptr<std::vector<Reading>>> states_;
   ByState<int8_t> accepts_{-1};

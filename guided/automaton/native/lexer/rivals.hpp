@@ -26,6 +26,7 @@ class Rivals {
   int32_t advance(int32_t rivals, std::string_view text);
   const ByteSet& survived(int32_t rivals);  // the bytes with which none of them matches
   int32_t add(int32_t rivals, int32_t lexeme);
+  const std::vector<int32_t>& of(int32_t rivals) const { return sets_[rivals]; }  // states of lexemes
   int32_t size() const { return static_cast<int32_t>(sets_.size()); }
 
  private:

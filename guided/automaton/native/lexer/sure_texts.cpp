@@ -16,13 +16,17 @@ constexpr size_t kSeparators = 6;     // of one ignored terminal
 
 SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary,
                      const std::vector<int32_t>& control, const std::vector<uint8_t>& used, const Followers& followers,
-                     size_t symbols)
+                     bool balanced, size_t symbols)
     : lexemes_(lexemes), rivals_(rivals), vocabulary_(vocabulary), control_(control) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
     const bool ignored = lexemes_.terminals()[t].ignored;  // the parser sees such a terminal as a keyword only
     if (!used[t] || ignored || control_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
+    if (t == lexemes_.indentation().newline) {
+      if (lines_.sure = balanced && finds_newline(); lines_.sure) texts_[t].assign(1, '\n');
+      continue;
+    }
     for (std::string& text : texts_of(t, 1)) texts_[t] = std::move(text);
   }
   for (int32_t t = 0; t < count; ++t)
@@ -34,7 +38,7 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
   for (int32_t t = 0; t < count; ++t) {
     weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
-      const int64_t gap = gap_after(t, followers);
+      const int64_t gap = t == lexemes_.indentation().newline ? 0 : gap_after(t, followers);
       if (gap < kNever)
         weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + gap;
       else
@@ -45,6 +49,68 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
   }
   weights_.resize(symbols, kNever);
   guesses_.resize(symbols, kNever);
+  if (lexemes_.indentation().given) find_lines(symbols);
+}
+
+// ---- lines
+// See the head.
+bool SureTexts::finds_newline() {
+  const int32_t newline = lexemes_.indentation().newline;
+  open_in_line_ = open_after("\n ");
+  if (open_after("\n  ") != open_in_line_) return false;
+  for (const std::pair<int32_t, int32_t>& each : open_after("\n"))
+    if (std::ranges::find(open_in_line_, each) == open_in_line_.end()) open_in_line_.push_back(each);
+  return is_read_as("\n", newline) && is_read_as("\n ", newline) && is_read_as("\n  ", newline);
+}
+
+void SureTexts::find_lines(size_t symbols) {
+  const Indentation& indentation = lexemes_.indentation();
+  for (int32_t symbol : {indentation.indent, indentation.dedent})
+    if (symbol >= indentation.terminals) guesses_[symbol] = 0;
+  if (!lines_.sure) {
+    weights_.assign(symbols, kNever);
+    all_ = false;
+    return;
+  }
+  lines_.follow.resize(symbols);
+  for (size_t t = 0; t < texts_.size(); ++t)
+    lines_.follow[t] = !texts_[t].empty() && std::ranges::all_of(open_in_line_, [&](const auto& each) {
+      return leaves_nothing(each.first, each.second, texts_[t]);
+    });
+  spaces_ = tokens_of(std::string(static_cast<size_t>(indentation.most_width), ' '), vocabulary_);
+  std::ranges::reverse(spaces_);
+  int64_t most = 0;
+  for (int32_t width = 0; width <= indentation.most_width; ++width)
+    lines_.tokens.push_back(most = std::max(most, tokens_of_line("\n", width)[0]));
+}
+
+std::vector<int64_t> SureTexts::tokens_of_line(std::string_view text, int32_t spaces) const {
+  std::vector<int64_t> out(text.size() + 1, kNever);
+  out[text.size()] = spaces_[spaces];
+  for (size_t i = text.size(); i-- > 0;) {
+    int32_t node = 0;
+    for (size_t k = i; k < text.size() + spaces && node >= 0; ++k) {
+      node = vocabulary_.trie.child(node, static_cast<uint8_t>(k < text.size() ? text[k] : ' '));
+      if (node < 0) break;
+      const TokenTrie::Node& at = vocabulary_.trie.nodes()[node];
+      if (at.payload_hi == at.payload_lo) continue;
+      const int64_t rest = k < text.size() ? out[k + 1] : spaces_[spaces - (k + 1 - text.size())];
+      out[i] = std::min(out[i], rest + 1);
+    }
+  }
+  return out;
+}
+
+bool SureTexts::is_line(int32_t rivals) {
+  if (!lines_.sure || rivals == 0) return false;
+  if (rivals >= static_cast<int32_t>(is_line_.size())) is_line_.resize(rivals + 1, -1);
+  if (is_line_[rivals] < 0)
+    is_line_[rivals] = std::ranges::all_of(rivals_.of(rivals), [&](int32_t rival) {
+      return std::ranges::all_of(lexemes_.state(rival).open, [&](const LexemeState::Match& match) {
+        return std::ranges::find(open_in_line_, std::pair(match.of, match.state)) != open_in_line_.end();
+      });
+    });
+  return is_line_[rivals] > 0;
 }
 
 std::vector<int64_t> SureTexts::tokens_of(std::string_view text, const TokenVocabulary& vocabulary) {

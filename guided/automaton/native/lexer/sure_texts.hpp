@@ -14,8 +14,12 @@
 //     (3) terminals that could have matched more than w match no more while any t(T) is read, and none is left.
 //
 // Then any sequence of such terminals that the parser takes can be written, t(T1) w t(T2) ..., so nothing is dead, and
-// the number of tokens is bounded by the weights of the terminals (`TerminalParser::rest`). Conditions are checked for
+// the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp). Conditions are checked for
 // the automata of the terminals alone, all of them at once, so they hold in each context.
+//
+// With indentation, the text of a newline is a line feed and spaces, any number of them. It is sure if all automata are in
+// the same states after each number of spaces but none, and rules open and close their blocks in pairs. Which terminals
+// may come after it is a question for sequence_costs.hpp. If newlines are not sure, no terminal is.
 //
 // Of a terminal without a sure text nothing is said, and where it is needed, or rivals are pending that no separator
 // ends, completions are searched for (lexed_rests.hpp). So `=` may be one terminal in assignments and another one, tried
@@ -28,16 +32,23 @@
 
 #include "lexer/followers.hpp"
 #include "lexer/rivals.hpp"
-#include "lexer/terminal_parser.hpp"
+#include "lexer/sequence_costs.hpp"
 
 namespace guided {
 
 class SureTexts {
  public:
   SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary, const std::vector<int32_t>& control,
-            const std::vector<uint8_t>& used, const Followers& followers, size_t symbols);
+            const std::vector<uint8_t>& used, const Followers& followers, bool balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_; }
+  // Whether anything is sure at all.
+  bool any() const { return !lexemes_.indentation().given || lines_.sure; }
+  const SureLines& lines() const { return lines_; }
+  // Whether these are rivals that the text of a newline leaves.
+  bool is_line(int32_t rivals);
+  // The tokens that spell `text` and so many spaces, from each byte of `text` on; the last value is that of the spaces.
+  std::vector<int64_t> tokens_of_line(std::string_view text, int32_t spaces) const;
   // By terminal: the tokens of its text, and of a separator after it where one may be needed; kNever where it has no sure
   // text.
   const std::vector<int64_t>& weights() const { return weights_; }
@@ -55,6 +66,8 @@ class SureTexts {
   bool is_read_as(std::string_view text, int32_t terminal);
   bool can_separate(const std::string& text);
   int64_t gap_after(int32_t terminal, const Followers& followers);
+  bool finds_newline();
+  void find_lines(size_t symbols);
   bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
   std::vector<std::pair<int32_t, int32_t>> open_after(std::string_view text);
 
@@ -66,6 +79,10 @@ class SureTexts {
   std::vector<std::string> texts_;  // by terminal; empty: those without a sure text, and control tokens
   std::vector<std::pair<int64_t, std::string>> separators_;  // with their tokens, fewest first
   std::vector<int64_t> weights_, guesses_, charges_;
+  SureLines lines_;
+  std::vector<std::pair<int32_t, int32_t>> open_in_line_;  // terminals that a newline's text leaves, with their states
+  std::vector<int64_t> spaces_;                            // the tokens of so many spaces
+  std::vector<int8_t> is_line_;                            // by rivals; -1: not known
 };
 
 }  // namespace guided

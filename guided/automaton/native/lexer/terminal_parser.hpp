@@ -1,18 +1,12 @@
-// The parser of a grammar with a lexer: which terminals can be taken, and what is left after them.
+// The parser of a grammar with a lexer: which terminals can be taken.
 //
 // The rules are a compiled grammar over terminals, each of which is one of its control tokens: its states, its stack and
 // its left recursion are those of the core (run/arena.hpp).
-//
-// `TerminalRests`: the weight of the lightest sequence of terminals that completes a state. Within rules it is Knuth's
-// generalisation of Dijkstra's algorithm; a stack adds up what is left of each frame. After the first terminal of a
-// lightest sequence the rest is less by its weight.
 #pragma once
 
 #include "lexer/lexemes.hpp"
 
 namespace guided {
-
-constexpr int64_t kNever = INT64_MAX / 4;  // a distance to what cannot be reached
 
 // The terminals that are tried where the parser could take just these marks, instead of those that it can take. Marks are
 // control tokens of the rules with numbers past those of the terminals; no text has one.
@@ -29,15 +23,15 @@ class TerminalParser {
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
   const std::vector<int32_t>& taken(int32_t state) { return of(state).taken; }
-  int32_t start(int32_t state) { return of(state).start; }  // of a lexeme that begins there
-  int32_t after(int32_t state, int32_t terminal);           // or kDead
+  int32_t start(int32_t state, bool in_brackets = false);  // of a lexeme that begins there
+  int32_t after(int32_t state, int32_t symbol);            // or kDead
   void open_rules(int32_t state, std::vector<std::string>& out) const { work_.open_rules(state, out); }
   Arena& arena() { return work_.arena; }
 
  private:
   struct State {
-    std::vector<int32_t> taken;
-    int32_t start = kNoLexeme;
+    std::vector<int32_t> taken, marks;
+    int32_t start[2] = {kUnknown, kUnknown};  // outside of brackets, and between them
     std::vector<std::pair<int32_t, int32_t>> after;
   };
   State& of(int32_t state);
@@ -48,22 +42,6 @@ class TerminalParser {
   std::vector<int32_t> all_;
   Lexemes& lexemes_;
   std::vector<std::unique_ptr<State>> states_;
-};
-
-class TerminalRests {
- public:
-  // `weights`: by terminal, at least 1, or kNever for one that must not be written.
-  TerminalRests(TerminalParser& parser, const std::vector<int64_t>& weights) : parser_(parser), weights_(weights) {}
-  int64_t of(int32_t state);
-
- private:
-  void weigh();
-  int64_t weigh_position(const Position& p) const;
-
-  TerminalParser& parser_;
-  const std::vector<int64_t>& weights_;
-  std::vector<int64_t> costs_;                  // by position: to the end of its rule
-  std::unordered_map<int32_t, int64_t> rests_;  // by configuration
 };
 
 }  // namespace guided

@@ -1,4 +1,5 @@
 // The border of grammars with a lexer.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
@@ -19,13 +20,35 @@ namespace {
 
 using Contexts = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
 using Keyword = std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>;
+using Lines = std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
+
+Indentation make_indentation(const Lines& lines, int32_t terminals, int32_t symbols) {
+  const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = lines;
+  Indentation out{.given = true,
+                  .newline = newline,
+                  .indent = indent,
+                  .dedent = dedent,
+                  .opens = std::vector<uint8_t>(static_cast<size_t>(terminals)),
+                  .closes = std::vector<uint8_t>(static_cast<size_t>(terminals)),
+                  .tab = tab,
+                  .most_levels = levels,
+                  .most_width = width,
+                  .terminals = terminals};
+  auto is_in = [](int32_t number, int32_t low, int32_t high) { return number >= low && number < high; };
+  bool good = is_in(newline, kNoTerminal, terminals) && is_in(indent, 0, symbols) && is_in(dedent, 0, symbols) &&
+              is_in(tab, 1, 1 << 16) && is_in(levels, 1, 1 << 16) && is_in(width, 0, 1 << 16);
+  for (int32_t each : opening) good = good && is_in(each, 0, terminals) && (out.opens[each] = true);
+  for (int32_t each : closing) good = good && is_in(each, 0, terminals) && (out.closes[each] = true);
+  if (!good) throw nb::value_error("the indentation has other terminals, or a number that is too large");
+  return out;
+}
 
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const std::vector<Keyword>& keywords,
                                           const std::vector<int32_t>& control, const Contexts& contexts,
-                                          bool contextual, const std::shared_ptr<TokenVocabulary>& vocabulary,
-                                          int64_t memory) {
+                                          bool contextual, const std::optional<Lines>& lines,
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory) {
   const size_t count = terminals.size();
   if (ignored.size() != count || control.size() != count) throw nb::value_error("a value for each terminal is needed");
   if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have other terminals");
@@ -46,9 +69,12 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
     by_marks.by_marks[marks] = taken;
   }
   by_marks.all = !contextual;
+  Indentation indentation;
+  if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
   auto compiled = std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control,
-                                                  std::move(by_marks), vocabulary, static_cast<size_t>(memory));
+                                                  std::move(by_marks), std::move(indentation), vocabulary,
+                                                  static_cast<size_t>(memory));
   if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
   return compiled;
 }
@@ -65,6 +91,8 @@ Args:
     contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
         other; marks are numbers past those of the terminals.
     contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
+    indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
+        `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
     vocabulary: of the texts.
     memory: how many bytes the states may take before they are dropped.)";
 
@@ -73,7 +101,7 @@ Args:
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "contextual"_a, "vocabulary"_a, "memory"_a, kMake)
+           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, kMake)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the terminal is taken.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")

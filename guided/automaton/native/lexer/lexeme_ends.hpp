@@ -1,0 +1,73 @@
+// The ways to end a lexeme; independent of the parser.
+//
+// In: a lexeme under way, and the rivals of those before it. Out: the labels that it may get, the tokens that end it so,
+// and the rivals that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state.
+//
+// A newline may become a line of any width that is not less than what it has, or, with another line feed, of any width at
+// all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (sure_texts.hpp).
+//
+// Cost: a search visits at most kMostBegun states, for each of which later ones find their ends known.
+#pragma once
+
+#include "lexer/sure_texts.hpp"
+
+namespace guided {
+
+// A lexeme under way, and the rivals of those before it.
+struct Begun {
+  int32_t lexeme, rivals;
+  auto operator<=>(const Begun&) const = default;
+};
+
+// The ways to end a lexeme; independent of the parser.
+class LexemeEnds {
+ public:
+  struct End {
+    int32_t label;
+    bool ignored;
+    int64_t tokens;  // that end the lexeme
+    int32_t rivals;  // that are then pending
+  };
+  struct Line {
+    std::string text;  // up to where spaces follow
+    int32_t width;     // that the line has there
+  };
+  LexemeEnds(Lexemes& lexemes, Rivals& rivals, SureTexts& sure, const TokenVocabulary& vocabulary)
+      : lexemes_(lexemes), rivals_(rivals), sure_(sure), vocabulary_(vocabulary) {}
+  const std::vector<End>& ends(Begun begun);
+  // Whether the labels of all ends are among them.
+  bool complete(Begun begun) { return ends(begun), at(begun).complete; }
+  int64_t least(Begun begun);  // of the ends' tokens, and those before any text can follow
+  // The ways to become a line, if newlines are sure, and the tokens that this takes for a width, or kNever.
+  const std::vector<Line>& lines(Begun begun) { return ends(begun), at(begun).lines; }
+  int64_t line_tokens(Begun begun, int32_t width);
+  // No line is narrower; kNever if there is none.
+  int64_t least_width(Begun begun) { return ends(begun), at(begun).least_width; }
+  SureTexts& sure() { return sure_; }
+
+ private:
+  struct Ends {
+    bool searched = false, complete = false;
+    int64_t least_width = kNever;
+    std::vector<End> list;
+    std::vector<Line> lines;
+    std::unordered_map<int32_t, int64_t> line_tokens;  // by width
+  };
+  // A state that a search has come to.
+  struct Node {
+    Begun begun;
+    int32_t before;
+    uint8_t byte;
+  };
+  Ends& at(Begun begun) { return ends_[pair_key(begun.lexeme, begun.rivals)]; }
+  void add(Ends& ends, const End& end);
+  bool ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending);
+  bool begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
+  Lexemes& lexemes_;
+  Rivals& rivals_;
+  SureTexts& sure_;
+  const TokenVocabulary& vocabulary_;
+  std::unordered_map<uint64_t, Ends> ends_;
+};
+
+}  // namespace guided

@@ -1,0 +1,88 @@
+#include "lexer/places.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+Places::Places(TerminalParser& parser, Lexemes& lexemes)
+    : parser_(parser), indentation_(lexemes.indentation()), initial_(parser.initial()) {
+  lines_.push_back({.around = -1, .width = 0, .levels = 1});
+  if (indentation_.given) initial_ = intern({.parser = parser.initial(), .lines = 0, .brackets = 0});
+}
+
+int32_t Places::intern(Place place) {
+  auto [at, added] = ids_.try_emplace(place, static_cast<int32_t>(places_.size()));
+  if (added) {
+    places_.push_back(place);
+    accepting_.push_back(-1);
+  }
+  return at->second;
+}
+
+int32_t Places::inside(int32_t lines, int32_t width) {
+  auto [at, added] = lines_ids_.try_emplace(pair_key(lines, width), static_cast<int32_t>(lines_.size()));
+  if (added) lines_.push_back({.around = lines, .width = width, .levels = lines_[lines].levels + 1});
+  return at->second;
+}
+
+bool Places::accepting(int32_t place) {
+  if (!indentation_.given) return parser_.accepting(place);
+  if (accepting_[place] < 0) {
+    const Place at = places_[place];
+    int32_t parser = at.parser;
+    for (int32_t left = lines_[at.lines].levels; left > 1 && parser != kDead; --left)
+      parser = parser_.after(parser, indentation_.dedent);
+    accepting_[place] = parser != kDead && parser_.accepting(parser);
+  }
+  return accepting_[place] > 0;
+}
+
+int32_t Places::after_label(int32_t place, int32_t label) {
+  const bool is_line = indentation_.is_line(label);
+  const int32_t terminal = is_line ? indentation_.newline : label;
+  if (is_line) place = after_line(place, indentation_.width(label));
+  if (place == kDead) return kDead;
+  Place at = places_[place];
+  if (!is_line && terminal == indentation_.newline) {
+    if (at.brackets == 0) return kDead;
+  } else if (!is_line) {
+    at.parser = parser_.after(at.parser, terminal);
+    if (at.parser == kDead) return kDead;
+  }
+  at.brackets += indentation_.opens[terminal] ? 1 : indentation_.closes[terminal] ? -1 : 0;
+  return at.brackets < 0 ? static_cast<int32_t>(kDead) : intern(at);
+}
+
+int32_t Places::after_line(int32_t place, int32_t width) {
+  const Place at = places_[place];
+  int32_t lines = at.lines;
+  const bool is_wider = width > lines_[lines].width;
+  if (is_wider && (width > indentation_.most_width || lines_[lines].levels >= indentation_.most_levels)) return kDead;
+  while (lines_[lines].width > width) lines = lines_[lines].around;
+  if (!is_wider && lines_[lines].width != width) return kDead;
+  int32_t parser = parser_.after(at.parser, indentation_.newline);
+  if (parser == kDead) return kDead;
+  auto [known, added] = after_lines_.try_emplace(pair_key(place, width), static_cast<int32_t>(kDead));
+  if (!added) return known->second;
+  if (is_wider) parser = parser_.after(parser, indentation_.indent);
+  for (int32_t left = at.lines; left != lines && parser != kDead; left = lines_[left].around)
+    parser = parser_.after(parser, indentation_.dedent);
+  if (parser == kDead) return kDead;
+  if (is_wider) lines = inside(lines, width);
+  const int32_t after = intern({.parser = parser, .lines = lines, .brackets = 0});
+  if (parser_.taken(parser).empty() && !accepting(after)) return kDead;
+  return known->second = after;
+}
+
+int32_t Places::import(Places& other, int32_t place, Arena::Carried& carried) {
+  const int32_t parser = parser_.arena().import(other.parser_.arena(), other.parser(place), carried);
+  if (!indentation_.given) return parser;
+  std::vector<int32_t> widths;
+  for (int32_t at = other.lines(place); other.lines_[at].around >= 0; at = other.lines_[at].around)
+    widths.push_back(other.lines_[at].width);
+  int32_t lines = 0;
+  for (; !widths.empty(); widths.pop_back()) lines = inside(lines, widths.back());
+  return intern({.parser = parser, .lines = lines, .brackets = other.places_[place].brackets});
+}
+
+}  // namespace guided

@@ -1,0 +1,124 @@
+#include "lexer/sequence_costs.hpp"
+
+#include <algorithm>
+
+namespace guided {
+
+namespace {
+constexpr int32_t kMostNesting = 8;
+constexpr int32_t kNowhere = -1;
+}  // namespace
+
+SequenceCosts::SequenceCosts(const Grammar& rules, const Indentation& indentation, const BlockLevels& levels,
+                             const std::vector<int64_t>& weights, const SureLines& lines)
+    : rules_(rules),
+      indentation_(indentation),
+      levels_(levels),
+      weights_(weights),
+      lines_(lines),
+      kinds_(lines.sure ? kEnd + 1 : 1) {
+  if (lines.sure) find_nesting();
+}
+
+// What was read last, after a symbol.
+int32_t SequenceCosts::next(int32_t last, int32_t symbol) const {
+  if (kinds_ == 1) return 0;
+  if (symbol == indentation_.indent) return last == kNewline ? kLine : kNowhere;
+  if (symbol == indentation_.dedent) return last == kNewline || last == kDedent ? kDedent : kEnd;
+  if (last == kEnd || (last != kWord && !lines_.follow[symbol])) return kNowhere;
+  return symbol == indentation_.newline ? kNewline : kWord;
+}
+
+// Costs only fall, and each round settles at least one more position: rounds until nothing changes.
+const SequenceCosts::Costs& SequenceCosts::of(const Prices& prices) {
+  std::unique_ptr<Costs>& known = known_[prices];
+  if (known) return *known;
+  const Costs* inner = prices.size() > 1 ? &of({prices.begin() + 1, prices.end()}) : nullptr;
+  auto made = std::make_unique<Costs>();
+  made->cells.assign(rules_.positions.size() * kinds_ * kinds_, kNone);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t p = rules_.positions.size(); p-- > 0;)
+      changed |= improve(*made, static_cast<int32_t>(p), inner, prices);
+  }
+  return *(known_[prices] = std::move(made));
+}
+
+bool SequenceCosts::improve(Costs& costs, int32_t position, const Costs* inner, const Prices& prices) const {
+  const Position& p = rules_.positions[position];
+  const size_t size = static_cast<size_t>(kinds_) * kinds_;
+  int32_t* const own = costs.cells.data() + position * size;
+  bool changed = false;
+  auto lower = [&](int32_t before, int32_t last, int32_t cost) {
+    int32_t& known = own[before * kinds_ + last];
+    if (cost >= known) return;
+    known = cost;
+    changed = true;
+  };
+  for (int32_t before = 0; before < kinds_; ++before) {
+    if (p.accept) lower(before, before, 0);
+    auto then = [&](const Costs& table, int32_t to, int32_t last, int32_t cost) {
+      const int32_t* rest = table.cells.data() + to * size + last * kinds_;
+      for (int32_t end = 0; end < kinds_; ++end)
+        if (rest[end] < kNone) lower(before, end, cost + rest[end]);
+    };
+    for (int32_t i = p.token_lo; i < p.token_hi; ++i) {
+      const TokenEdge& edge = rules_.tokens[i];
+      const int32_t last = next(before, edge.token);
+      const bool is_line = kinds_ > 1 && edge.token == indentation_.newline;
+      if (last == kNowhere) continue;
+      if (kinds_ > 1 && edge.token == indentation_.indent) {
+        if (inner) then(*inner, edge.to, last, static_cast<int32_t>(prices[1] - prices[0]));
+      } else if (const int64_t weight = is_line ? prices[0] : weights_[edge.token]; weight < kNever) {
+        then(costs, edge.to, last, static_cast<int32_t>(weight));
+      }
+    }
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+      const CallEdge& call = rules_.calls[i];
+      const int32_t* first = costs.cells.data() + rules_.rules[call.rule].start * size + before * kinds_;
+      for (int32_t last = 0; last < kinds_; ++last) {
+        if (first[last] >= kNone) continue;
+        if (call.tail)
+          lower(before, last, first[last]);
+        else
+          then(costs, call.after, last, first[last]);
+      }
+    }
+  }
+  return changed;
+}
+
+// Blocks may nest deeper until no more can be reached by it.
+void SequenceCosts::find_nesting() {
+  auto costs_of = [&](int32_t nesting) -> const Costs& { return of(Prices(static_cast<size_t>(nesting) + 1, 1)); };
+  auto same = [&](const Costs& a, const Costs& b) {
+    return std::ranges::equal(a.cells, b.cells, [](int32_t x, int32_t y) { return (x == kNone) == (y == kNone); });
+  };
+  while (nesting_ < kMostNesting && !same(costs_of(nesting_), costs_of(nesting_ + 1))) ++nesting_;
+  std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: what may have been read last in its end
+  const Costs& most = costs_of(nesting_);
+  for (size_t p = 0; p < rules_.positions.size(); ++p)
+    for (int32_t before = 0; before < kinds_; ++before)
+      for (int32_t last = 0; last < kinds_; ++last)
+        if (at(most, static_cast<int32_t>(p), before, last) < kNever)
+          ends[rules_.positions[p].rule * kinds_ + last] = true;
+  for (int32_t nesting = 0; nesting <= nesting_; ++nesting)
+    always_ends_.push_back(can_always_end(costs_of(nesting), ends));
+}
+
+bool SequenceCosts::can_always_end(const Costs& costs, const std::vector<uint8_t>& ends) const {
+  auto leads_on = [&](int32_t position, int32_t before) {
+    for (int32_t last = 0; last < kinds_; ++last)
+      if (at(costs, position, before, last) < kNever) return true;
+    return false;
+  };
+  bool good = true;
+  for (const TokenEdge& edge : rules_.tokens)
+    if (edge.token < indentation_.terminals && edge.token != indentation_.newline) good &= leads_on(edge.to, kWord);
+  for (const CallEdge& call : rules_.calls)
+    for (int32_t last = 0; last < kinds_ && !call.tail; ++last)
+      if (ends[call.rule * kinds_ + last]) good &= leads_on(call.after, last);
+  return good;
+}
+
+}  // namespace guided
