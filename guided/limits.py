@@ -36,6 +36,15 @@ class Limits:
     seconds: float = 20.0
     work: int = 80_000_000
 
+    @property
+    def are_usual(self) -> bool:
+        """Whether no bound on a compilation is less than its default."""
+        return all(
+            getattr(self, field.name) >= getattr(_DEFAULTS, field.name)
+            for field in fields(self)
+            if field.name != "memory"
+        )
+
     def __repr__(self) -> str:
         given = ((field.name, getattr(self, field.name)) for field in fields(self))
         return f"Limits({', '.join(f'{name}={value}' for name, value in given if value != getattr(_DEFAULTS, name))})"

@@ -20,13 +20,10 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 from lark.common import ParserConf  # noqa: E402 - needs lark
 from lark.parsers.lalr_analysis import LALR_Analyzer  # noqa: E402
 
-from tests.lark_documents import DOCUMENTS  # noqa: E402
 from tests.lark_judge import lalr, parses, parses_in_exact_contexts  # noqa: E402
-from tests.lark_programs import PROGRAMS  # noqa: E402
+from tests.lark_public import PUBLIC  # noqa: E402
 from tests.lexer_support import random_blocks, random_grammar  # noqa: E402
 from tests.test_lexer_masks import Pair, mask_of  # noqa: E402
-
-PUBLIC = {**PROGRAMS, **DOCUMENTS}
 
 
 def rows_of_lark(text, start):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference_language import accepts
-from guided.errors import SpecError
+from guided.errors import SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.lark import lark_to_grammar
 
@@ -35,6 +35,8 @@ TERMINALS = [
     "/a|ab/",
 ]
 
+IGNORED = ['"c"', "/c+/", "/c[ab]*/", "/c(a|ab)/", "/b?c/", "/ca?b?/", "/c[^c]*?c/", '"a"', "/ab*/", "/(ca)+/"]
+
 
 @st.composite
 def grammars(draw):
@@ -45,7 +47,7 @@ def grammars(draw):
     for rule in rules:
         symbols = st.lists(st.sampled_from([*names, *names, *rules]), max_size=3).map(" ".join)
         lines.append(f"{rule}: {' | '.join(draw(st.lists(symbols, min_size=1, max_size=3)))}")
-    lines += draw(st.sampled_from([[], ['%ignore "c"']]))
+    lines += [f"%ignore {each}" for each in draw(st.lists(st.sampled_from(IGNORED), max_size=2, unique=True))]
     return "\n".join(lines) + "\n"
 
 
@@ -68,6 +70,9 @@ def test_the_language_is_that_of_larks_earley_parser(text, samples):
         assume(False)
     try:
         grammar = lark_to_grammar(text)
+    except UnsupportedError as error:
+        assert "which is ignored, may go on past the end of" in error.reason
+        assume(False)
     except SpecError as error:
         assert "generates nothing" in error.message
         assert not any(parses(parser, "".join(p)) for k in range(5) for p in itertools.product("ab", repeat=k))
@@ -154,6 +159,18 @@ def test_grammars_as_people_write_them(name):
             at = rng.randrange(len(sample) + 1)
             other = sample[:at] + rng.choice([*'a1 ,"(])}', ""]) + sample[at + rng.randrange(2) :]
             assert accepts(grammar, other.encode()) == parses(parser, other), other
+
+
+def test_what_is_ignored_takes_its_longest_match():
+    text = "start: WORD+\nWORD: / ?[a-z]+/\n%ignore /#.*/\n%ignore / +/\n"
+    grammar = lark_to_grammar(text)
+    parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
+    for sample, good in {"a b": True, "  a": True, "#a b": False, "a #!": True, "a # b\n": False, "a\n": False}.items():
+        assert accepts(grammar, sample.encode()) == parses(parser, sample) == good, sample
+    with pytest.raises(UnsupportedError) as caught:
+        lark_to_grammar('start: "a" "\\n"\n%ignore /#(\\n!)?/\n')
+    assert "is ignored, may go on past the end" in caught.value.reason
+    assert "with a lexer" in caught.value.hint
 
 
 def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):

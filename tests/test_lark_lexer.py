@@ -15,12 +15,9 @@ from guided.spec.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
-from tests.lark_documents import DOCUMENTS  # noqa: E402 - needs lark
 from tests.lark_judge import Sequences, lalr, parses  # noqa: E402
-from tests.lark_programs import PROGRAMS  # noqa: E402
+from tests.lark_public import PUBLIC  # noqa: E402
 from tests.lexer_support import Blocks, near, random_blocks, random_grammar, random_lines, walk  # noqa: E402
-
-PUBLIC = {**PROGRAMS, **DOCUMENTS}
 
 
 def judged(rng, make, alphabet, texts, **options):

@@ -223,6 +223,7 @@ def test_markers_that_are_control_tokens_are_these_tokens() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        '{"a": "\\\\", "b": "\\"\\\\\\""}',
         '{"a": "b\\u00e9\\"c", "d": [1, {"e": null}], "f": -1.5e3, "g": true}',
         "[]",
         '"x"',

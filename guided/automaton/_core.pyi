@@ -234,6 +234,8 @@ class Builder:
         max_seconds: float,
         memory: int,
         max_work: int = 9223372036854775807,
+        later: Sequence[tuple[int, bytes, int]] = [],
+        compile_later: object | None = None,
     ) -> CompiledRules:
         """
         Compile the rules that were added, without the GIL. The builder can be used again afterwards.
@@ -245,6 +247,10 @@ class Builder:
             start: the number of the start rule.
             max_states, max_seconds, max_work: limits of compilation.
             memory: how many bytes the states of the grammar may take while matchers run.
+            later: rules that are compiled when they are first entered: (rule, a digest of what it will be, bytes that
+                its shortest text has at most). The rule itself stands for it until then.
+            compile_later: compiles some of them, given by their numbers in `later`: a list of compiled grammars.
+                Called on any OS thread, without a lock; what it raises is raised where the rule was entered.
 
         Raises:
             SpecError: nothing satisfies the grammar.

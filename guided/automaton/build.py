@@ -13,6 +13,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
@@ -133,7 +134,7 @@ class _GrammarBuilder:
         self.encodings: list[tuple[Encoding, int]] = []
         self._encoding(UTF8)
 
-    def compile(self, vocabulary: _core.TokenVocabulary) -> _core.CompiledRules:
+    def compile(self, vocabulary: _core.TokenVocabulary, prefix: str = "") -> _core.CompiledRules:
         if self.grammar.start not in self.rule_number:
             raise SpecError(
                 f"the start rule {self.grammar.start!r} is not defined", hint=self._instead(self.grammar.start)
@@ -141,17 +142,42 @@ class _GrammarBuilder:
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
-        start, names, limits = self.rule_number[self.grammar.start], list(self.grammar.rules), self.limits
+        start, limits = self.rule_number[self.grammar.start], self.limits
+        names = [prefix + name for name in self.grammar.rules]
+        waiting = [
+            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.least)
+            for name, later in self.grammar.later.items()
+        ]
         try:
             return self.builder.compile(
-                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work
-            )
+                vocabulary, rules, names, start, limits.states, limits.seconds, limits.memory, limits.work, waiting,
+                self._compiles_later(vocabulary) if waiting else None,
+            )  # fmt: skip
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
             raise
         except UnsupportedError as error:
             error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
             raise
+
+    def _compiles_later(
+        self, vocabulary: _core.TokenVocabulary
+    ) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
+        """What the core calls for rules that are entered. The origins of their rules join those of the grammar."""
+        later, origins = list(self.grammar.later.items()), self.grammar.origins
+        assert isinstance(origins, dict)
+        limits, special_ids, end_tokens, text_ids = self.limits, self.special_ids, self.end_tokens, self.text_ids
+
+        def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
+            out = []
+            for rule, it in [later[number] for number in numbers]:
+                grammar, prefix = it.read(), f"{rule}: "
+                origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
+                builder = _GrammarBuilder(grammar, limits, special_ids, end_tokens, vocabulary.size, text_ids)
+                out.append(builder.compile(vocabulary, prefix))
+            return out
+
+        return compile_later
 
     def _read_rule(self, rule: str, root: Node) -> int:
         """Reads `root` with all its descendants and returns its number in the core."""

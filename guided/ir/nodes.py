@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
+    from guided.ir.later import Later
     from guided.ir.lexer import Lexer
 
 __all__ = [
@@ -324,6 +325,8 @@ class Grammar:
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
+    later: Mapping[str, Later] = field(default_factory=dict)
+    """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:

@@ -12,7 +12,7 @@ from guided.errors import Finding
 from guided.ir import Grammar
 from guided.vocabulary import Vocabulary
 
-__all__ = ["CompiledGrammar", "native_vocabulary"]
+__all__ = ["CompiledGrammar", "native_vocabulary", "text_ids"]
 
 _TABLE_BYTES: Final = 48 * 1024 * 1024
 _natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
@@ -29,6 +29,12 @@ def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
             )
             _natives[vocabulary] = native
         return native
+
+
+def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
+    """The ids of the tokens that have text."""
+    without = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
+    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without)
 
 
 class CompiledGrammar:

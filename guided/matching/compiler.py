@@ -8,7 +8,7 @@ shared by all compilers of a vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, partial
 from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
@@ -19,7 +19,7 @@ from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
-from guided.matching.compiled import CompiledGrammar, native_vocabulary
+from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
 from guided.matching.grammar_cache import GrammarCache
 from guided.matching.narrowing import narrowed
 from guided.spec.choice import choice_to_grammar
@@ -74,6 +74,7 @@ class GrammarCompiler:
         self._special_ids: dict[str, list[int]] = {}
         for number, name in vocabulary.special_tokens.items():
             self._special_ids.setdefault(name, []).append(number)
+        self._text_ids = cache(partial(text_ids, vocabulary))
         self._cache = GrammarCache(cache_bytes)
 
     def __repr__(self) -> str:
@@ -256,14 +257,15 @@ class GrammarCompiler:
         content = spec if isinstance(spec, str) else _content(spec)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False) -> Grammar:
+            def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._special_ids,
-                    limits=self.limits, found=found, ask_for_values=ask,
+                    limits=self.limits, found=found, ask_for_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
-            return self._cached(key, spec, read, why_empty=lambda: read([], True))
+            parts_later = partial(read, later=True) if self._native.byte_complete else read
+            return self._cached(key, spec, read, why_empty=lambda: read([], True), read_first=parts_later)
 
         return narrowed(compiled, JsonSchemaOptions(**options))
 
@@ -348,14 +350,8 @@ class GrammarCompiler:
             limits=self.limits,
             special_ids=self._special_ids,
             end_tokens=self.vocabulary.eos_token_ids,
-            text_ids=lambda: self._text_ids,
+            text_ids=self._text_ids,
         )
-
-    @cached_property
-    def _text_ids(self) -> frozenset[int]:
-        """The ids of the tokens that have text."""
-        without = self.vocabulary.eos_token_ids | self.vocabulary.special_tokens.keys()
-        return frozenset(id for id, data in enumerate(self.vocabulary.tokens) if data and id not in without)
 
     def _cached(
         self,
@@ -363,15 +359,17 @@ class GrammarCompiler:
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object] = lambda: None,
+        read_first: Callable[[list[Finding]], Grammar] | None = None,
     ) -> CompiledGrammar:
         """What is kept, or else made of the grammar that `read` gives; either way it is warned of what it finds.
 
-        `why_empty` raises the error of a specification that allows nothing, where more can be said of it.
+        `why_empty` raises the error of a specification that allows nothing, where more can be said of it. `read_first`
+        gives the grammar that is compiled, if some parts of it are compiled later.
         """
         compiled = self._found(key)
         if compiled is None:
             with collection_paused():
-                compiled = self._made(key, source, read, why_empty)
+                compiled = self._made(key, source, read, why_empty, read_first or read)
         warn_of(compiled.findings)
         return compiled
 
@@ -387,9 +385,10 @@ class GrammarCompiler:
         source: object,
         read: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object],
+        read_first: Callable[[list[Finding]], Grammar],
     ) -> CompiledGrammar:
         findings: list[Finding] = []
-        grammar = read(findings)
+        grammar = read_first(findings)
         try:
             native = self._to_native(grammar)
         except SpecError as error:  # nothing is generated: the core knows no text

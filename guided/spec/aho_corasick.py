@@ -23,7 +23,7 @@ complete forbids the text, even if a marker is complete at the same character. S
 inside of it may be unreachable, as "abc" is beside "b"; `unreachable` names these.
 
 Cost: states linear in the characters of the strings, and for each state as many edges as it has characters that do not
-lead back to the start. The automata of all ends share their edges.
+lead back to the start. The automata of all ends share their edges; each has a list of the states.
 
 What it does not do: choose what may follow, or repeat. That is the caller's grammar.
 """
@@ -40,6 +40,7 @@ from guided.limits import Limits
 __all__ = ["FreeText", "free_text"]
 
 _Edges = tuple[tuple[int, int, int], ...]
+_WORK = 8  # for a state of the automaton of one end
 _NO_STRING = -1
 _FORBIDDEN = -2
 
@@ -77,9 +78,11 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
         never: strings that must not occur before the end is complete, not even within it.
 
     Raises:
-        LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`.
+        LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`; there are
+            too many ends.
     """
-    trie = _Trie(Limits() if limits is None else limits)
+    limits = Limits() if limits is None else limits
+    trie = _Trie(limits)
     numbers = {text: number for number, text in reversed(list(enumerate(ends)))}  # of equal ends the first
     for text, number in numbers.items():
         trie.add(text, number)
@@ -88,6 +91,8 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     trie.link()
     layout = _Layout(trie)
     states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
+    if (work := _WORK * len(layout.ends) * len(states)) > limits.work:
+        raise LimitExceeded("work", work, limits.work)
     nodes = {number: _accepting(states, where) for number, where in layout.ends.items()}
     until = tuple([nodes.get(numbers[text], EMPTY) for text in ends])
     return FreeText(

@@ -130,6 +130,23 @@ class ReadPart(Expr):
     has_lexer: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LaterPart(Expr):
+    """A part that may be compiled when it is first entered: see `guided.ir.later`.
+
+    Attributes:
+        part: generates something, and no empty text; nothing is to be told about it.
+        origin: the part of the specification that it stands for.
+        content: what stands for it, besides the options.
+        least: its shortest text has at most so many bytes.
+    """
+
+    part: Expr
+    origin: str
+    content: bytes
+    least: int
+
+
 def text(text: str) -> Expr:
     """Exactly this text."""
     if not isinstance(text, str):

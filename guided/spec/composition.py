@@ -6,9 +6,11 @@ in the parts; a part that occurs twice is read once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from guided.errors import Finding, LimitExceeded, SpecError, warn_of
+from guided.ir.later import Later
 from guided.ir.nodes import (
     Alt,
     Grammar,
@@ -16,12 +18,14 @@ from guided.ir.nodes import (
     Ref,
     Repeat,
     Seq,
+    Text,
 )
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.spec.combinators import (
     ChoicePart,
     Expr,
+    LaterPart,
     NodePart,
     ReadPart,
     RepeatPart,
@@ -32,7 +36,10 @@ from guided.spec.combinators import (
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.rule_table import RuleTable, Scope, defined_here
 
-__all__ = ["expr_to_grammar", "kinds_of", "only_part"]
+__all__ = ["FEW_LATER", "expr_to_grammar", "kinds_of", "only_part"]
+
+FEW_LATER = 8
+"""So many parts at least are left to be compiled later: a few are compiled at once, and no mask has to wait."""
 
 
 def kinds_of(expr: Expr) -> set[str]:
@@ -46,7 +53,7 @@ def kinds_of(expr: Expr) -> set[str]:
         match part:
             case SequencePart(parts) | ChoicePart(parts):
                 work += parts
-            case RepeatPart(inner):
+            case RepeatPart(inner) | LaterPart(inner):
                 work.append(inner)
             case RulesPart(start, definitions):
                 work += [start, *definitions.values()]
@@ -73,15 +80,17 @@ def expr_to_grammar(
     found: list[Finding] | None = None,
     *,
     options: JsonSchemaOptions = DEFAULTS,
+    later: bool = False,
 ) -> Grammar:
     """The grammar of a whole. What is not enforced of its parts goes to `found`; without it, it is warned of.
 
-    `options`: of the parts that do not say it themselves.
+    `options`: of the parts that do not say it themselves. `later`: parts of which nothing has to be known before they
+    are entered are left to be compiled then, if they are many.
 
     Raises:
         SpecError, UnsupportedError: of a part, or a rule that nothing defines. LimitExceeded: nesting, or of a part.
     """
-    lowering = _Lowering(Limits() if limits is None else limits, options)
+    lowering = _Lowering(Limits() if limits is None else limits, options, later)
     try:
         if isinstance(only := _unwrapped(expr), ReadPart) and only.has_lexer:
             return cast(Grammar, only.read(lowering.limits, options, lowering.found))
@@ -89,19 +98,34 @@ def expr_to_grammar(
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
     start = lowering.table.define("start", "", node)
+    left = lowering.left()
     if found is None:
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.table.rules, start, lowering.table.origins)
+    return Grammar(lowering.table.rules, start, lowering.table.origins, later=left)
 
 
 class _Lowering:
-    def __init__(self, limits: Limits, options: JsonSchemaOptions) -> None:
-        self.limits, self.options = limits, options
+    def __init__(self, limits: Limits, options: JsonSchemaOptions, leaves: bool) -> None:
+        self.limits, self.options, self.leaves = limits, options, leaves
         self.table = RuleTable()
         self.found: list[Finding] = []
         self.done: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
+        self.later: dict[str, LaterPart] = {}
+
+    def left(self) -> dict[str, Later]:
+        """The rules that are left to be compiled later; a few are lowered now."""
+        if len(self.later) >= FEW_LATER:
+            about = repr(self.options).encode()
+            return {
+                name: Later(partial(expr_to_grammar, it.part, self.limits, [], options=self.options),
+                            about + it.content, it.least)
+                for name, it in self.later.items()
+            }  # fmt: skip
+        for name, it in self.later.items():
+            self.table.rules[name] = self.node(it.part, {}, 0)
+        return {}
 
     def node(self, expr: Expr, scope: Scope, depth: int) -> Node:
         """The IR of a part; the same object where it was read before."""
@@ -127,6 +151,12 @@ class _Lowering:
             case ReadPart(read):
                 found = read(self.limits, self.options, self.found)
                 return self.table.embed(found) if isinstance(found, Grammar) else found
+            case LaterPart(part) if not self.leaves:
+                return self.node(part, scope, depth)
+            case LaterPart(_, origin):
+                name = self.table.define(f"{origin} later", origin, Text(" "))
+                self.later[name] = expr
+                return Ref(name)
             case RulePart(name):
                 if name not in scope:
                     raise SpecError(f"rule {name!r} is not defined", hint=defined_here(name, scope))

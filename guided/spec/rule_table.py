@@ -66,6 +66,7 @@ class RuleTable:
                 "a grammar with a lexer cannot be a part of another specification",
                 hint='read it with semantics="scannerless"',
             )
+        assert not grammar.later, "parts are read whole"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():

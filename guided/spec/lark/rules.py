@@ -1,7 +1,7 @@
 """Rules as rules of the IR. In: `Loaded`. Out: a `Grammar`, every way to cut a text into terminals counted.
 
-A terminal becomes a rule of its own, so that it is read once however often it is used. After each terminal or part, and
-at the beginning, any number of ignored terminals may stand.
+A terminal becomes a rule of its own, so that it is read once however often it is used. Before each terminal or part,
+and at the end, what is ignored may stand (`gaps.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from guided.limits import Limits
 from guided.spec.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.spec.rule_table import RuleTable
 
-from .lalr import Place
+from .gaps import Gaps
+from .lalr import Place, nullable
 from .lazy import kept_from
 from .loader import Loaded
 from .terminals import terminal_node
@@ -26,37 +27,50 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     """See the head.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: a terminal, see `terminal_node`.
+        SpecError, UnsupportedError, LimitExceeded: a terminal, see `terminal_node`; what is ignored, see `Gaps`.
     """
-    table = RuleTable()
-    used = sorted(
-        {name for alternatives in loaded.rules.values() for each in alternatives for name, term in each.symbols if term}
-    )
-    ignored = [Ref(_terminal_rule(name)) for name in loaded.ignored]
-    most = 1 if loaded.skip_once else None
-    gap: Node = Repeat(ignored[0] if len(ignored) == 1 else Alt(tuple(ignored)), 0, most) if ignored else EPSILON
+    table, rules = RuleTable(), {name: [each.symbols for each in found] for name, found in loaded.rules.items()}
+    if loaded.start not in rules:
+        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
     for name in dict.fromkeys([*used, *loaded.ignored]):
         node = EPSILON if name in loaded.parts else terminal_node(loaded.terminals[name], limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
+    names = {name: _terminal_rule(name) for name in loaded.ignored}
+    ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
+    gaps = Gaps(table, ignored, loaded.skip_once)
     lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
-    symbols_of = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
-    kept = kept_from(symbols_of, loaded.start, lazy)
-    for name, alternatives in symbols_of.items():
-        items = []
-        for number, symbols in enumerate(alternatives):
-            parts: list[Node] = []
-            for read, (symbol, is_term) in enumerate(symbols):
-                if is_term:
-                    limiting = kept.get(Place(name, number, read), frozenset()) if symbol not in loaded.parts else ()
-                    parts += [Ref(_limited(table, loaded, symbol, limiting)), gap]
-                else:
-                    parts.append(Ref(_rule(symbol)))
-            items.append(Seq(tuple(part for part in parts if part is not EPSILON)))
-        table.define(_rule(name), origin(loaded, name), items[0] if len(items) == 1 else Alt(tuple(items)))
-    if _rule(loaded.start) not in table.rules:
-        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
-    first = gap if loaded.initial_skip else EPSILON
-    start = table.define("start", "", Seq((first, Ref(_rule(loaded.start)))))
+    kept = kept_from(rules, loaded.start, lazy)
+
+    def item(place: Place, is_first: bool = False) -> Node:
+        symbol, is_term = rules[place.rule][place.alternative][place.read]
+        if not is_term:
+            return Ref(_first_rule(symbol) if is_first else _rule(symbol))
+        if symbol in loaded.parts:
+            return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
+        rule = _limited(table, loaded, symbol, kept.get(place, frozenset()))
+        return Ref(rule) if is_first else gaps.before(rule)
+
+    def items(name: str, number: int, begin: int = 0) -> list[Node]:
+        return [item(Place(name, number, read)) for read in range(begin, len(rules[name][number]))]
+
+    for name, found in rules.items():
+        table.define(
+            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(found))))
+        )
+    begin: Node = Ref(_rule(loaded.start))
+    if not loaded.initial_skip:
+        empty = nullable(rules)
+        for name, found in rules.items():  # its texts that are not empty, without a gap before them
+            ways = [
+                Seq((item(Place(name, n, at), True), *items(name, n, at + 1)))
+                for n, symbols in enumerate(found)
+                for at in range(len(symbols))
+                if all(symbol in empty for symbol, _ in symbols[:at])
+            ]
+            table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
+        begin = Repeat(Ref(_first_rule(loaded.start)), 0 if loaded.start in empty else 1, 1)
+    start = table.define("start", "", Seq((begin, gaps.any())))
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
@@ -77,6 +91,10 @@ def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str])
 
 def _rule(name: str) -> str:
     return f"rule {name}"
+
+
+def _first_rule(name: str) -> str:
+    return f"first {name}"
 
 
 def _terminal_rule(name: str) -> str:

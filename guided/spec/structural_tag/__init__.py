@@ -38,6 +38,7 @@ def structural_tag_to_grammar(
     limits: Limits | None = None,
     found: list[Finding] | None = None,
     ask_for_values: bool = True,
+    later: bool = False,
 ) -> Grammar:
     """The grammar of a structural tag, which is JSON text, or a dict as `json.loads` gives.
 
@@ -48,16 +49,18 @@ def structural_tag_to_grammar(
         special_tokens: names of control tokens; a string of the structural tag that contains one means the token.
         found: takes what is read and not enforced; without it, it is warned of.
         ask_for_values: raise the error of a schema that allows nothing, with its reason.
+        later: leave schemas of which nothing has to be told to be compiled when they are entered, if they are many.
 
     Raises:
         SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not enforced.
         LimitExceeded: length, depth, or the size of a part.
     """
     limits = Limits() if limits is None else limits
+    later = later and limits.are_usual  # else a part might be beyond them, and that is told now
     try:
         read = read_structural_tag(spec, limits)
-        part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values).part(read)
-        return expr_to_grammar(part, limits, found, options=options)
+        part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
+        return expr_to_grammar(part, limits, found, options=options, later=later)
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except (SpecError, UnsupportedError) as error:

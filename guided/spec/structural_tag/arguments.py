@@ -35,13 +35,14 @@ from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, seq
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.documents.places import escape
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.simple import least_text
 from guided.spec.regex import parse_regex
 
 if TYPE_CHECKING:
     from guided.spec.structural_tag.formats import Format
     from guided.spec.structural_tag.lower import Lowering
 
-__all__ = ["ELEMENTS", "Element", "arguments", "is_json", "kinds_of", "shared_definitions"]
+__all__ = ["ELEMENTS", "Element", "arguments", "is_json", "kinds_of", "least_arguments", "shared_definitions"]
 
 
 class Element(NamedTuple):
@@ -88,6 +89,7 @@ _LOOKS: Final = {
     "boolean": r"[ \t\r\n]*(true|false)[ \t\r\n]*",
     "null": r"[ \t\r\n]*null[ \t\r\n]*",
 }
+_NAME: Final = re.compile("[A-Za-z0-9_]+")
 _JSON: Final = '"<>&'
 
 
@@ -112,6 +114,8 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
     )
     elements = {}
     for name, value in properties.items():
+        if not isinstance(name, str):
+            raise SpecError(f"the key {brief(name)} is not a string", pointer=f"{at}/properties", hint='write "name"')
         place = f"{at}/properties/{escape(name)}"
         if not name or any(c in _JSON or c.isspace() for c in name):
             raise UnsupportedError(
@@ -127,6 +131,37 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             )  # fmt: skip
         return sequence(_GAP, _any_order(tuple(elements), elements, required))
     return sequence(_GAP, *[part if name in required else optional(part) for name, part in elements.items()])
+
+
+def least_arguments(it: Format, lowering: Lowering) -> int | None:
+    """No less than the bytes of the shortest elements, if the schema is one of which all is known; else None.
+
+    Of strings only those without bounds, or a few words, are known not to look like something else.
+    """
+    if it.type not in ("json_schema", "qwen_xml_parameter"):
+        return None
+    style, schema = it.fields.get("style", "qwen_xml"), it["json_schema"]
+    if style not in ELEMENTS or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes")):
+        return None
+    least = least_text(schema, lowering.options)
+    if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
+        return None
+    properties = schema["properties"]
+    if not all(_NAME.fullmatch(name) and _is_sure(value) for name, value in properties.items()):
+        return None
+    form = ELEMENTS[style]
+    for part in (form.begin, form.string, form.other, form.end):
+        lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
+    return least + len(schema.get("required", [])) * sum(len(part.encode()) for part in form if isinstance(part, str))
+
+
+def _is_sure(schema: Any) -> bool:
+    """Whether a value of a schema that `least_text` knows can stand in an element."""
+    kind = schema.get("type")
+    if kind != "string":
+        return isinstance(kind, str)
+    words = schema.get("enum", ())
+    return "minLength" not in schema and all(map(_NAME.fullmatch, words))
 
 
 def _any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: frozenset[str]) -> Expr:
@@ -150,6 +185,8 @@ def _object(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
             hint='write {"type": "object", "properties": {...}}',
         )  # fmt: skip
     for name in schema:
+        if not isinstance(name, str):
+            raise SpecError(f"the key {brief(name)} is not a string", pointer=at, hint="write it in quotation marks")
         if name not in _READ:
             raise UnsupportedError(
                 f"{name!r} beside the properties of arguments is not enforced in this style",

@@ -24,12 +24,26 @@ from guided.errors import Finding, SpecError, UnsupportedError, brief
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, Node, OtherTokens, Repeat, Seq, Special, Text
 from guided.limits import Limits
 from guided.spec.aho_corasick import FreeText, free_text
-from guided.spec.combinators import Expr, ReadPart, choice, optional, repeat, rule, rules, sequence, special, text
+from guided.spec.combinators import (
+    Expr,
+    LaterPart,
+    ReadPart,
+    choice,
+    optional,
+    repeat,
+    rule,
+    rules,
+    sequence,
+    special,
+    text,
+)
+from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
+from guided.spec.json_schema.simple import least_text
 from guided.spec.regex import parse_regex
-from guided.spec.structural_tag.arguments import arguments
+from guided.spec.structural_tag.arguments import arguments, least_arguments
 from guided.spec.structural_tag.formats import Format
 
 __all__ = ["Lowering"]
@@ -54,11 +68,14 @@ class Lowering:
     Args:
         names: the names of control tokens that strings may contain.
         allowed: whether the structural tag may name control tokens.
-        ask: whether a schema that allows nothing is an error with a reason.
+        ask: whether a grammar that allows nothing is an error with a reason. A schema that does always is.
+        options: of the whole.
     """
 
-    def __init__(self, limits: Limits, names: Collection[str], allowed: bool, ask: bool) -> None:
-        self.limits, self.allowed, self.ask = limits, allowed, ask
+    def __init__(
+        self, limits: Limits, names: Collection[str], allowed: bool, ask: bool, options: JsonSchemaOptions
+    ) -> None:
+        self.limits, self.allowed, self.ask, self.options = limits, allowed, ask, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
@@ -153,7 +170,10 @@ class Lowering:
             changes["whitespace"] = f"[ \\t\\n\\r]{{0,{most}}}"
         if style != "json":
             return arguments(it, style, self, changes)
-        return self.json(it["json_schema"], f"{it.pointer}/json_schema", changes)
+        schema, at = it["json_schema"], f"{it.pointer}/json_schema"
+        part = self.json(schema, at, changes)
+        least = None if changes else least_text(schema, self.options)
+        return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
 
     def json(self, schema: Any, pointer: str, changes: dict[str, Any]) -> Expr:
         """The JSON of a schema."""
@@ -162,11 +182,11 @@ class Lowering:
             own: list[Finding] = []
             try:
                 options = whole.changed(**changes)
-                grammar = json_schema_to_grammar(schema, options, limits=limits, found=own, ask_for_values=self.ask)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, found=own)
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, pointer) from None
             found += [replace(one, pointer=pointer + one.pointer) for one in own]
-            return grammar
+            return replace(grammar, origins={name: pointer + place for name, place in grammar.origins.items()})
 
         return ReadPart(read, "json_schema", schema)
 
@@ -226,8 +246,16 @@ class Lowering:
         else:
             inside = _Around(tuple(filter(None, end)))
             closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
-        name = tag.pointer or "/"
-        return rules(rule(name), **{name: sequence(self.part(tag["content"], inside), closing)})
+        name, content = tag.pointer or "/", tag["content"]
+        least = None if isinstance(end, Format) else least_arguments(content, self)
+        if least is None:
+            return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
+
+        def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+            return expr_to_grammar(sequence(self.part(content, inside), closing), limits, found, options=whole)
+
+        about = repr((content.fields, end, self.allowed)).encode()
+        return LaterPart(ReadPart(read), name, about, least + sum(len(one.encode()) for one in end))
 
     def _separated(self, it: Format) -> Expr:
         one = choice(*[self.part(tag) for tag in it["tags"]])

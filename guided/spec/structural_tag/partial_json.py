@@ -16,8 +16,8 @@ from typing import Final
 __all__ = ["completed_json", "json_end"]
 
 _TOKEN: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
-_HALF_ESCAPE: Final = re.compile(
-    r"(\\u[dD][89abAB][0-9a-fA-F]{2})?\\(u[0-9a-fA-F]{0,3})?\Z|\\u[dD][89abAB][0-9a-fA-F]{2}\Z"
+_WHOLE_CHARACTERS: Final = re.compile(
+    r'"(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*'
 )
 
 
@@ -51,7 +51,9 @@ def completed_json(text: str) -> str:
 
 def _closed(string: str) -> str:
     """A string that is not closed, without an escape that is not complete."""
-    return _HALF_ESCAPE.sub("", string) + '"'
+    found = _WHOLE_CHARACTERS.match(string)
+    assert found is not None
+    return found[0] + '"'
 
 
 def json_end(text: str, start: int) -> int:

@@ -20,6 +20,7 @@ from guided.spec.structural_tag.formats import ARGUMENT_STYLES, FORMATS, REQUIRE
 __all__ = ["read_structural_tag"]
 
 _MOST = 2**31 - 1
+_NODES = 10  # of the IR, for a format at least
 
 
 def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format:
@@ -94,7 +95,7 @@ class _Reader:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.depth = 0
+        self.depth = self.formats_read = 0
 
     def legacy(self, document: dict[str, Any]) -> Format:
         """vLLM's older form; `{"type": "structural_tag"}` may stand in it."""
@@ -143,7 +144,9 @@ class _Reader:
 
     def of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
         """The fields of a format."""
-        self.depth += 1
+        self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
+        if self.formats_read * _NODES > self.limits.nodes:
+            raise LimitExceeded("nodes", self.formats_read * _NODES, self.limits.nodes)
         if self.depth > self.limits.depth:
             raise LimitExceeded("depth", self.depth, self.limits.depth)
         known = FORMATS[name]

@@ -154,6 +154,7 @@ struct ByteSet {
   uint64_t w[4] = {0, 0, 0, 0};
   bool has(uint8_t b) const { return (w[b >> 6] >> (b & 63)) & 1; }
   void add(uint8_t b) { w[b >> 6] |= uint64_t{1} << (b & 63); }
+  static ByteSet all() { return {{~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}}}; }
   ByteSet& operator|=(const ByteSet& o) {
     for (int i = 0; i < 4; ++i) w[i] |= o.w[i];
     return *this;

@@ -28,6 +28,7 @@ CompletionFinder::~CompletionFinder() {
 void CompletionFinder::follow(Thread at, Completion& out) {
   auto link = [&] { out.next = arena_.intern({at}, false); };
   for (;;) {
+    if (grammar_.is_later(at.pos)) arena_.need(arena_.lone(at));
     const Rule& rule = grammar_.rules[grammar_.positions[at.pos].rule];
     const bool begun = !out.symbols.empty();
     if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();

@@ -10,6 +10,15 @@ namespace guided {
 
 namespace {
 
+// By rule, which of the IR's later rules it stands for; -1: none.
+std::vector<int32_t> later_of(const std::vector<LoweredRule>& rules, const IrGrammar& ir) {
+  std::vector<int32_t> by_origin(ir.rules.size(), -1), out(rules.size(), -1);
+  for (size_t i = 0; i < ir.later.size(); ++i) by_origin[ir.later[i].rule] = static_cast<int32_t>(i);
+  for (size_t r = 0; r < rules.size(); ++r)
+    if (rules[r].origin >= 0) out[r] = by_origin[rules[r].origin];
+  return out;
+}
+
 // The digest of one rule's content, in which the rules that it calls are represented by the digests in `callee`.
 Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool with_bounds) {
   Digest d;
@@ -30,7 +39,8 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
 // colour, each round a rule's new colour is the digest of its content and of its callees' colours, until the number of
 // colours is stable. A rule's digest then includes all colours of its component, so equal digests mean equal quotient
 // automata. The bounds of a relative rule are left out of its own digest, but not of its callers'.
-std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter) {
+std::vector<Digest> digests(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& later,
+                            const IrGrammar& ir, Meter& meter) {
   size_t n = rules.size();
   std::vector<std::vector<int32_t>> graph(n);
   for (size_t r = 0; r < n; ++r) graph[r] = rules[r].callees;
@@ -65,6 +75,7 @@ std::vector<Digest> digests(const std::vector<LoweredRule>& rules, Meter& meter)
       for (int32_t r : list) full[r].add(whole);
     } else {
       full[list[0]] = content(rules[list[0]], full, true);
+      if (later[list[0]] >= 0) full[list[0]].add(ir.later[later[list[0]]].digest);
     }
   }
   for (size_t r = 0; r < n; ++r) own[r] = rules[r].relative() ? content(rules[r], full, false) : full[r];
@@ -156,7 +167,7 @@ void describe(const LoweredRule& from, Rule& rule) {
 
 }  // namespace
 
-std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter) {
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const IrGrammar& ir, Meter& meter) {
   if (lowered.rules[lowered.start].automaton().empty() && !lowered.nullable)
     throw EmptyLanguage("the specification allows no output at all");
   auto out = std::make_unique<Grammar>();
@@ -164,9 +175,10 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
   g.start = lowered.start;
   g.nullable = lowered.nullable;
   g.recursive = lowered.recursive;
-  g.names = names;
+  g.names = ir.names;
   g.known = std::move(lowered.known);
-  const std::vector<Digest> own = digests(lowered.rules, meter);
+  const std::vector<int32_t> later = later_of(lowered.rules, ir);
+  const std::vector<Digest> own = digests(lowered.rules, later, ir, meter);
   int64_t positions = 0;
   for (const LoweredRule& rule : lowered.rules)
     if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
@@ -177,6 +189,9 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<st
     describe(lowered.rules[r], g.rules[r]);
     g.rules[r].digest = own[r];
     linker.add(lowered.rules[r], g.rules[r]);
+    if (later[r] < 0) continue;
+    g.rules[r].later = static_cast<int32_t>(g.later.size());
+    g.later.push_back({static_cast<int32_t>(r), ir.later[later[r]].least, -1, later[r]});
   }
   g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();
   return out;

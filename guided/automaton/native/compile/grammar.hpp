@@ -39,9 +39,23 @@ struct Rule {
   int32_t scopes = 0;                              // how many uniqueness scopes open in it (uniqueness.hpp)
   bool keeps = false;                              // entries of a scope end in it
   bool unbounded = false;                          // some member may be written any number of times
+  int32_t later = -1;                              // its number in Grammar::later
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
   Digest digest;  // of the automaton and all it calls; without the rule's own bounds if `relative`
+};
+
+// A rule that is compiled when it is first entered, see later_rules.hpp.
+struct LaterRule {
+  int32_t rule = -1;      // which stands for it
+  int64_t least = 0;      // bytes: no less than its shortest text has
+  int32_t compiled = -1;  // the rule that was compiled; -1: not yet
+  int32_t number = -1;    // among the IR's later rules
+};
+
+// Thrown where what is asked for depends on rules that are not compiled yet.
+struct RulesNeeded {
+  std::vector<int32_t> later;  // their numbers; empty: these states were given up when others were needed
 };
 
 struct Grammar {
@@ -57,10 +71,13 @@ struct Grammar {
   bool nullable = false, recursive = false;
   // Set while matching: the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
-  std::vector<KnownNames> known;        // by uniqueness scope: the strings that count as seen from the start
+  std::vector<KnownNames> known;  // by uniqueness scope: the strings that count as seen from the start
+  std::vector<LaterRule> later;
   bool single = false;                  // one plain rule without calls: every state is one position
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty if unknown (token_graph.hpp)
 
+  // Whether a position stands for a rule that is not compiled yet.
+  bool is_later(int32_t position) const { return !later.empty() && rules[positions[position].rule].later >= 0; }
   // Calls visit(position) for the positions that bytes lead to, for some of them more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
@@ -79,6 +96,6 @@ struct Grammar {
 };
 
 // Links the rules. Throws EmptyLanguage if the start rule generates nothing.
-std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const std::vector<std::string>& names, Meter& meter);
+std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const IrGrammar& ir, Meter& meter);
 
 }  // namespace guided

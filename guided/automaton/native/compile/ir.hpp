@@ -56,6 +56,13 @@ struct IrNode {
   std::shared_ptr<const Condition> condition = nullptr;  // Permutation; null: none
 };
 
+// A rule that is compiled when it is first entered: its node stands for it until then (later_rules.hpp).
+struct IrLater {
+  int32_t rule;
+  Digest digest;  // of what will be compiled
+  int64_t least;  // bytes: no less than its shortest text has
+};
+
 struct IrGrammar {
   std::vector<IrNode> nodes;
   std::vector<int32_t> rules;  // rule -> node
@@ -64,6 +71,7 @@ struct IrGrammar {
   Encodings encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
   std::vector<KnownNames> known;  // by Distinct: the strings that count as seen from the start
+  std::vector<IrLater> later;
 };
 
 }  // namespace guided

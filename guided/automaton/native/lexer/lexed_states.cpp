@@ -17,7 +17,7 @@ std::vector<uint8_t> used_terminals(const Grammar& rules, size_t count) {
 
 LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
     : compiled_(compiled),
-      parser_(compiled.rules_->grammar, *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
+      parser_(compiled.rules_->grammar(), *compiled.rules_->vocabulary, memory, compiled.control_, compiled.contexts_,
               compiled.lexemes_),
       places_(parser_, compiled.lexemes_),
       readings_(compiled.lexemes_, compiled.rivals_, places_, compiled.control_),
@@ -170,12 +170,12 @@ CompiledLexer::CompiledLexer(std::vector<LexerTerminal> terminals, std::vector<L
       indentation_(std::move(indentation)),
       lexemes_(std::move(terminals), std::move(keywords), indentation_),
       rivals_(lexemes_),
-      levels_(*rules_->grammar, indentation_),
-      sure_(lexemes_, rivals_, *this->vocabulary, control_, used_terminals(*rules_->grammar, control_.size()),
-            Followers(*rules_->grammar, rules_->vocabulary->size), levels_.balanced(),
+      levels_(*rules_->grammar(), indentation_),
+      sure_(lexemes_, rivals_, *this->vocabulary, control_, used_terminals(*rules_->grammar(), control_.size()),
+            Followers(*rules_->grammar(), rules_->vocabulary->size), levels_.balanced(),
             static_cast<size_t>(rules_->vocabulary->size)),
-      costs_(*rules_->grammar, indentation_, levels_, sure_.weights(), sure_.lines()),
-      guesses_(*rules_->grammar, indentation_, levels_, sure_.guesses(), no_lines_),
+      costs_(*rules_->grammar(), indentation_, levels_, sure_.weights(), sure_.lines()),
+      guesses_(*rules_->grammar(), indentation_, levels_, sure_.guesses(), no_lines_),
       ends_(lexemes_, rivals_, sure_, *this->vocabulary),
       tables_(lexemes_, rivals_, ends_, *this->vocabulary),
       memory_(memory) {

@@ -161,14 +161,16 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int3
   std::vector<uint8_t> wanted(known);
   for (int32_t terminal : tried) known[terminal] = true;
   for (int32_t terminal : taken) wanted[terminal] = true;
+  // A keyword is left to the parser, even if its terminal is ignored where it is found by itself.
+  auto is_taken = [&](int32_t terminal) { return std::ranges::binary_search(taken, terminal); };
   std::vector<uint8_t> by_itself(known);
   LexemeState state;
   for (int32_t k = 0; k < static_cast<int32_t>(keywords_.size()); ++k) {
     LexerKeyword& keyword = keywords_[k];
     if (!known[keyword.of]) continue;
     if (keyword.embedded) by_itself[keyword.terminal] = false;
-    if (known[keyword.terminal])
-      state.keywords.push_back({k, keyword.automaton.start(), wanted[keyword.terminal] != 0});
+    if (known[keyword.terminal] && !terminals_[keyword.of].ignored)
+      state.keywords.push_back({k, keyword.automaton.start(), is_taken(keyword.terminal)});
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
     if (by_itself[t]) state.open.push_back({t, terminals_[t].automaton.start(), wanted[t] != 0});

@@ -66,7 +66,7 @@ bool SureTexts::finds_newline() {
 void SureTexts::find_lines(size_t symbols) {
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : {indentation.indent, indentation.dedent})
-    if (symbol >= indentation.terminals) guesses_[symbol] = 0;
+    if (symbol >= indentation.terminals) guesses_[symbol] = weights_[symbol] = 0;
   if (!lines_.sure) {
     weights_.assign(symbols, kNever);
     all_ = false;
@@ -165,6 +165,8 @@ bool SureTexts::is_read_as(std::string_view text, int32_t terminal) {
   if (!ignored)
     for (LexerKeyword& keyword : lexemes_.keywords()) {
       if (keyword.of != terminal && keyword.terminal != terminal) continue;
+      // An ignored lexeme is no keyword, and embedded ones are not tried by themselves.
+      if (keyword.embedded && lexemes_.terminals()[keyword.of].ignored) return false;
       if (!in_keyword(keyword)) continue;
       if (keyword.of == terminal) return false;
       is_host[keyword.of] = !lexemes_.terminals()[keyword.of].ignored;

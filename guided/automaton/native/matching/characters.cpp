@@ -86,8 +86,7 @@ class CharacterWalk {
 
 }  // namespace
 
-std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view bytes, std::string_view begun) {
-  if (terminated_) return {};
+std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters_after(std::string_view bytes, std::string_view begun) {
   std::lock_guard<std::mutex> lock(states_->mutex());
   int32_t state = state_;
   for (char byte : bytes) {

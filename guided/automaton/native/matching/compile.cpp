@@ -24,15 +24,15 @@ std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& voc
   options.caches = &vocabulary.bytes;
   options.max_depth = max_depth;
   try {
-    std::unique_ptr<Grammar> grammar = assemble(lower(ir, options, meter), ir.names, meter);
+    std::unique_ptr<Grammar> grammar = assemble(lower(ir, options, meter), ir, meter);
     if (options.flat) prune_token_graph(*grammar, vocabulary, meter);
     return grammar;
   } catch (const EmptyLanguage&) {
     // Whose fault: the specification's, or a vocabulary's that cannot write it?
     LowerOptions all;
-    for (uint64_t& w : all.live.w) w = ~uint64_t{0};
+    all.live = ByteSet::all();
     all.max_depth = max_depth;
-    assemble(lower(ir, all, meter), ir.names, meter);
+    assemble(lower(ir, all, meter), ir, meter);
     throw VocabularyFailure("the vocabulary's tokens cannot write any output of the specification");
   }
 }

@@ -1,5 +1,7 @@
 #include "matching/matcher.hpp"
 
+#include "compile/grammar.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -7,6 +9,10 @@
 #include <thread>
 
 namespace guided {
+
+namespace {
+constexpr int kRounds = 4;  // in which one call has rules compiled as it meets them; then all are
+}  // namespace
 
 Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
   state_ = states_->initial();
@@ -38,6 +44,19 @@ Matcher::Matcher(Matcher& other)
   past_total_ = other.past_total_;
 }
 
+// ---- rules that are compiled when they are first entered
+template <class Work>
+auto Matcher::entering(Work&& work) {
+  for (int round = 1;; ++round) {
+    try {
+      return work();
+    } catch (const RulesNeeded& needed) {
+      compiled_->compile_later(needed.later, round > kRounds);
+    }
+    renew();
+  }
+}
+
 // ---- steps
 int32_t Matcher::advance_token(int32_t state, int32_t id, bool& terminated) {
   const TokenVocabulary& v = *compiled_->vocabulary;
@@ -64,7 +83,7 @@ void Matcher::restore(int32_t code) {
 
 bool Matcher::accept_token(int32_t id) {
   bool terminated = terminated_;
-  int32_t next = advance_token(state_, id, terminated);
+  const int32_t next = entering([&] { return advance_token(state_, id, terminated = terminated_); });
   if (next == kDead) return false;
   push(next, terminated);
   return true;
@@ -81,21 +100,23 @@ std::optional<bool> Matcher::accept_known(int32_t id) {
 
 bool Matcher::accept_bytes(std::string_view bytes) {
   if (terminated_ && !bytes.empty()) return false;
-  int32_t next = bytes.empty() ? state_ : states_->after_bytes(state_, bytes);
+  const int32_t next = bytes.empty() ? state_ : entering([&] { return states_->after_bytes(state_, bytes); });
   if (next == kDead) return false;
   push(next, terminated_);
   return true;
 }
 
 size_t Matcher::validate(const std::vector<int64_t>& ids) {
-  int32_t state = state_;
-  bool terminated = terminated_;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] > INT32_MAX) return i;
-    state = advance_token(state, static_cast<int32_t>(ids[i]), terminated);
-    if (state == kDead) return i;
-  }
-  return ids.size();
+  return entering([&] {
+    int32_t state = state_;
+    bool terminated = terminated_;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || ids[i] > INT32_MAX) return i;
+      state = advance_token(state, static_cast<int32_t>(ids[i]), terminated);
+      if (state == kDead) return i;
+    }
+    return ids.size();
+  });
 }
 
 void Matcher::rollback(int64_t n) {
@@ -144,7 +165,11 @@ void Matcher::reset() {
 bool Matcher::accepting() const { return terminated_ || states_->accepting(state_); }
 
 void Matcher::renew_if_full() {
-  if (!states_->full()) return;
+  if (states_->full()) renew();
+}
+
+// Carries the state and the past over to the grammar's latest states.
+void Matcher::renew() {
   std::vector<int32_t> all;  // the whole past, oldest first
   std::vector<std::pair<const Segment*, size_t>> chain;
   size_t length = past_length_;
@@ -182,22 +207,28 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   budget_bound_ = false;
   if (terminated_ || max_tokens < 0) {
     if (fill_known(row, masks_something)) return masks_something;
-    return states_->mask(state_, row);
+    return entering([&] { return states_->mask(state_, row); });
   }
-  return states_->budget_mask(state_, row, max_tokens, budget_bound_);
+  return entering([&] { return states_->budget_mask(state_, row, max_tokens, budget_bound_); });
 }
 
-std::tuple<int64_t, int64_t, int64_t> Matcher::rests() { return states_->rests(state_); }
+std::tuple<int64_t, int64_t, int64_t> Matcher::rests() {
+  return entering([&] { return states_->rests(state_); });
+}
 
-int64_t Matcher::min_tokens() { return terminated_ ? 0 : states_->distance(state_) + 1; }
+int64_t Matcher::min_tokens() {
+  return terminated_ ? 0 : entering([&] { return states_->distance(state_) + 1; });
+}
 
 // ---- looking ahead
 std::vector<int32_t> Matcher::forced(size_t limit) {
+  if (terminated_) return {};
+  return entering([&] { return forced_from(*states_, state_, limit); });
+}
+
+std::vector<int32_t> Matcher::forced_from(States& states, int32_t state, size_t limit) {
   std::vector<int32_t> out;
-  if (terminated_) return out;
-  States& states = *states_;
   std::lock_guard<std::mutex> lock(states.mutex());
-  int32_t state = state_;
   while (out.size() < limit && !states.accepting(state)) {
     int32_t only = -1, next = kDead, choices = 0;
     const ByteSet bytes = states.bytes(state);
@@ -222,16 +253,24 @@ std::vector<int32_t> Matcher::forced(size_t limit) {
 }
 
 std::vector<int32_t> Matcher::shortest(size_t limit) {
-  return terminated_ ? std::vector<int32_t>() : states_->shortest(state_, limit);
+  if (terminated_) return {};
+  return entering([&] { return states_->shortest(state_, limit); });
 }
 
 std::vector<uint8_t> Matcher::next_bytes() { return probe("").second; }
 
-std::vector<int32_t> Matcher::next_tokens() { return terminated_ ? std::vector<int32_t>() : states_->controls(state_); }
+std::vector<int32_t> Matcher::next_tokens() {
+  if (terminated_) return {};
+  return entering([&] { return states_->controls(state_); });
+}
 
 std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
+  if (terminated_) return {};
+  return entering([&] { return probed(bytes); });
+}
+
+std::pair<size_t, std::vector<uint8_t>> Matcher::probed(std::string_view bytes) {
   std::vector<uint8_t> possible;
-  if (terminated_) return {0, possible};
   std::lock_guard<std::mutex> lock(states_->mutex());
   int32_t state = state_;
   size_t read = 0;
@@ -248,20 +287,28 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
 }
 
 std::vector<std::string> Matcher::open_rules(std::string_view after) {
-  std::lock_guard<std::mutex> lock(states_->mutex());
-  int32_t state = state_;
-  for (char ch : after) {
-    int32_t next = states_->step(state, static_cast<uint8_t>(ch));
-    if (next == kDead) break;
-    state = next;
-  }
-  std::vector<std::string> out;
-  states_->open_rules(state, out);
-  return out;
+  return entering([&] {
+    std::lock_guard<std::mutex> lock(states_->mutex());
+    int32_t state = state_;
+    for (char ch : after) {
+      int32_t next = states_->step(state, static_cast<uint8_t>(ch));
+      if (next == kDead) break;
+      state = next;
+    }
+    std::vector<std::string> out;
+    states_->open_rules(state, out);
+    return out;
+  });
+}
+
+std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view bytes, std::string_view begun) {
+  if (terminated_) return {};
+  return entering([&] { return characters_after(bytes, begun); });
 }
 
 std::vector<int32_t> Matcher::walk_mask() {
-  return terminated_ ? compiled_->vocabulary->end_tokens : states_->walk_mask(state_);
+  if (terminated_) return compiled_->vocabulary->end_tokens;
+  return entering([&] { return states_->walk_mask(state_); });
 }
 
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,

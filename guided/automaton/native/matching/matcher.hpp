@@ -67,6 +67,13 @@ class Matcher {
   int32_t advance_token(int32_t state, int32_t id, bool& terminated);
   void push(int32_t state, bool terminated);
   void renew_if_full();
+  void renew();
+  // The value of `work`, begun again where it needs rules that are not compiled yet.
+  template <class Work>
+  auto entering(Work&& work);
+  static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);
+  std::pair<size_t, std::vector<uint8_t>> probed(std::string_view bytes);
+  std::vector<std::pair<uint32_t, uint32_t>> characters_after(std::string_view bytes, std::string_view begun);
   void drop_empty_past();
   int32_t coded() const { return terminated_ ? ~state_ : state_; }
   void restore(int32_t code);

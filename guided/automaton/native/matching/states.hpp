@@ -77,6 +77,8 @@ class Compiled {
   virtual std::shared_ptr<States> states() = 0;
   // The states that replace `old`, with these ones (~state after an end token) carried over.
   virtual std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) = 0;
+  // Compiles these of the rules that are compiled when they are first entered (RulesNeeded), or all. No lock is held.
+  virtual void compile_later(const std::vector<int32_t>&, bool) {}
   virtual size_t positions() const = 0;
   virtual size_t rules() const = 0;
   virtual bool recursive() const = 0;

@@ -4,6 +4,12 @@
 
 namespace guided {
 
+std::unique_lock<std::mutex> Workspace::locked() {
+  std::unique_lock<std::mutex> lock(arena.mutex());
+  arena.need_nothing();
+  return lock;
+}
+
 // ---- steps
 int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
   const TokenVocabulary& v = masks.vocabulary();
@@ -24,7 +30,7 @@ int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
     state = next;
   }
   if (i < bytes.size()) {
-    std::lock_guard<std::mutex> lock(arena.mutex());
+    const std::unique_lock<std::mutex> lock = locked();
     state = arena.step_text(state, bytes.substr(i));
     if (state == kDead) return kDead;
   }
@@ -37,7 +43,7 @@ int32_t Workspace::after_token(int32_t state, int32_t id) {
   const TokenVocabulary& v = masks.vocabulary();
   const int32_t next = v.textual(id) ? after_text(state, v.tokens[id]) : kDead;
   if (arena.grammar().tokens.empty()) return next;
-  std::lock_guard<std::mutex> lock(arena.mutex());  // a token with text may be named by its id, too
+  const std::unique_lock<std::mutex> lock = locked();  // a token with text may be named by its id, too
   return arena.either(next, arena.step_token(state, id));
 }
 
@@ -53,7 +59,7 @@ bool Workspace::known_mask(int32_t state, uint32_t* row, bool& masks_something) 
 bool Workspace::mask(int32_t state, uint32_t* row) {
   const MaskRecipe* recipe = nullptr;
   {
-    std::lock_guard<std::mutex> lock(arena.mutex());
+    const std::unique_lock<std::mutex> lock = locked();
     recipe = &masks.recipe(state);
   }
   recipe->write(row, masks.vocabulary().words);
@@ -66,9 +72,11 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
   bool masks_something = true;
   if (is_plenty(least_rests.get(state)) && known_mask(state, row, masks_something)) return masks_something;
   {
-    std::lock_guard<std::mutex> lock(arena.mutex());
-    if (!is_plenty(rest_bytes.after_token(state)) && !is_plenty(rest_tokens.after_token(state)) &&
-        !is_plenty(budgets.reach_bound(state))) {
+    const std::unique_lock<std::mutex> lock = locked();
+    // Of rules that are not compiled yet only the bytes are bounded.
+    const bool bytes_alone = !arena.grammar().later.empty();
+    if (!is_plenty(rest_bytes.after_token(state)) &&
+        (bytes_alone || (!is_plenty(rest_tokens.after_token(state)) && !is_plenty(budgets.reach_bound(state))))) {
       const int64_t needed = budgets.distance(state) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
@@ -87,28 +95,29 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
 }
 
 int64_t Workspace::distance(int32_t state) {
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  const std::unique_lock<std::mutex> lock = locked();
   return budgets.distance(state);
 }
 
 std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  const std::unique_lock<std::mutex> lock = locked();
   const int64_t rest = std::min(rest_bytes.after_token(state), rest_tokens.after_token(state));
   return {rest, budgets.reach_bound(state), budgets.reach(state)};
 }
 
 std::vector<int32_t> Workspace::shortest(int32_t state, size_t limit) {
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  const std::unique_lock<std::mutex> lock = locked();
   return completions.spelled(state, limit);
 }
 
 std::vector<int32_t> Workspace::walk_mask(int32_t state) {
-  std::lock_guard<std::mutex> lock(arena.mutex());
+  const std::unique_lock<std::mutex> lock = locked();
   return masks.walk(state);
 }
 
 // ---- looking ahead
 std::vector<int32_t> Workspace::controls(int32_t state) const {
+  arena.need(state);
   const Grammar& g = arena.grammar();
   std::vector<int32_t> out;
   for (const Thread& t : arena.config(state)) {
@@ -147,9 +156,32 @@ std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
 // ---- the compiled grammar
 bool CompiledRules::can_end() {
   Arena& arena = current_->arena;
-  if (grammar->known.empty() || arena.unbounded().all_entries()) return true;
+  if (arena.grammar().known.empty() || arena.unbounded().all_entries()) return true;
   std::lock_guard<std::mutex> lock(arena.mutex());
   return current_->completions.ends(arena.initial());
+}
+
+void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
+  std::vector<int32_t> missing, numbers;
+  {
+    const std::shared_ptr<const Grammar> now = grammar();
+    for (size_t i = 0; i < now->later.size(); ++i) {
+      const auto number = static_cast<int32_t>(i);
+      if (now->later[i].compiled >= 0 || (!all && std::ranges::find(later, number) == later.end())) continue;
+      missing.push_back(number);
+      numbers.push_back(now->later[i].number);
+    }
+  }
+  if (missing.empty()) return;
+  const std::vector<std::shared_ptr<const Grammar>> made = compile_(numbers);  // no lock is held: others may be quicker
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<LaterPart> parts;
+  for (size_t i = 0; i < missing.size(); ++i)
+    if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], made.at(i).get()});
+  if (parts.empty()) return;
+  grammar_ = with_later_rules(*grammar_, parts);
+  current_ = std::make_shared<Workspace>(grammar_, *vocabulary, memory_);
+  ++rebuilds_;
 }
 
 std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
@@ -157,7 +189,7 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (current_ == old) {
-      current_ = std::make_shared<Workspace>(grammar, *vocabulary, memory_);
+      current_ = std::make_shared<Workspace>(grammar_, *vocabulary, memory_);
       ++rebuilds_;
     }
     renewed = current_;

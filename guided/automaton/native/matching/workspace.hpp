@@ -4,8 +4,11 @@
 // under one lock and answers what a matcher asks (states.hpp).
 #pragma once
 
+#include <functional>
+
 #include "budget/budgets.hpp"
 #include "budget/rest_bound.hpp"
+#include "compile/later_rules.hpp"
 #include "matching/states.hpp"
 #include "matching/token_graph.hpp"
 
@@ -39,7 +42,10 @@ class Workspace final : public States {
   std::mutex& mutex() override { return arena.mutex(); }
   int32_t step(int32_t state, uint8_t byte) override { return arena.step(state, byte); }
   int32_t step_control(int32_t state, int32_t token) override { return arena.step_token(state, token); }
-  ByteSet bytes(int32_t state) const override { return arena.config(state).bytes; }
+  ByteSet bytes(int32_t state) const override {
+    arena.need(state);
+    return arena.config(state).bytes;
+  }
   std::vector<int32_t> controls(int32_t state) const override;
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   std::vector<int32_t> character_key(int32_t state, int steps) override;
@@ -55,15 +61,23 @@ class Workspace final : public States {
   RestBound rest_bytes, rest_tokens;
 
  private:
+  std::unique_lock<std::mutex> locked();
   int32_t after_text(int32_t state, std::string_view bytes);
 };
+
+// Compiles the IR's later rules with these numbers, each as a grammar of its own. Called without a lock.
+using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(const std::vector<int32_t>& numbers)>;
 
 class CompiledRules final : public Compiled {
  public:
   CompiledRules(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
-                size_t memory)
-      : Compiled(std::move(vocabulary)), grammar(std::move(grammar)), memory_(memory) {
-    current_ = std::make_shared<Workspace>(this->grammar, *this->vocabulary, memory_);
+                size_t memory, CompileLater compile = {})
+      : Compiled(std::move(vocabulary)), memory_(memory), compile_(std::move(compile)), grammar_(std::move(grammar)) {
+    current_ = std::make_shared<Workspace>(grammar_, *this->vocabulary, memory_);
+  }
+  std::shared_ptr<const Grammar> grammar() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return grammar_;
   }
   std::shared_ptr<Workspace> workspace() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -71,19 +85,20 @@ class CompiledRules final : public Compiled {
   }
   std::shared_ptr<States> states() override { return workspace(); }
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
+  void compile_later(const std::vector<int32_t>& later, bool all) override;
   // Whether a way from the start to an end is known. Where values must differ, other ends may have been looked for in
   // vain; elsewhere what has no end has been pruned.
   bool can_end();
-  size_t positions() const override { return grammar->positions.size(); }
-  size_t rules() const override { return grammar->rules.size(); }
-  bool recursive() const override { return grammar->recursive; }
+  size_t positions() const override { return grammar()->positions.size(); }
+  size_t rules() const override { return grammar()->rules.size(); }
+  bool recursive() const override { return grammar()->recursive; }
   int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
 
-  const std::shared_ptr<const Grammar> grammar;
-
  private:
-  size_t memory_;
-  std::mutex mutex_;
+  const size_t memory_;
+  const CompileLater compile_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<Workspace> current_;
   std::atomic<int64_t> rebuilds_{0};
 };

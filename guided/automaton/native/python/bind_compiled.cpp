@@ -49,7 +49,8 @@ bool extends(const TokenVocabulary& v, const nb::bytes& data) {
 }
 
 Automaton automaton(const CompiledRules& c) {
-  const Grammar& g = *c.grammar;
+  const std::shared_ptr<const Grammar> grammar = c.grammar();
+  const Grammar& g = *grammar;
   const Rule& rule = g.rules[g.start];
   Automaton out;
   for (int32_t p = rule.base; p < rule.base + rule.size; ++p) {

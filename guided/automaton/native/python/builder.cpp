@@ -55,6 +55,10 @@ Args:
     start: the number of the start rule.
     max_states, max_seconds, max_work: limits of compilation.
     memory: how many bytes the states of the grammar may take while matchers run.
+    later: rules that are compiled when they are first entered: (rule, a digest of what it will be, bytes that
+        its shortest text has at most). The rule itself stands for it until then.
+    compile_later: compiles some of them, given by their numbers in `later`: a list of compiled grammars.
+        Called on any OS thread, without a lock; what it raises is raised where the rule was entered.
 
 Raises:
     SpecError: nothing satisfies the grammar.
@@ -98,7 +102,8 @@ void bind_builder(nb::module_& m) {
       .def("encoding", &Builder::encoding, "encoding"_a,
            "The number of an encoding for `encoded`. The first must be UTF-8.")
       .def("compile", &Builder::compile, "vocabulary"_a, "rules"_a, "names"_a, "start"_a, "max_states"_a,
-           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX, kCompile);
+           "max_seconds"_a, "memory"_a, "max_work"_a = INT64_MAX, "later"_a = Builder::Later{},
+           "compile_later"_a = nb::none(), kCompile);
 }
 
 }  // namespace guided

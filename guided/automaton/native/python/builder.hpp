@@ -79,6 +79,7 @@ struct ReadEncoding {
 // While a grammar is compiled, without the GIL, its builder takes nothing more.
 class Builder {
  public:
+  using Later = std::vector<std::tuple<int32_t, nb::bytes, int64_t>>;  // see `compile`
   Builder() { ir_.nodes.reserve(kUsual); }
   const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(there(number))]; }
   // Nodes whose children are named by their place in the list. Out: the number of the last.
@@ -205,30 +206,53 @@ class Builder {
   }
   std::shared_ptr<CompiledRules> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
                                          const std::vector<std::string>& names, int32_t start, int64_t max_states,
-                                         double max_seconds, int64_t memory, int64_t max_work) {
+                                         double max_seconds, int64_t memory, int64_t max_work, const Later& later,
+                                         nb::object compile_later) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
       throw nb::index_error("rules");
     be_free();
     ir_.rules = children(rules);
     ir_.names = names;
     ir_.start = start;
+    ir_.later.clear();
+    for (const auto& [rule, digest, least] : later) {
+      if (rule < 0 || rule >= static_cast<int32_t>(rules.size())) throw nb::index_error("later");
+      Digest of;
+      for (char ch : view(digest)) of.add(static_cast<uint8_t>(ch));
+      ir_.later.push_back({rule, of, least});
+    }
     if (ir_.encodings.empty()) throw nb::value_error("no encoding was given");
     for (const IrNode& n : ir_.nodes)
       if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
         throw nb::index_error("ref");
       else if (n.kind == Kind::Special && n.max >= vocabulary->size)
         throw nb::index_error("token");
+    const CompileLater calls = later.empty() ? CompileLater{} : calling(std::move(compile_later));
     const Compiling compiling(busy_);
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
     auto compiled =
-        std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory));
+        std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary), static_cast<size_t>(memory), calls);
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }
 
  private:
+  // What calls a Python function for rules that are compiled later. It may be called, and dropped, on any OS thread.
+  static CompileLater calling(nb::object function) {
+    const std::shared_ptr<nb::object> kept(new nb::object(std::move(function)), [](nb::object* it) {
+      nb::gil_scoped_acquire acquire;
+      delete it;
+    });
+    return [kept](const std::vector<int32_t>& numbers) {
+      nb::gil_scoped_acquire acquire;
+      std::vector<std::shared_ptr<const Grammar>> out;
+      for (nb::handle made : (*kept)(numbers)) out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(made)->grammar());
+      if (out.size() != numbers.size()) throw nb::value_error("as many grammars as rules are needed");
+      return out;
+    };
+  }
   struct Compiling {
     explicit Compiling(bool& busy) : busy(busy) { busy = true; }
     ~Compiling() { busy = false; }

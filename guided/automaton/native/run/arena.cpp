@@ -106,6 +106,8 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
   for (const Thread& t : threads) {
     if (t.pos == kExit)
       c.accepting |= t.ret == kBottom;
+    else if (grammar_->is_later(t.pos))
+      c.bytes = ByteSet::all();  // nothing is known of them
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.remembers |= t.mem > kLastUnknownSet;
@@ -246,8 +248,21 @@ int32_t Arena::return_to(int32_t ret, int32_t memory) {
   return id;
 }
 
+void Arena::need(int32_t state) const {
+  need_nothing();
+  if (grammar_->later.empty()) return;
+  std::vector<int32_t> later;
+  for (const Thread& t : config(state))
+    if (t.pos != kExit && grammar_->is_later(t.pos))
+      later.push_back(grammar_->rules[grammar_->positions[t.pos].rule].later);
+  if (later.empty()) return;
+  given_up_ = true;
+  throw RulesNeeded{std::move(later)};
+}
+
 // The state after `byte`, computed.
 int32_t Arena::after(int32_t state, uint8_t byte) {
+  need(state);
   std::vector<Thread> kernel;
   for (Thread t : config(state)) {
     if (t.pos == kExit) continue;
@@ -308,6 +323,7 @@ int32_t Arena::raw_step(int32_t state, uint8_t byte) {
 int32_t Arena::step_token(int32_t state, int32_t token) {
   const uint64_t key = pair_key(state, token);
   if (const int32_t* known = token_steps_.find(key)) return *known;
+  need(state);
   std::vector<Thread> kernel;
   for (const Thread& t : config(state)) {
     if (t.pos == kExit) continue;
@@ -365,8 +381,16 @@ int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
   std::sort(order.begin(), order.end());
   for (int32_t id : order) {
     std::vector<Thread> threads;
+    bool entered = false;
     for (Thread t : other.config(id)) {
       if (t.pos != kExit) {
+        const int32_t later = other.grammar_->rules[other.grammar_->positions[t.pos].rule].later;
+        if (later >= 0 && grammar_->later[later].compiled >= 0) {
+          const int32_t rule = grammar_->later[later].compiled;
+          t.pos = grammar_->rules[rule].start;
+          t.reg = initial_register(rule);
+          entered = true;
+        }
         if (grammar_->rules[grammar_->positions[t.pos].rule].kind == RuleKind::Set)
           t.reg = intern_seen(other.seen(t.reg));
         t.ret = known.at(t.ret);
@@ -375,7 +399,7 @@ int32_t Arena::import(const Arena& other, int32_t state, Carried& carried) {
       threads.push_back(t);
     }
     std::sort(threads.begin(), threads.end());
-    known[id] = intern(threads, id == state);
+    known[id] = entered ? close(threads) : intern(threads, id == state);
   }
   return known.at(state);
 }

@@ -93,6 +93,14 @@ class Arena {
   };
   int32_t import(const Arena& other, int32_t state, Carried& carried);
 
+  // ---- rules that are compiled when they are first entered (later_rules.hpp); with the lock held
+  // What a state leads to is asked for. Throws RulesNeeded where rules that it is about to enter are not compiled; from
+  // then on these states are given up: what was under way may be half done.
+  void need(int32_t state) const;
+  void need_nothing() const {
+    if (given_up_) throw RulesNeeded{};
+  }
+
   const SeenSet& seen(int32_t reg) const { return seen_[reg]; }
   // Carries out an effect; false where its guard forbids it. Under kFree bounds are not checked.
   bool apply(const Rule& rule, const Effect& effect, Thread& thread);
@@ -202,7 +210,8 @@ class Arena {
   std::vector<int8_t> entries_first_, holds_entries_;  // by rule, see has_no_entry() and met_at(); -1: not known
   std::vector<const Ahead*> aheads_;                   // each once
   std::map<Ahead, int32_t> ahead_numbers_;
-  bool raw_ = false;  // in a raw step
+  bool raw_ = false;                           // in a raw step
+  mutable std::atomic<bool> given_up_{false};  // see need()
   std::vector<SeenSet> seen_;
   NumberTable seen_ids_;
   std::vector<int32_t> initial_registers_;

@@ -149,6 +149,7 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   const Config& c = arena_.config(state);
   if (const MaskRecipe* known = recipes_.get(state)) return *known;
+  arena_.need(state);
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;

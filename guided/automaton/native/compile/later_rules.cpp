@@ -1,0 +1,86 @@
+#include "compile/later_rules.hpp"
+
+#include <stdexcept>
+
+namespace guided {
+
+namespace {
+
+std::unique_ptr<Grammar> copy(const Grammar& from) {
+  auto out = std::make_unique<Grammar>();
+  out->rules = from.rules;
+  out->positions = from.positions;
+  out->next = from.next;
+  out->spans = from.spans;
+  out->calls = from.calls;
+  out->effects = from.effects;
+  out->tokens = from.tokens;
+  out->names = from.names;
+  out->start = from.start;
+  out->nullable = from.nullable;
+  out->recursive = from.recursive;
+  out->known = from.known;
+  out->later = from.later;
+  return out;
+}
+
+template <class Item>
+int32_t count(const std::vector<Item>& list) {
+  return static_cast<int32_t>(list.size());
+}
+
+// Adds a part, with its numbers counted from the end of the grammar.
+void append(Grammar& g, const Grammar& part) {
+  const int32_t rule = count(g.rules), position = count(g.positions), row = count(g.next), span = count(g.spans),
+                call = count(g.calls), effect = count(g.effects), token = count(g.tokens), name = count(g.names),
+                scope = count(g.known);
+  for (Rule r : part.rules) {
+    r.start += position;
+    r.base += position;
+    if (r.origin >= 0) r.origin += name;
+    g.rules.push_back(std::move(r));
+  }
+  for (Position p : part.positions) {
+    p.rule += rule;
+    if (p.row >= 0) p.row += row;
+    p.byte_lo += span;
+    p.byte_hi += span;
+    p.call_lo += call;
+    p.call_hi += call;
+    p.effect_lo += effect;
+    p.effect_hi += effect;
+    p.token_lo += token;
+    p.token_hi += token;
+    g.positions.push_back(p);
+  }
+  for (int32_t to : part.next) g.next.push_back(to < 0 ? to : to + position);
+  for (const ByteSpan& s : part.spans) g.spans.push_back({s.lo, s.hi, s.to + position});
+  for (const CallEdge& c : part.calls) g.calls.push_back({c.rule + rule, c.after + position, c.tail});
+  for (EffectEdge e : part.effects) {
+    if (e.effect.op == Effect::Open) e.effect.a += scope;
+    g.effects.push_back({e.effect, e.to + position});
+  }
+  for (const TokenEdge& t : part.tokens) g.tokens.push_back({t.token, t.to + position});
+  g.names.insert(g.names.end(), part.names.begin(), part.names.end());
+  g.known.insert(g.known.end(), part.known.begin(), part.known.end());
+  g.recursive |= part.recursive;
+}
+
+}  // namespace
+
+std::unique_ptr<Grammar> with_later_rules(const Grammar& grammar, const std::vector<LaterPart>& parts) {
+  std::unique_ptr<Grammar> out = copy(grammar);
+  for (const LaterPart& part : parts) {
+    if (part.grammar->nullable || !part.grammar->later.empty())
+      throw std::logic_error("a rule that is compiled later generates the empty text, or has such rules itself");
+    out->later[part.later].compiled = count(out->rules) + part.grammar->start;
+    append(*out, *part.grammar);
+  }
+  for (CallEdge& call : out->calls) {
+    const int32_t later = out->rules[call.rule].later;
+    if (later >= 0 && out->later[later].compiled >= 0) call.rule = out->later[later].compiled;
+  }
+  return out;
+}
+
+}  // namespace guided

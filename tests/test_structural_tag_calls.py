@@ -1,0 +1,107 @@
+"""Texts that each style of tool calls accepts and refuses, written out, and what is read back of them.
+
+`tool_calls/STYLE.json` has the texts: as the chat templates of the models write calls, with what was called. xgrammar
+judges the same texts, where it is installed, by its own structural tag for the model; `DIFFERENT` says why it disagrees.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import guided
+from tests.structural_tag_support import accepts, byte_compiler
+
+FOLDER = Path(__file__).parent / "tool_calls"
+
+
+def function(name: str, properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    parameters = {
+        "type": "object", "properties": properties, "required": list(required), "additionalProperties": False,
+    }  # fmt: skip
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+PLACE = function("", {"lat": {"type": "number"}}, "lat")["function"]["parameters"]
+TOOLS = [
+    function("weather", {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "city"),
+    function("now", {}),
+    function("pick", {"unit": {"enum": ["C", "F"]}, "at": PLACE}, "unit"),
+]
+DIFFERENT = {("harmony", ""): "xgrammar accepts an empty answer where a call is required"}
+
+
+@cache
+def table(style: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / f"{style}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def options_of(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("tool_choice", "parallel_tool_calls", "reasoning") if name in row}
+
+
+def test_every_style_has_a_table() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(guided.TOOL_STYLES)
+    for style in guided.TOOL_STYLES:
+        texts = table(style)
+        assert len(texts["accepted"]) >= 8
+        assert len(texts["refused"]) >= 8
+        choices = [json.dumps(row.get("tool_choice", "auto")) for row in texts["accepted"]]
+        assert {'"auto"', '"none"', '"required"'} < set(choices)
+        assert sum("allowed_tools" in choice for choice in choices) >= 2
+
+
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_the_texts_of_the_table(style: str) -> None:
+    for kind, texts in table(style).items():
+        for row in texts:
+            tag = guided.tool_style(style).structural_tag(TOOLS, **options_of(row))
+            grammar = byte_compiler().compile_structural_tag(tag)
+            assert accepts(grammar, list(row["text"].encode())) == (kind == "accepted"), row
+
+
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_calls_are_read_back_while_they_are_written(style: str) -> None:
+    source = random.Random(style)
+    for row in table(style)["accepted"]:
+        for most in (1, 7, 1000):
+            reader = guided.tool_style(style).reader(TOOLS, reasoning=row.get("reasoning", "disabled"))
+            text, last = row["text"], dict[int, Any]()
+            while text:
+                size = source.randint(1, most)
+                for call in reader.read(text[:size]):
+                    value = json.loads(call.arguments)
+                    assert begins(last.get(call.index, {}), value)
+                    last[call.index] = value
+                text = text[size:]
+            assert [[call.name, json.loads(call.arguments)] for call in reader.calls] == row["calls"], row
+            assert all(call.complete for call in reader.calls)
+
+
+def begins(before: Any, now: Any) -> bool:
+    """Whether a value may have become another by writing on."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = list(before)
+        return list(now)[: len(names)] == names and all(begins(before[name], now[name]) for name in names)
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) <= len(now) and all(map(begins, before, now))
+    return now.startswith(before) if isinstance(before, str) and isinstance(now, str) else bool(before == now)
+
+
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_xgrammar_says_the_same(style: str) -> None:
+    xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
+    testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
+    for kind, texts in table(style).items():
+        for row in texts:
+            options = {"reasoning": "disabled", **options_of(row)}
+            tag = xgrammar.get_model_structural_tag(style, TOOLS, **options)
+            grammar = xgrammar.Grammar.from_structural_tag(tag)
+            same = testing._is_grammar_accept_string(grammar, row["text"]) == (kind == "accepted")
+            assert same != ((style, row["text"]) in DIFFERENT), row
