@@ -21,6 +21,7 @@ from benchmarks.end_to_end import find_weights, measure_end_to_end
 from benchmarks.engine_speed import measure_engine
 from benchmarks.engines import versions
 from benchmarks.first_walks import measure_first_walks
+from benchmarks.grammars import measure_grammars
 from benchmarks.hard import measure_hard
 from benchmarks.masks import measure_masks, measure_patterns
 from benchmarks.plots import draw
@@ -32,6 +33,7 @@ from benchmarks.tight_budgets import SEEDS, measure_tight_budgets
 SECTIONS = {
     "masks": "time of a mask along sampled outputs, beside other libraries",
     "patterns": "the same for regular expressions",
+    "grammars": "grammars with a lexer on programs, beside other libraries; texts of 100,000 tokens",
     "nesting": "masks thousands of levels deep",
     "budgets": "what a token budget adds to a mask",
     "first_walks": "the first masks of real schemas, with and without a budget",
@@ -44,6 +46,7 @@ SECTIONS = {
 PROGRAMS = {
     "conformance": "the public suites of JSON Schema; writes docs/conformance.md",
     "hard": "the section of that name alone, or single shapes of it, as a table",
+    "many_tools": "the first mask of a chat with many tools, beside other libraries",
     "kv_bits": "keys and values of 8 bits: speed, and how far the answers move",
     "same_bits": "requests in other batches and caches: are their answers the same bits?",
     "soak": "sixty-four requests at once for ten minutes",
@@ -110,6 +113,7 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     work: dict[str, Callable[[], Any]] = {
         "masks": lambda: measure_masks(vocabulary(), repeats=repeats),
         "patterns": lambda: measure_patterns(vocabulary(), repeats=repeats),
+        "grammars": lambda: measure_grammars(vocabulary(), repeats=repeats),
         "nesting": lambda: measure_nesting(vocabulary()),
         "budgets": lambda: measure_budgets(vocabulary(), repeats=repeats),
         "first_walks": lambda: measure_first_walks(

@@ -24,7 +24,10 @@ class Refused(Exception):
 
 
 class Engine(Protocol):
-    """What the jobs ask of a library. `kind` is "json_schema" or "regex"; a matcher is the library's own object."""
+    """What the jobs ask of a library. `kind` is "json_schema", "regex", "lark" or "ebnf".
+
+    A matcher is the library's own object.
+    """
 
     package: ClassVar[str]
 
@@ -72,6 +75,8 @@ class Guided:
         try:
             if kind == "regex":
                 return self.compiler.compile_regex(text)
+            if kind == "lark":
+                return self.compiler.compile_lark(text)
             return self.compiler.compile_json_schema(text, **self.options)
         except self.lib.GuidedError as error:
             raise Refused(str(error)) from None
@@ -117,6 +122,8 @@ class XGrammar:
         try:
             if kind == "regex":
                 return self.compiler.compile_regex(text)
+            if kind == "ebnf":
+                return self.compiler.compile_grammar(self.lib.Grammar.from_ebnf(text))
             return self.compiler.compile_json_schema(text, any_whitespace=False, strict_mode=True)
         except RuntimeError as error:
             raise Refused(str(error)) from None
@@ -154,6 +161,9 @@ class LLGuidance:
     def compile(self, kind: str, text: str) -> Any:
         if kind == "regex":
             grammar = self.lib.LLMatcher.grammar_from_regex(text)
+        elif kind == "lark":
+            skip = '%llguidance {"allow_initial_skip": true}'  # as in Lark
+            grammar = self.lib.LLMatcher.grammar_from_lark(f"{skip}\n{text}")
         else:
             grammar = json.dumps({"grammars": [{"json_schema": json.loads(text)}]})
         matcher = self.lib.LLMatcher(self.tokenizer, grammar, log_level=0)

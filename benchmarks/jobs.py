@@ -25,6 +25,7 @@ __all__ = [
     "compile_times",
     "first_walk",
     "hard",
+    "long_walk",
     "nest",
     "prepare_again",
     "recompile",
@@ -314,3 +315,27 @@ def hard(
         if step % 100 == 0:
             peak = max(peak, resident())
     return out | {"bytes": max(peak, resident()) - before}
+
+
+def long_walk(place: Place, way: str, spec: str, before: str, again: str, after: str, count: int) -> dict[str, Any]:
+    """guided alone: the tokens of `before`, those of `again` until there are `count`, and those of `after`.
+
+    Brackets are closed again. ns of a mask and a step together, the mean of each tenth; growth of the resident set.
+    """
+    engine, row, encode = place.engine, place.row, place.tokens.encode
+    compiler = engine.compiler
+    grammar = compiler.compile_gbnf(spec) if way == "gbnf" else compiler.compile_lark(spec, semantics=way)
+    middle = encode(again)
+    ids = encode(before) + middle * (count // len(middle) // (2 if again == "(" else 1)) + encode(after)
+    if again == "(":
+        ids += encode(")") * (count // 2)
+    size, matcher, tenths = resident(), engine.matcher(grammar), []
+    for tenth in range(10):
+        part = ids[tenth * len(ids) // 10 : (tenth + 1) * len(ids) // 10]
+        watch = _Watch()
+        for id in part:
+            engine.fill(matcher, row)
+            if not engine.accept(matcher, id):
+                raise RuntimeError(f"a token was refused: {id}")
+        tenths.append(watch.lap() / len(part))
+    return {"tenths": tenths, "bytes": resident() - size, "accepting": matcher.is_accepting()}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.engine_speed import summary
+from benchmarks.grammars_report import grammar_goals, grammar_section
+from benchmarks.tables import mib, number, table
 
 __all__ = ["markdown"]
 
 Results = dict[str, Any]
-_MIB = 1 << 20
 
 
 def markdown(results: Results) -> str:
@@ -18,6 +19,7 @@ def markdown(results: Results) -> str:
     sections: dict[str, Callable[[Any], list[str]]] = {
         "masks": _masks,
         "patterns": _patterns,
+        "grammars": grammar_section,
         "nesting": _nesting,
         "budgets": _budgets,
         "first_walks": _first_walks,
@@ -58,27 +60,6 @@ python -m benchmarks --quick masks patterns            # two sections, few repea
 """
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; the first column is text, the others numbers."""
-    return [
-        "| " + " | ".join(header) + " |",
-        "|---" + "|--:" * (len(header) - 1) + "|",
-        *("| " + " | ".join(row) + " |" for row in rows),
-    ]
-
-
-def number(value: float) -> str:
-    """Three digits that count."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def mib(value: float) -> str:
-    """Bytes as MiB."""
-    return number(max(0, value) / _MIB)
-
-
 # --- the goals
 
 
@@ -88,6 +69,8 @@ def _goals(results: Results) -> list[str]:
         rows += _mask_goals(results["masks"]["data"])
     if "patterns" in results:
         rows += _compile_goals(results["patterns"]["data"])
+    if "grammars" in results:
+        rows += grammar_goals(results["grammars"]["data"])
     if "nesting" in results:
         rows.append(_nesting_goal(results["nesting"]["data"]))
     if "budgets" in results:

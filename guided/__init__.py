@@ -43,6 +43,7 @@ from guided.matching import (
 )
 from guided.spec.combinators import (
     Expr,
+    capture,
     choice,
     gbnf,
     json_schema,
@@ -112,6 +113,7 @@ __all__ = [
     "allocate_token_bitmask",
     "allowed_tokens",
     "apply_token_bitmask_inplace",
+    "capture",
     "check_json_schema",
     "choice",
     "fill_batch",

@@ -400,6 +400,15 @@ def test_generate_streams():
 
 
 @pytest.mark.usefixtures("with_engine")
+def test_generate_captures():
+    order = ("generate", "x", "--lark", 'start: "a" n "."\nn[capture, max_tokens=3]: /[0-9]+/')
+    answer = run_json(*order)
+    assert answer["captures"] == {"n": [answer["text"][1:-1]]} and len(answer["text"]) <= 5
+    *events, last = map(json.loads, run(*order, "--stream", "--json")[1].splitlines())
+    assert last["result"]["captures"] == answer["captures"] and events[-1]["captures"] == answer["captures"]
+
+
+@pytest.mark.usefixtures("with_engine")
 def test_generate_each_kind_and_none(monkeypatch):
     assert re.fullmatch(r"[a-c]{4}\n", run("generate", "x", "--regex", "[a-c]{4}")[1])
     assert run("generate", "x", "--choice", "yes,no")[1] in ("yes\n", "no\n")

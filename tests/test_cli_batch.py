@@ -467,3 +467,18 @@ def test_classes_of_a_line(tmp_path):
     for answer in answers[2:4]:
         assert answer["error"]["message"] == "classes goes with a schema or a regex or a structural tag"
     assert "classes must be 'full' or 'plain', not 'ascii'" in answers[4]["error"]["message"]
+
+
+def test_control_tokens_need_permission_of_the_command_line(tmp_path):
+    tag = {"type": "structural_tag", "format": {"type": "const_string", "value": "<ask>"}}
+    named = [
+        {"prompt": "a", "structural_tag": tag},
+        {"prompt": "a", "gbnf": "root ::= <ask>"},
+        {"prompt": "a", "lark": "start: <ask>"},
+    ]
+    refused, _ = batch(tmp_path, named, code=1)
+    assert all("not allowed" in json.dumps(answer) for answer in refused)
+    asking, _ = batch(tmp_path, [{**line, "allow_special_tokens": True} for line in named], code=1)
+    assert all("allow_special_tokens" in answer["error"]["message"] for answer in asking)
+    allowed, _ = batch(tmp_path, named, "--allow-special-tokens")
+    assert not any("error" in answer for answer in allowed)

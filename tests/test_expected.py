@@ -14,7 +14,6 @@ from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import SpecError, marked_line
 from guided.ir.nodes import ALL_CHARS, charset, complement, intersect
 from guided.matching.characters import count, described, joined, name_of, parts_of
-from guided.matching.explanation import begun_by
 
 ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some with the same first bytes
 BYTES = GrammarCompiler(byte_vocabulary())
@@ -154,14 +153,10 @@ def test_tokens_that_hold_parts_of_characters(choices, data):
         expected = matcher.explain().expected
         start = len(written) - next(n for n in range(4) if not is_cut_at(written, n))
         following = {text[len(written[:start].decode()) :][:1] for text in choices if text.encode().startswith(written)}
-        assert begun_by(matcher) in (None, written[start:])
-        if expected.begun is None:
-            assert str(expected) == "the rest of a character"
-            assert start < len(written)
-        else:
-            assert {chr(c) for low, high in expected.characters for c in range(low, high + 1)} == following - {""}
-            if start < len(written):
-                assert str(expected) == f"the rest of {joined(sorted(following))}"
+        assert expected.begun == written[start:]
+        assert {chr(c) for low, high in expected.characters for c in range(low, high + 1)} == following - {""}
+        if start < len(written):
+            assert str(expected) == f"the rest of {joined(sorted(following))}"
         token = data.draw(st.sampled_from(allowed_tokens(bitmask)))
         assert not re.search(r"0x|\\x", str(matcher.explain(matcher.grammar.vocabulary.token_bytes(token) or "")))
         matcher.forced_tokens()
@@ -187,21 +182,20 @@ def test_the_rest_of_a_character():
     many = GrammarMatcher(BYTES.compile_regex("[一-龥]"))
     assert str(many.explain(b"\xe8")) == ("allowed; next is the rest of one of 4,096 characters that begin like this")
     known = GrammarMatcher(BYTES.compile_regex("a語|b詞"))
-    known.accept_string(b"b\xe8\xa9")  # the bytes of a text are not kept, so a name would be guessed
-    assert str(known.explain()) == "expected the rest of a character"
+    known.accept_string(b"b\xe8\xa9")
+    assert str(known.explain()) == 'expected the rest of 詞 (alternative 2 of 2, inside of "b詞")'
     alike = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)] + ["語".encode()[:2]], eos_token_ids=[257]))
     matcher = GrammarMatcher(alike.compile_regex("x?[語詞]"))  # both end alike, and only one begins with a token
     matcher.accept_string(b"x\xe8\xa9")
-    assert str(matcher.explain()) == "expected the rest of a character"
+    assert str(matcher.explain()) == "expected the rest of 詞 (inside of [詞語])"
     matcher.reset()
     matcher.accept_token(256)
-    assert str(matcher.explain()) == "expected the rest of a character"  # what was accepted before reset is not known
-    fresh = GrammarMatcher(matcher.grammar)
-    fresh.accept_token(256)
-    assert str(fresh.explain()) == "expected the rest of 語"
+    assert str(matcher.fork().explain()) == "expected the rest of 語 (inside of [詞語])"
     known.rollback(1)
-    assert str(known.explain(b"b\xe8")) == "allowed; next is the rest of 詞"
-    assert str(known.explain("b語")) == "'b語' is not allowed from its character 2 on, 語: expected 詞"
+    assert str(known.explain(b"b\xe8")) == ('allowed; next is the rest of 詞 (alternative 2 of 2, inside of "b詞")')
+    assert str(known.explain("b語")) == (
+        "'b語' is not allowed from its character 2 on, 語: expected 詞 (alternative 2 of 2, inside of \"b詞\")"
+    )
 
 
 def test_forced_text_that_begins_inside_of_a_character():
@@ -215,10 +209,10 @@ def test_an_explanation_names_characters():
     explanation = matcher.explain("ab1")
     assert repr(explanation) == (
         "Explanation(accepted=False, reason=\"'ab1' is not allowed from its character 3 on, '1': "
-        'expected a letter or 語")'
+        'expected a letter or 語 (after [A-Za-z]*)")'
     )
     assert repr(explanation.expected) == "Expected('a letter or 語')"
-    assert str(matcher.explain("é")) == "é is not allowed: expected a letter or 語"
+    assert str(matcher.explain("é")) == "é is not allowed: expected a letter or 語 (after [A-Za-z]*)"
 
 
 # --- places

@@ -17,11 +17,8 @@ from guided.spec.lark import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
-from lark.indenter import PythonIndenter  # noqa: E402 - needs lark
 
-from tests.lark_judge import lalr, parses  # noqa: E402
-from tests.lexer_support import Blocks, random_blocks, random_lines  # noqa: E402
-from tests.test_lark_indentation import EXAMPLES, PROGRAM, TREE  # noqa: E402
+from tests.lexer_support import Blocks, random_blocks  # noqa: E402
 
 TOKENS = (b"a", b"b", b"(", b")", b" ", b"\t", b"\n", b"#", b"\n ", b"\n  ", b"\n\n", b"  ", b"a\n", b"b\n ", b"\n a",
           b" a", b"a)\n", b"(\n", b"\n\t", b"\n a\nb", b"a\n\n", b"b(", b")\n b\n")  # fmt: skip

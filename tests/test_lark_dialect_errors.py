@@ -47,7 +47,25 @@ ERRORS: list[tuple[str, str, int, str]] = [
     ('start: foo\nfoo[stop=""="foo"]: /.*/', "the attribute stop is malformed", 9, ""),
     ('start: foo\nfoo[max_chars="foo"]: /.*/', "the attribute max_chars takes a number", 15, ""),
     ("start: foo\nfoo[lazy, lazy]: /.*/", "the attribute lazy is given twice", 11, ""),
-    ('start: foo\nfoo[suffix="a", stop="b"]: /.*/', "a suffix or a stop, not both", 1, ""),
+    ('start: foo\nfoo[suffix="a", stop="b"]: /.*/', "a suffix or a stop, not both", 17, "leave one"),
+    ("start: T\nT[capture]: /a/", "T is a terminal, and attributes are for rules", 1, "t[...]: T"),
+    ("start: t\nt[capture=x]: /a/", "the attribute capture takes a string", 11, 'capture="name"'),
+    ('start: t\nt[capture=""]: /a/', "the attribute capture takes a string", 11, 'capture="name"'),
+    ('start: t\nt[capture="x", capture]: /a/', "the attribute capture is given twice", 16, ""),
+    ('start: t\nt[capture="x" "y"]: /a/', "the attribute capture is malformed", 10, 'name="value"'),
+    ("start: t\nt[captures]: /a/", "there is no attribute 'captures'", 3, "did you mean capture?"),
+    ("start: t\nt[stop_capture]: /a/", "the attribute stop_capture takes a string", 3, 'stop_capture="name"'),
+    ('start: t\nt[stop_capture="x"]: /a/', "captures the suffix, and there is none", 3, "suffix="),
+    ('start: t\nt[stop="x", stop_capture="x"]: /a/', "is not written by this rule", 13, "suffix="),
+    ("start: t\nt[max_tokens]: /a/", "the attribute max_tokens takes a number", 3, "max_tokens=100"),
+    ("start: t\nt[max_tokens=-1]: /a/", "the attribute max_tokens takes a number", 14, "max_tokens=100"),
+    ("start: t\nt[max_tokens=1.5]: /a/", "the attribute max_tokens takes a number", 14, "max_tokens=100"),
+    ("start: t\nt[max_tokens=2]: u\nu: /a/", "u is a rule: a terminal is made of terminals", 18, "upper case"),
+    ("start: t\nt[max_tokens=2]: %json {}", "%json cannot be used in terminals", 18, "write it into a rule"),
+    ("start: t\nt[temperature]: /a/", "the attribute temperature takes a number", 3, "temperature=0.7"),
+    ("start: t\nt[temperature=-1]: /a/", "the attribute temperature takes a number", 15, "temperature=0.7"),
+    ("start: t\nt[temperature=0x1]: /a/", "the attribute temperature takes a number", 15, "temperature=0.7"),
+    ("start: t\nt[suffix=b]: /a/\nb: /c/", "a string, a regular expression, or a terminal", 10, 'suffix="end"'),
     ('start: a\na[lazy]: b "x"\nb: "c"', "b is a rule: a terminal is made of terminals", 10, "upper case"),
     ('%llguidance {"no_forcing": "x"}\nstart: "a"', "the option no_forcing cannot be", 1, ""),
     ('%llguidance {"forcing": true}\nstart: "a"', "there is no option 'forcing'", 1, "no_forcing"),
@@ -88,12 +106,6 @@ def test_errors_have_place_and_hint(text: str, message: str, column: int, hint: 
     assert message in error.message and hint in error.hint, (error.message, error.hint)
     assert error.text == text
     assert error.span[0] - (text.rfind("\n", 0, error.span[0]) + 1) + 1 == column, str(error)
-
-
-@pytest.mark.parametrize("attribute", ["max_tokens=3", "capture", 'stop_capture="x"'])
-def test_attributes_that_are_not_enforced_are_refused(attribute: str) -> None:
-    with pytest.raises(guided.UnsupportedError, match="is not enforced"):
-        COMPILER.compile_lark(f"start: v\nv[{attribute}]: /a/")
 
 
 def test_bombs_end_in_limits() -> None:

@@ -68,6 +68,27 @@ def test_grammars_that_lalr_refuses_are_cut_in_the_same_way(seed):
             assert twin.accepts(sample.encode()) == judge.parses(sample), (text, sample)
 
 
+# After a string, Lark's table shifts the line break as one between strings, and no longer tries what begins a line.
+BETWEEN_STRINGS = r"""
+start: line*
+line: (strings | "import" NAME | "(" _between NAME ")") _NL
+strings: STRING (_between STRING)*
+_between: _NL?
+_NL: /\n+/
+NAME: /[a-z]+/
+STRING: /[a-z]?"a"/
+%ignore " "
+"""
+
+
+def test_where_the_table_shifts_all_that_rules_take_is_tried():
+    parser = lark.Lark(BETWEEN_STRINGS, lexer="dynamic_complete")
+    twin = LexedLanguage(*lark_to_lexed(BETWEEN_STRINGS), frozenset(b'abmx importr()\n"'))
+    for text in ('"a"\nimport x\n', 'r"a"\n"a"\n', "(\nx)\n", '"a"\n(x)\n'):
+        assert twin.accepts(text.encode()) and parses(parser, text)
+        assert not twin.accepts(text[:-2].encode()) and not parses(parser, text[:-2])
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_all_grammars_are_cut_by_the_basic_lexer(seed):
     """Whatever conflicts a table would have: Lark's Earley parser takes its lexemes."""

@@ -12,6 +12,7 @@ import guided
 from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.spec.lark import lark_to_lexed
+from tests.lark_judge import lalr, parses
 from tests.lexer_support import random_grammar
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
@@ -235,6 +236,61 @@ def test_masks_of_a_program_are_those_of_each_token(pieces: guided.Vocabulary, b
         assert token in found and matcher.accept_token(token)
         at += size
     assert matcher.is_accepting()
+
+
+KEYWORDS = r"""
+start: (WHILE name start | IF name (THEN | DO) start | WHEN STRING start | name "=" (name | STRING) ";" start)?
+name: NAME
+WHILE: "while"
+IF: "if"i
+THEN: "then"
+DO: "do"
+WHEN: "when"i
+NAME: /[a-z][a-z0-9]*/
+STRING.1: /[bru]?"[^"]*"/
+%ignore /[ \n]+/
+%ignore /#[^\n]*/
+"""
+
+
+@pytest.mark.parametrize("how", ["contextual", "basic"])
+def test_masks_of_keywords_are_those_of_each_token_where_names_are_many(how: Lexing) -> None:
+    letters = "abdefhilnoruwt"
+    words = [a + b for a in letters for b in letters] + [a + b + c for a in "deiltuw" for b in letters for c in letters]
+    words += [word[:n] for word in ("while", "then", "when", "WHEN") for n in range(2, 6)]
+    ends = ["(", ' "', '"', " = ", "=", ";", " x", " if", ";if "]
+    tokens = {word + end for word in words for end in ("", *ends[: 1 + len(word) % 9])} | {" " + word for word in words}
+    vocabulary = vocabulary_of([bytes([b]) for b in range(256)] + sorted({token.encode() for token in tokens}))
+    matcher = guided.GrammarMatcher(guided.GrammarCompiler(vocabulary).compile_lark(KEYWORDS, lexer=how))
+    for byte in b'while whil IF thenx then whenx = b"x#" ;WHen u"" if iff do whilew=do1;# wh\nif a do ':
+        assert mask_of(matcher) == set(matcher._walk_mask())
+        assert matcher.accept_token(byte)
+
+
+def test_an_output_may_end_though_something_was_begun_that_never_ends() -> None:
+    """`/` and `*` are lexemes of their own where no comment ends, and so is `""` before a string without an end."""
+    text = r"""
+start: value (("/" | "*") value)* ";"
+value: "*" value | NAME | STRING+
+NAME: /[a-z]+/
+STRING: /\"\"\"(\"{0,2}[^\"])*\"\"\"|\"[^\"\n]*\"/
+%ignore /\/\*(\*?[^*\/])*\*\//
+%ignore /[ \n]+/
+"""
+    grammar = guided.GrammarCompiler(vocabulary_of([bytes([b]) for b in range(256)])).compile_lark(text)
+    parser = lalr(text)
+    assert parser is not None
+    for output in ("a/**b;", 'a*"""x" ;', 'a/*"""b" *c;', "a/**b*/c;"):
+        matcher = guided.GrammarMatcher(grammar)
+        assert (matcher.accept_string(output) and matcher.is_accepting()) == parses(parser, output), output
+    for beginning in ("a/*", 'a*"""x', 'a/*"""b" *'):
+        matcher = guided.GrammarMatcher(grammar)
+        assert matcher.accept_string(beginning)
+        left = matcher.min_tokens_to_finish()
+        while not matcher.is_accepting():
+            matcher.accept_token(min(mask_of(matcher, left)))
+            assert matcher.min_tokens_to_finish() < left
+            left = matcher.min_tokens_to_finish()
 
 
 def test_states_that_are_dropped_and_made_again_change_nothing(pieces: guided.Vocabulary) -> None:

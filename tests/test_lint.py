@@ -11,14 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.spec.common_text import common_text
 from guided.spec.lark import LarkOptions, lark_to_lexed
+from guided.spec.lark.dialect.expressions import determinised
 from guided.spec.lark.lint import lint_lark
 from guided.spec.library import library
 from guided.spec.lint import lint_grammar
+from guided.spec.regex import parse_regex
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
 from tests.test_cli import run, run_json
 
+INTEREGULAR = ["a+", "[ab]{2,3}", "a?b", "(a|b)*c", "a[^b]", "b(a|c){1,4}", "[a-c]+", ".{2}", "(ab|ba)+", "abc|cba"]
 TEXT = """start: item+
 item: NAME "=" value | dead
 value: WORD | NUMBER | "if" | value2
@@ -65,8 +69,75 @@ def test_a_higher_priority_is_told() -> None:
     assert (collision.place, "by a higher priority" in collision.message) == ("A (line 2)", True)
 
 
-def test_what_interegular_cannot_read_is_told() -> None:
-    assert ("not-compared", "A (line 2)") in found("start: A | B\nA: /ab(?<=b)-/\nB: /[a-y]{1,9}/")
+def test_all_kinds_of_terminals_are_compared() -> None:
+    """Lookbehinds, operators, and parts of a text, with examples that are texts of both."""
+    for first, second, example in [
+        (r"/ab(?<=b)-/", "/[a-y]{1,9}/", None),
+        (r"/ab(?<=b)-/", "/[a-y-]{1,9}/", "ab-"),
+        ("/[a-z]{2}/ & ~/a./", "/[a-c]{1,3}/", "ba"),
+        ("/[a-z]{2}/ & ~/[a-c]./", "/[a-c]{1,3}/", None),
+        ('"x" %regex {"substring_words": "one two three"}', '"xtwo"', "xtwo"),
+        ('"x" %regex {"substring_words": "one two three"}', '"xfour"', None),
+        (r"/\w/", "/é/", "é"),
+    ]:
+        text = f"start: A | B\nA: {first}\nB: {second}"
+        remarks = [each for each in lint_lark(text, LarkOptions()) if each.kind in ("collision", "keyword")]
+        assert [each.example for each in remarks] == ([example] if example else []), text
+    assert "not-compared" not in {kind for kind, _ in found(text)}
+
+
+@examples(60)
+@given(st.sampled_from(INTEREGULAR), st.sampled_from(INTEREGULAR))
+def test_common_texts_are_those_of_interegular(first: str, second: str) -> None:
+    interegular = pytest.importorskip("interegular")
+    from interegular.comparator import Comparator
+
+    automata = [determinised(parse_regex(pattern), pattern) for pattern in (first, second)]
+    judge = Comparator({name: interegular.parse_pattern(text) for name, text in (("A", first), ("B", second))})
+    example = common_text(*automata)
+    assert (example is None) == judge.isdisjoint("A", "B")
+    if example is not None:
+        assert re.fullmatch(first, example) and re.fullmatch(second, example)
+        shorter = map("".join, itertools.product("abc", repeat=len(example) - 1))
+        assert not any(re.fullmatch(first, text) and re.fullmatch(second, text) for text in shorter)
+
+
+@pytest.mark.parametrize(
+    ("option", "spec", "place", "example"),
+    [
+        ("gbnf", 'root ::= word | name\nword ::= [a-z]{1,3}\nname ::= [a-z_]{2}', "root (line 1)", "aa"),
+        ("gbnf", 'root ::= "a" root | "ab" | "a" "b"?', "root (line 1)", "ab"),
+        ("gbnf", 'root ::= word | name\nword ::= [a-z]{1,3}\nname ::= [0-9_]{2}', None, ""),
+    ],
+)  # fmt: skip
+def test_ambiguous_unions(option: str, spec: str, place: str | None, example: str) -> None:
+    out = run_json("lint", f"--{option}", spec)
+    remarks = [each for each in out["findings"] if each["kind"] == "ambiguous"]
+    assert [(each["place"], each["example"], each["matters"]) for each in remarks] == (
+        [(place, example, False)] if place else []
+    )
+
+
+def test_ambiguous_terminals_of_a_scannerless_text() -> None:
+    grammar = COMPILER.compile_lark("start: A | B\nA: /a+/\nB: /a+b?/", semantics="scannerless").grammar
+    (remark,) = [each for each in lint_grammar(grammar, "lark") if each.kind == "ambiguous"]
+    assert (remark.place, remark.example) == ("start (line 1)", "a")
+
+
+@pytest.mark.parametrize(
+    ("option", "spec", "most"),
+    [
+        ("regex", "[ab]{1,500}", None),
+        ("regex", "[ab]{1,501}", "501"),
+        ("regex", r"a\s{0,9000}b", None),
+        ("schema", '{"type": "string", "maxLength": 4000}', "4,000"),
+        ("lark", "start: A\nA: /[a-z]{1,800}/", "800"),
+        ("gbnf", 'root ::= ("a" x){2,600}\nx ::= "b"', "600"),
+    ],
+)
+def test_high_bounds_are_noted(option: str, spec: str, most: str | None) -> None:
+    remarks = [each for each in run_json("lint", f"--{option}", spec)["findings"] if each["kind"] == "long"]
+    assert [f" up to {most} times" in each["message"] for each in remarks] == ([True] if most else [])
 
 
 def test_templates_and_parts_of_terminals_are_used() -> None:
@@ -183,10 +254,7 @@ def test_collisions_are_just_the_common_texts(patterns: list[str]) -> None:
         for first, second in itertools.combinations(patterns, 2)
     )
     remarks = [each for each in lint_lark(text, LarkOptions()) if each.kind in ("collision", "keyword")]
-    if any(each.kind == "not-compared" for each in lint_lark(text, LarkOptions())):
-        assert len(remarks) <= common
-    else:
-        assert len(remarks) == common
+    assert len(remarks) == common
     first = {each.name: number for number, each in enumerate(lark_to_lexed(text)[1].terminals)}
     for each in remarks:
         assert each.example and first[each.place.split()[0]] >= 0

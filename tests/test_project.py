@@ -149,6 +149,7 @@ NATIVE_LAYERS = (
     "run",
     "budget",
     "matching",
+    "composed",
     "lexer",
     "python",
 )

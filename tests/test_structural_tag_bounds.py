@@ -52,7 +52,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a trigger of a megabyte": (triggered([LONG]), "states"),
     "an end of a megabyte": (of_format({"type": "tag", "begin": "<a>", "content": ANY, "end": LONG}), "states"),
     "a string of a megabyte": (of_format({"type": "const_string", "value": LONG}), "states"),
-    "many excluded strings": (of_format({"type": "any_text", "excludes": [f"e{n}clude" for n in range(100_000)]}), "states"),
+    "many excluded strings": (
+        of_format({"type": "any_text", "excludes": [f"e{n}clude" for n in range(100_000)]}),
+        "states",
+    ),
     "many triggers": (triggered([f"<{n}>" for n in range(5000)]), "work"),
     "many rules": (of_format({"type": "dispatch", "rules": [[f"<{n}>", ANY] for n in range(3000)]}), "work"),
     "repetition": (of_format({"type": "repeat", "min": HUGE, "max": HUGE, "content": X}), "states"),
@@ -81,7 +84,10 @@ def test_ten_thousand_tools(style: str) -> None:
     grammar = guided.GrammarCompiler(byte_compiler().vocabulary, cache_bytes=0).compile_structural_tag(tag)
     for number in (0, 9_999):
         matcher = guided.GrammarMatcher(grammar)
-        begin = {"qwen_3": '<tool_call>\n{"name": "tool_%d", "arguments": {"p%d": "', "glm_4_7": "<tool_call>tool_%d<arg_key>p%d<"}
+        begin = {
+            "qwen_3": '<tool_call>\n{"name": "tool_%d", "arguments": {"p%d": "',
+            "glm_4_7": "<tool_call>tool_%d<arg_key>p%d<",
+        }
         assert matcher.accept_string(begin[style] % (number, number))
 
 
@@ -102,13 +108,15 @@ DOCUMENTS: list[Any] = [
     guided.tool_style("glm_4_7").structural_tag([tool(1)], reasoning="enabled"),
     guided.tool_style("kimi").structural_tag([tool(1), tool(2)], parallel_tool_calls=False),
     {"structures": [{"begin": "<f=a>", "schema": {"type": "boolean"}, "end": "</f>"}], "triggers": ["<f="]},
-    of_format({"type": "dispatch", "rules": [["<x>", X], ["<b>", {"type": "regex", "pattern": "a+"}]], "excludes": ["q"]}),
+    of_format(
+        {"type": "dispatch", "rules": [["<x>", X], ["<b>", {"type": "regex", "pattern": "a+"}]], "excludes": ["q"]}
+    ),
     of_format({"type": "token_dispatch", "rules": [[3, X]], "exclude_tokens": [4, "<|a|>"], "loop": False}),
     of_format({"type": "repeat", "min": 1, "max": 2, "content": {"type": "grammar", "grammar": 'root ::= "a"'}}),
 ]
-ODD = [
-    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"}, b"a",
-    {"type": "object"}, {"": {}}, ["a", "a"], {1: 2}, (), "(", "root ::=",
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 2**70, float("nan"), "", "a", "\ud800", "<|a|>", [], {}, [[]], [None], {"type": "tag"},
+    b"a", {"type": "object"}, {"": {}}, ["a", "a"], {1: 2}, (), "(", "root ::=",
 ]  # fmt: skip
 
 
@@ -162,11 +170,12 @@ def test_changed_documents_raise_nothing_else(seed: int) -> None:
         is_answered("".join(text))
 
 
+NAMES = ["type", "format", "content", "begin", "end", "tags", "elements", "value", "json_schema", "triggers"]
 JSON: Any = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a", "<a>", "object", "json_schema"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5),
     max_leaves=12,
-) if (NAMES := ["type", "format", "content", "begin", "end", "tags", "elements", "value", "json_schema", "triggers"]) else None  # fmt: skip  # noqa: E501
+)
 
 
 @given(JSON)
@@ -189,7 +198,13 @@ def test_changed_tools_raise_nothing_else(seed: int) -> None:
     source = random.Random(seed)
     documents = [
         {"tools": [tool(1), tool(2)], "choice": {"type": "function", "function": {"name": "tool_1"}}},
-        {"tools": [tool(1)], "choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "tool_1"}}]}}},  # noqa: E501  # fmt: skip
+        {
+            "tools": [tool(1)],
+            "choice": {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "tool_1"}}]},
+            },
+        },
     ]
     for _ in range(150):
         changed = mutated(source.choice(documents), source)
@@ -214,7 +229,10 @@ NAMING: dict[str, Any] = {
         of_format({"type": "tag", "begin": "a", "content": X, "end": ["b", CALL]}), **more
     ),
     "a separator": lambda compiler, **more: compiler.compile_structural_tag(
-        of_format({"type": "tags_with_separator", "tags": [{"begin": "a", "content": X, "end": "b"}], "separator": CALL}), **more
+        of_format(
+            {"type": "tags_with_separator", "tags": [{"begin": "a", "content": X, "end": "b"}], "separator": CALL}
+        ),
+        **more,
     ),
     "a trigger": lambda compiler, **more: compiler.compile_structural_tag(triggered([f"{CALL}a"]), **more),
     "a rule": lambda compiler, **more: compiler.compile_structural_tag(
@@ -240,7 +258,9 @@ NAMING: dict[str, Any] = {
         guided.structural_tag(of_format({"type": "token", "token": CALL}), **more)
     ),
     "the part gbnf": lambda compiler, **more: compiler.compile(guided.gbnf(f"root ::= {CALL}", **more)),
-    "the part lark": lambda compiler, **more: compiler.compile(guided.lark(f"start: {CALL}", semantics="scannerless", **more)),
+    "the part lark": lambda compiler, **more: compiler.compile(
+        guided.lark(f"start: {CALL}", semantics="scannerless", **more)
+    ),
 }
 
 
@@ -266,7 +286,12 @@ def test_tools_cannot_name_control_tokens(style: str) -> None:
     """Neither by their names, nor by words of their schemas: these are text, whatever the style may name."""
     with pytest.raises(guided.SpecError, match="none of a function"):
         guided.tool_style(style).structural_tag([{"type": "function", "function": {"name": CALL}}])
-    schema = {"type": "object", "properties": {"word": {"enum": [CALL]}}, "required": ["word"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"word": {"enum": [CALL]}},
+        "required": ["word"],
+        "additionalProperties": False,
+    }
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     compiler = compiler_with(CALL)
     tag = guided.tool_style(style).structural_tag(tools, tool_choice="required")

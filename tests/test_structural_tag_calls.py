@@ -1,7 +1,8 @@
 """Texts that each style of tool calls accepts and refuses, written out, and what is read back of them.
 
 `tool_calls/STYLE.json` has the texts: as the chat templates of the models write calls, with what was called. xgrammar
-judges the same texts, where it is installed, by its own structural tag for the model; `DIFFERENT` says why it disagrees.
+judges the same texts, where it is installed, by its own structural tag for the model; `why_different` has the reasons
+where it disagrees.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ TOOLS = [
     function("now", {}),
     function("pick", {"unit": {"enum": ["C", "F"]}, "at": PLACE}, "unit"),
 ]
-DIFFERENT = {("harmony", ""): "xgrammar accepts an empty answer where a call is required"}
+TWO_CALLS = "xgrammar accepts several calls in the style harmony, although one function is named"
+EMPTY = "xgrammar accepts an empty answer in the style harmony, although a call is required"
 
 
 @cache
@@ -103,5 +105,16 @@ def test_xgrammar_says_the_same(style: str) -> None:
             options = {"reasoning": "disabled", **options_of(row)}
             tag = xgrammar.get_model_structural_tag(style, TOOLS, **options)
             grammar = xgrammar.Grammar.from_structural_tag(tag)
-            same = testing._is_grammar_accept_string(grammar, row["text"]) == (kind == "accepted")
-            assert same != ((style, row["text"]) in DIFFERENT), row
+            accepted = testing._is_grammar_accept_string(grammar, row["text"])
+            assert (accepted != (kind == "accepted")) == (why_different(style, row) is not None), row
+
+
+def why_different(style: str, row: dict[str, Any]) -> str | None:
+    """Why xgrammar 0.2.8 says otherwise; None where it says the same."""
+    if style != "harmony" or "calls" in row:
+        return None
+    choice = row.get("tool_choice")
+    if choice == "required" and not row["text"]:
+        return EMPTY
+    named = isinstance(choice, dict) and choice["type"] == "function"
+    return TWO_CALLS if named and row["text"].count("functions.pick") == 2 else None

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from guided.spec.structural_tag.formats import ARGUMENT_STYLES, FORMATS
 from tests.structural_tag_support import accepts, byte_compiler, of_format
 
 Form = dict[str, Any]
@@ -272,3 +273,16 @@ def test_the_older_form() -> None:
         assert accepts(grammar, list(text.encode())), text
     for text in ("<f=", "<f=c>", "<f=a>null</f>", "<f=a>true"):
         assert not accepts(grammar, list(text.encode())), text
+
+
+def test_every_format_and_option_of_xgrammar_is_read() -> None:
+    pytest.importorskip("xgrammar", reason="xgrammar is not installed")
+    import xgrammar.structural_tag as theirs
+
+    models = [it for it in vars(theirs).values() if isinstance(it, type) and hasattr(it, "model_fields")]
+    formats = {it.model_fields["type"].default: it.model_fields for it in models if "type" in it.model_fields}
+    del formats["structural_tag"]
+    assert formats.keys() == FORMATS.keys()
+    for name, fields in formats.items():
+        assert fields.keys() - {"type"} == FORMATS[name].keys(), name
+    assert set(get_args(formats["json_schema"]["style"].annotation)) == set(ARGUMENT_STYLES)

@@ -121,7 +121,7 @@ def test_batch_composition_samples_and_preemption_change_nothing(cache):
     if cache is DenseCache:
         small = engine(cache=DenseCache(shape, 160), token_budget=7)
     else:
-        small = engine(cache=cache(shape, 8, 16) if cache is PagedCache else cache(shape, 100), token_budget=7)
+        small = engine(cache=cache(shape, 7, 16) if cache is PagedCache else cache(shape, 100), token_budget=7)
     together = small.generate_batch(prompts, seed=7, **options)
     assert [(r.tokens, r.token_masks, r.tool_calls) for r in together] == [
         (r.tokens, r.token_masks, r.tool_calls) for r in alone

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import ToolError
-from guided.files.hub import MODELS
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.spec.combinators import sequence
 from guided.tools import CALCULATOR
 from guided.tools.calculator import calculate
-from guided.tools.tool import answer_with
-from guided.vocabulary import Vocabulary
-from tests.core_support import mask_of
 from tests.tool_support import VOCABULARY
 from tests.walks import RULES, Plan, Walker
 from tests.work_support import lines_run
@@ -90,7 +84,8 @@ def test_counting(text, part):
         ("9" * 400 + ".0", "overflow"),
         ("9" * 200 + ".0*" + "9" * 200, "overflow"),
         ("9" * 400 + "/3", "overflow"),
-        ("1" * 501, "longer than 500 characters"),
+        ("1" * 4001, "overflow"),
+        ("*".join(["9" * 100] * 41), "overflow"),
         ("(" * 51 + "1" + ")" * 51, "brackets nest deeper than 50"),
         ("", "a number is missing at the end"),
         ("()", "a number is missing before )"),
@@ -137,24 +132,16 @@ def test_no_text_takes_long():
     for text in worst:
         assert isinstance(CALCULATOR.answer(text[:500]), str)
         assert lines_run(lambda text=text: CALCULATOR.answer(text[:500])) < 20_000
-
-
-REFUSALS = ("division by zero", "overflow", "longer than 500 characters", "brackets nest deeper than 50")
+    for piece in ("9*", "9", "(", "-", "1//", " ", ".count(", "9*9+"):
+        first, second = (lines_run(lambda text=piece * many + "1": CALCULATOR.answer(text)) for many in (5000, 10_000))
+        assert second < 2.1 * first + 100
 
 
 def answers(text: str) -> None:
-    """A call that was generated has a value, Python's own, or a refusal that is a matter of the value or of limits."""
+    """A call that was generated has a value, Python's own."""
     said = CALCULATOR.answer(text)
-    if said.startswith("error: "):
-        assert said[7:] in (
-            "division by zero",
-            "overflow",
-            "longer than 500 characters",
-            "brackets nest deeper than 50",
-        )
-        assert len(text) > 100 or python_says(text) is None
-    else:
-        assert said == python_says(text)
+    assert not said.startswith("error: "), (text, said)
+    assert said == python_says(text)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -168,44 +155,15 @@ def test_every_call_that_can_be_generated_is_understood(rule):
 def test_what_models_write_can_be_generated():
     for text in [
         "2+2", "12 * (3 + 4.5)", "1,234,567 // 89", "-(2 - -3) / .5", '"strawberry".count("r")', "'it is'.count(\"i\")",
-        "0.5*100", "((1))", "'a'.count('')",
+        "0.5*100", "((1))", "'a'.count('')", "24 * 60 * 60 * 365", "60/(1 + 2)", "2*(3 - (4 + 5))", "-.5//1,000",
+        "+".join(["7,900,000,000"] * 100), "0.30000000000000004*3",
     ]:  # fmt: skip
         matcher = GrammarMatcher(GRAMMAR)
         assert matcher.accept_string(text), text
         assert matcher.is_accepting()
         assert not CALCULATOR.answer(text).startswith("error")
-    for text in ["", "2**3", "2+", "(1", "1 2", "007", "()", '"a".upper()', '"a', "1,00", "2 +  + 3", "x", "1//*2"]:
+    for text in ["", "2**3", "2+", "(1", "1 2", "007", "()", '"a".upper()', '"a', "1,00", "2 +  + 3", "x", "1//*2",
+                 "1/0", "1//0.0", "1/(2 - 2)", "1/-1", "(((1)))", "2*2*2*2*2", "9999999999999",
+                 "1/.0000000001"]:  # fmt: skip
         matcher = GrammarMatcher(GRAMMAR)
         assert not (matcher.accept_string(text) and matcher.is_accepting()), text
-
-
-def test_every_call_over_the_vocabulary_of_a_real_model():
-    if not (model := smollm2()):
-        pytest.skip("no SmolLM2 below $GUIDED_ASSETS")
-    known = Vocabulary.from_gguf(model)
-    names = dict(enumerate(CALCULATOR.tokens, known.size))
-    wider = Vocabulary(
-        known.tokens, eos_token_ids=known.eos_token_ids, special_tokens={**known.special_tokens, **names}
-    )
-    assert wider.size == known.size + 4
-    grammar = GrammarCompiler(wider).compile(answer_with([CALCULATOR]))
-    rng, (begin, end, result_begin, result_end) = random.Random(4), sorted(names)
-    for _ in range(60):
-        matcher, left, written = GrammarMatcher(grammar), rng.randint(5, 60), []
-        assert matcher.accept_token(begin)
-        while not written or written[-1] != end:
-            token = rng.choice(mask_of(matcher, left))
-            assert matcher.accept_token(token)
-            written.append(token)
-            left -= 1
-        answers(wider.decode(written).decode())
-        assert mask_of(matcher) == (result_begin,)
-        ids = [result_begin, *wider.encode("12.5", continued=True), result_end]
-        assert all(map(matcher.accept_token, ids))
-        assert matcher.is_accepting()
-        assert begin in mask_of(matcher)
-
-
-def smollm2() -> Path | None:
-    given = os.environ.get("GUIDED_ASSETS")
-    return next(Path(given).rglob(Path(MODELS["smollm2-135m-instruct"].member).name), None) if given else None

@@ -92,6 +92,10 @@ class Compiled:
 class CompiledRules(Compiled):
     """A compiled grammar whose rules read bytes."""
 
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether the tokens of some rule's text are counted."""
+
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
         """
         The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).
@@ -217,6 +221,9 @@ class Builder:
 
     def distinct(self, item: int, names: Sequence[str]) -> int:
         """A node whose entries must differ from each other and from `names`."""
+
+    def max_tokens(self, item: int, max: int) -> int:
+        """The texts of a regular node, in at most `max` tokens."""
 
     def entry(self, item: int) -> int:
         """A node whose value is an entry of the uniqueness scope around it."""
@@ -409,6 +416,16 @@ class Matcher:
         Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.
         """
 
+    def _accept_part(self, data: bytes) -> bool:
+        """
+        Step over bytes of a token that goes on, as one step. False: refused, state unchanged.
+        """
+
+    def _end_token(self) -> bool:
+        """
+        End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.
+        """
+
     def _forced(self, limit: int) -> list[int]:
         """
         What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.
@@ -443,6 +460,11 @@ class Matcher:
     def _open_rules(self, data: bytes) -> list[str]:
         """The names of the rules that are open after these bytes."""
 
+    def _accepted(self) -> list[int | bytes]:
+        """
+        What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.
+        """
+
     def _rests(self) -> tuple[int, int, int]:
         """
         Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most found.
@@ -469,6 +491,31 @@ def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], m
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
+class CompiledComposition(Compiled):
+    """A grammar that is composed of compiled parts."""
+
+    def __init__(
+        self,
+        parts: Sequence[Compiled],
+        occurrences: Sequence[tuple[int, Sequence[int], bool]],
+        first: Sequence[int],
+        is_empty: bool,
+        vocabulary: TokenVocabulary,
+        memory: int,
+    ) -> None:
+        """
+        Put compiled grammars one after the other.
+
+        Args:
+            parts: the compiled grammars, which nobody else uses.
+            occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
+                may end behind it.
+            first: the occurrences that the output may begin with.
+            is_empty: whether the output may be empty.
+            vocabulary: of all parts.
+            memory: how many bytes the states may take, besides those of the parts, before they are dropped.
+        """
+
 class CompiledLexer(Compiled):
     """A compiled grammar with a lexer."""
 
@@ -481,6 +528,7 @@ class CompiledLexer(Compiled):
         control: Sequence[int],
         contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
         contextual: bool,
+        indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, int, int] | None,
         vocabulary: TokenVocabulary,
         memory: int,
     ) -> None:
@@ -497,6 +545,8 @@ class CompiledLexer(Compiled):
             contexts: (marks, terminals): the terminals that are tried where the rules could take these marks and no
                 other; marks are numbers past those of the terminals.
             contextual: whether only terminals that the rules can take are tried, or those of the context; else all are.
+            indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
+                `guided.ir.lexer.Indentation`. Terminals are numbers; `indent` and `dedent` are symbols of the rules.
             vocabulary: of the texts.
             memory: how many bytes the states may take before they are dropped.
         """

@@ -17,26 +17,26 @@ from hashlib import blake2b
 from typing import TypeAlias, get_args
 
 from guided.automaton import _core
+from guided.automaton.conditions import flattened
+from guided.automaton.entries import check_entries
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.nodes import (
     ANY_CHAR,
     UTF8,
-    AllOf,
     Alt,
     And,
-    AnyOf,
     Automaton,
     Chars,
-    Condition,
     Distinct,
     Encoded,
     Encoding,
     Entry,
     Grammar,
     Length,
+    Lexed,
+    MaxTokens,
     Member,
     Node,
-    NoneOf,
     Not,
     OtherTokens,
     Permutation,
@@ -46,9 +46,8 @@ from guided.ir.nodes import (
     Seq,
     Special,
     Text,
-    Written,
     charset,
-)
+)  # fmt: skip
 from guided.ir.serial import serial
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
@@ -60,7 +59,6 @@ _LARGEST_COUNT = 2**30 - 1
 _UNBOUNDED = -1
 """How the core's interface writes "no upper bound"."""
 _MAX_CACHED_ENCODINGS = 64
-_MAX_CONDITION_DEPTH = 100_000
 _READER_TYPES = (Text, Seq, Alt, Ref, Repeat, Chars, Encoded, And, Not, Length, Distinct, Entry, Permutation, Member)
 """The classes whose fields the core's reader looks into, in the order that it expects."""
 _NODES = frozenset(get_args(Node))
@@ -69,6 +67,7 @@ _KEPT = _core.KeptNodes()
 _INSTEAD = {
     "Encoded inside": "put Encoded outside of the operation, around its result",
     "inside And": "these take regular nodes, without Special, Permutation and recursion: put the operation inside them",
+    "the shortest text takes": "allow more tokens, or a shorter text",
     "left recursion": "write the recursion on the right, or without the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "ask for fewer values that differ, or allow more of them",
@@ -125,7 +124,7 @@ class _GrammarBuilder:
         text_ids: Callable[[], frozenset[int]],
     ) -> None:
         self.grammar, self.limits, self.special_ids, self.size = grammar, limits, special_ids, size
-        self.text_ids = text_ids
+        self.text_ids, self.limits_tokens = text_ids, False
         self.end_tokens = frozenset(end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -142,6 +141,8 @@ class _GrammarBuilder:
         if unnamed := [name for name in self.rule_number if not isinstance(name, str)]:
             raise SpecError(f"the rule name {unnamed[0]!r} is not a string", hint='write Grammar({"start": node})')
         rules = [self._read_rule(name, node) for name, node in self.grammar.rules.items()]
+        if self.limits_tokens:
+            check_entries(self.grammar)
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         waiting = [
@@ -226,12 +227,20 @@ class _GrammarBuilder:
                 return build.encoded(number(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
+            case MaxTokens(item, most):
+                self.limits_tokens = True
+                return build.max_tokens(number(item), self._bounds(0, most)[1])
             case Distinct(item, known):
                 return build.distinct(number(item), list(known))
             case Special(token):
                 return self._special(token)
             case OtherTokens():
                 return self._other_tokens(node)
+            case Lexed():
+                raise UnsupportedError(
+                    "a grammar with a lexer can be a part of sequences, choices and repetitions alone",
+                    hint='read it with semantics="scannerless"',
+                )
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members are a tuple of Member")
@@ -242,7 +251,7 @@ class _GrammarBuilder:
                 if not slots and not ordered and condition is None:
                     return build.permutation(items, required, repeatable, number(separator), *bounds)
                 slots = slots or tuple(range(len(members)))
-                nodes = [] if condition is None else _flattened(condition)
+                nodes = [] if condition is None else flattened(condition)
                 return build.conditional(items, required, repeatable, number(separator), *bounds, slots, ordered, nodes)
         raise TypeError("not a node")
 
@@ -320,38 +329,6 @@ def _native_encoding(encoding: Encoding) -> _core.Encoding:
             _native_encodings.clear()
         known = _native_encodings[serial(encoding)] = _core.Encoding(forms)
     return known
-
-
-_CONDITIONS = (Written, AllOf, AnyOf, NoneOf)
-"""A class's position is the number of this kind of condition in the core."""
-
-
-def _flattened(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """A condition and all its parts as one list, each object once, parts before what they are parts of.
-
-    An element is (kind, numbers); the numbers are members for `Written`, and else positions of parts in the list.
-    The traversal has a stack of its own, so a condition may be nested more deeply than Python's calls.
-    """
-    positions: dict[int, int] = {}
-    out: list[tuple[int, tuple[int, ...]]] = []
-    open_ = [condition]
-    while open_:
-        at = open_[-1]
-        if not isinstance(at, _CONDITIONS):
-            raise TypeError("not a condition")
-        parts = () if isinstance(at, Written) else at.items
-        missing = [part for part in parts if serial(part) not in positions]
-        if serial(at) in positions or not missing:
-            open_.pop()
-            if serial(at) not in positions:
-                positions[serial(at)] = len(out)
-                numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
-                out.append((_CONDITIONS.index(type(at)), numbers))
-        elif len(open_) > _MAX_CONDITION_DEPTH:
-            raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")
-        else:
-            open_ += missing
-    return out
 
 
 _States: TypeAlias = Sequence[tuple[bool, Sequence[tuple[int, int, int]]]]

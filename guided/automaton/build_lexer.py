@@ -19,7 +19,7 @@ from guided.ir.lexer import Indentation, Lexer
 from guided.ir.nodes import Grammar, Node
 from guided.limits import Limits
 
-__all__ = ["compile_lexed"]
+__all__ = ["compile_lexed", "ids_of_terminals"]
 
 _NO_TOKEN: Final = -1
 _TABLE_BYTES: Final = 1 << 16
@@ -40,19 +40,18 @@ def compile_lexed(
     names = [terminal.name for terminal in lexer.terminals]
     if len(names) > _MOST_TERMINALS:
         raise LimitExceeded("nodes", len(names), _MOST_TERMINALS, fixed=True)
-    number = {name: at for at, name in enumerate(names)}
-    symbols = dict(number)
-    if lexer.indentation is not None:
-        for name in (lexer.indentation.indent, lexer.indentation.dedent):
-            symbols.setdefault(name, len(symbols))
-    marks = {mark: len(symbols) + at for at, mark in enumerate(sorted(set().union(*lexer.contexts)))}
-    end = len(symbols) + len(marks)
+    ids = ids_of_terminals(lexer)
+    number = {name: ids[name] for name in names}
+    contexts = set().union(*lexer.contexts)
+    symbols = {name: at for name, at in ids.items() if name not in contexts}
+    marks = {name: at for name, at in ids.items() if name in contexts}
+    end = len(ids)
     of_terminals = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
     parser = compile_native(
         replace(grammar, lexer=None),
         of_terminals,
         limits=limits,
-        special_ids={name: [at] for name, at in (symbols | marks).items()},
+        special_ids={name: [at] for name, at in ids.items()},
         end_tokens=[end],
     )
     texts = [_texts(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
@@ -84,10 +83,23 @@ def compile_lexed(
         raise
 
 
+def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
+    """The tokens of the vocabulary of the rules: terminals in their order, those of indentation, marks of contexts."""
+    ids = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
+    if lexer.indentation is not None:
+        for name in (lexer.indentation.indent, lexer.indentation.dedent):
+            ids.setdefault(name, len(ids))
+    for mark in sorted(set().union(*lexer.contexts)):
+        ids[mark] = len(ids)
+    return ids
+
+
 def _lines(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
     """As the core reads it."""
-    opening, closing = ([number[name] for name in sorted(names) if name in number] for names in
-                        (indentation.opening, indentation.closing))
+    opening, closing = (
+        [number[name] for name in sorted(names) if name in number]
+        for names in (indentation.opening, indentation.closing)
+    )
     return (
         number.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],
         opening, closing, indentation.tab, indentation.most_levels, indentation.most_width,

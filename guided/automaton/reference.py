@@ -48,6 +48,7 @@ class ReferenceGrammar:
     Raises:
         SpecError: the language is empty, or the grammar is malformed.
         VocabularyError: the grammar names a control token that is not there, or the tokens cannot write any output.
+        UnsupportedError: a text does not fit into its limit of tokens.
         LimitExceeded: a search visits too many states.
     """
 
@@ -71,6 +72,8 @@ class ReferenceGrammar:
         self._terminated = State(frozenset(), accepting=True)
         self._fewest: dict[State, int | None] = {}
         start = self._language.start
+        if start is not None:
+            self._language.check_limits(strings)
         if start is None or not self._can_finish(start):
             if Language(grammar).start is None:
                 raise SpecError("the grammar generates nothing")
@@ -150,7 +153,7 @@ class ReferenceGrammar:
         after = state if data else None
         for byte in data or b"":
             after = self._language.step(after, byte) if after is not None else None
-        return after
+        return after if after is None or not self._language.limits else self._language.after_token(after, self._strings)
 
     def _successors(self, state: State) -> Iterator[State]:
         for data in self._strings:
@@ -162,7 +165,7 @@ class ReferenceGrammar:
 
     def _can_finish(self, state: State) -> bool:
         """Whether an accepting state can be reached in tokens."""
-        if self._byte_complete:
+        if self._byte_complete and not self._language.limits:
             return True
         if state not in self._fewest:
             self._fewest[state] = self._search(state)

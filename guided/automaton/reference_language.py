@@ -31,13 +31,14 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from guided.automaton.reference_limits import Limited, fewest_tokens
 from guided.automaton.reference_regular import MAX_STATES, Run
 from guided.automaton.reference_terms import Rest, Terms
 from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
-from guided.errors import LimitExceeded, SpecError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
 
-__all__ = ["Language", "State", "accepts", "viable"]
+__all__ = ["Item", "Language", "State", "accepts", "viable"]
 
 ALL_BYTES = frozenset(range(256))
 
@@ -90,8 +91,11 @@ class Language:
         self._states: dict[object, State] = {}
         self.control_tokens = self._terms.control_tokens
         """The control tokens that the grammar names."""
+        self.limits = self._terms.limits
+        """The limits of tokens that some output meets."""
         self.start = self._if_viable(self._close([((Ref(grammar.start),), _END, NO_SCOPES)]))
         """The state before the first byte, or None if the language is empty."""
+        self.begin = self.start
 
     # ---- stepping
 
@@ -109,6 +113,23 @@ class Language:
             return b if a is None else a
         return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
 
+    def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
+        """The state once a token ends here, of the texts of all tokens; see `reference_limits.py`."""
+        items: set[Item] = set()
+        for rest, back, scopes in state.items:
+            head = rest[0].after_token(texts) if isinstance(rest[0], Limited) else rest[0]
+            if head is not None:
+                items.add(((head, *rest[1:]), back, scopes))
+        return self._if_viable(self._state(frozenset(items), state.accepting)) if items or state.accepting else None
+
+    def check_limits(self, texts: Collection[bytes]) -> None:
+        """Raises `UnsupportedError` if some text does not fit into its limit of tokens."""
+        for node in self.limits:
+            run = self._terms.run(node.item)
+            needed = fewest_tokens(run, texts) if run.may_go_on else 0
+            if needed is None or needed > node.max > 0:
+                raise UnsupportedError(f"the shortest text takes {needed} tokens, and max_tokens is {node.max}")
+
     def _step(self, state: State, byte: int) -> State | None:
         if byte not in self._live:
             return None
@@ -116,7 +137,7 @@ class Language:
             state.steps[byte] = self._close(
                 ((run, *rest[1:]), back, read_byte(scopes, byte))
                 for rest, back, scopes in state.items
-                if isinstance(rest[0], Run)
+                if isinstance(rest[0], Run | Limited)
                 for run in rest[0].after(byte)
             )
         return state.steps[byte]
@@ -148,10 +169,10 @@ class Language:
             if not rest:  # The end of a call. If the call began here it consumed nothing, and was skipped already.
                 accepting |= owner is _END
                 if isinstance(owner, Return):
-                    todo.extend((after, back, scopes) for after, back in self._resume(owner))
+                    todo.extend((after, back, scopes) for after, back in self.resumed(owner))
                 continue
             head, tail = rest[0], rest[1:]
-            if isinstance(head, Run):
+            if isinstance(head, Run | Limited):
                 todo.extend([(tail, owner, scopes)] if head.may_stop else [])
                 waiting.extend([item] if head.may_go_on else [])
             elif isinstance(head, Special):
@@ -265,12 +286,12 @@ class Language:
                 if rest or owner is _END:
                     yield rest, owner
                 elif isinstance(owner, Return):
-                    yield from self._resume(owner)
+                    yield from self.resumed(owner)
                 elif owner not in seen:
                     seen.add(owner)
                     todo.append(owner)
 
-    def _resume(self, back: Return) -> frozenset[tuple[Rest, Return]]:
+    def resumed(self, back: Return) -> frozenset[tuple[Rest, Return]]:
         """What follows a call with this return: remaining terms and the return of the caller. Empty for `_END`."""
         if back.resumed is None:
             back.resumed = frozenset(

@@ -72,8 +72,10 @@ LexedState: TypeAlias = frozenset[Reading]
 class LexedLanguage:
     """The states of one grammar with a lexer. `live` are the bytes that can be written."""
 
-    def __init__(self, grammar: Grammar, lexer: Lexer, live: frozenset[int] = ALL_BYTES) -> None:
-        self._parser = Language(grammar)
+    def __init__(
+        self, grammar: Grammar, lexer: Lexer, live: frozenset[int] = ALL_BYTES, parser: Language | None = None
+    ) -> None:
+        self._parser = Language(grammar) if parser is None else parser
         self._lexer, self._live = lexer, live
         self._numbers = {terminal.name: number for number, terminal in enumerate(lexer.terminals)}
         self._spelling = Spelling(UTF8, live)
@@ -92,7 +94,7 @@ class LexedLanguage:
             raise SpecError("a terminal matches the empty text")
         self._marks = frozenset(mark for marks in lexer.contexts for mark in marks)
         self._completable: dict[LexedState, bool] = {}
-        start = self._parser.start
+        start = self._parser.begin
         self.first: LexedState = (
             frozenset() if start is None else frozenset({self._boundary(Place(start), frozenset())})
         )
@@ -116,7 +118,7 @@ class LexedLanguage:
         """The readings after `byte`, whether or not they can be completed."""
         if byte not in self._live:
             return frozenset()
-        return frozenset(after for reading in state for after in self._read(reading, byte))
+        return frozenset(after for reading in state for after in self.read_one(reading, byte))
 
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
@@ -125,12 +127,17 @@ class LexedLanguage:
             state = self.read(state, byte)
         return self.accepting(state)
 
+    def run_of(self, terminal: int) -> Run:
+        """A terminal of which nothing has been read."""
+        return self._runs[terminal]
+
     # ---- stepping
 
     def _run(self, item: Node) -> Run:
         return self._spelling.run(regular(item, {}))
 
-    def _read(self, reading: Reading, byte: int) -> list[Reading]:
+    def read_one(self, reading: Reading, byte: int) -> list[Reading]:
+        """The readings after `byte`: the lexeme ends with it, or goes on."""
         rivals = set()
         for rival in reading.rivals:
             matches = _advanced(rival, byte)
@@ -204,7 +211,7 @@ class LexedLanguage:
         if not self._lexer.contextual:
             return frozenset(self._numbers)
         takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
-        return self._lexer.contexts.get(takes & self._marks, takes)
+        return takes | self._lexer.contexts.get(takes & self._marks, frozenset())
 
     # ---- indentation
 

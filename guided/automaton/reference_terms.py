@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from guided.automaton.reference_limits import Limited
 from guided.automaton.reference_regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
 from guided.automaton.reference_uniqueness import Mark, Open
 from guided.errors import LimitExceeded, SpecError
@@ -40,6 +41,7 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    MaxTokens,
     Node,
     NoneOf,
     Not,
@@ -116,7 +118,7 @@ def holds(condition: Condition, seen: frozenset[int]) -> bool:
             return not any(holds(item, seen) for item in items)
 
 
-Term: TypeAlias = Node | Run | Members | Mark | Open
+Term: TypeAlias = Node | Run | Limited | Members | Mark | Open
 Rest: TypeAlias = tuple[Term, ...]
 
 
@@ -143,6 +145,8 @@ class Terms:
         """The control tokens that the grammar names."""
         self.has_uniqueness = any(isinstance(node, Distinct) for node in self._nodes())
         """Whether values must differ anywhere in the grammar."""
+        self.limits = list(self._limits(grammar.start))
+        """The limits of tokens that some output meets."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
         """The sequences of terms whose union has the same language as `head`."""
@@ -157,12 +161,36 @@ class Terms:
                 if head.may_stop:
                     yield ()
                 yield from ((head.item(at), after) for at, after in head.choices())
+            case MaxTokens(item, most):
+                if self.nullable(item):
+                    yield ()
+                if most:
+                    yield (Limited(self.run(item), most),)
             case Distinct(item, known):
                 yield (Open(frozenset(known)), item, Mark.CLOSE)
             case Entry(item):
                 yield (Mark.BEGIN, item, Mark.END)
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
+
+    def _limits(self, start: str) -> Iterator[MaxTokens]:
+        todo: list[Node] = [Ref(start)]
+        for node in todo:  # grows while it is read
+            if not self.productive(node):
+                continue
+            match node:
+                case MaxTokens(_, most) if most:
+                    yield node
+                case Ref(name):
+                    todo.extend({self.rules[name]}.difference(todo))
+                case Seq(items) | Alt(items):
+                    todo.extend(item for item in items if item not in todo)
+                case Repeat(item, _, high) if high != 0:
+                    todo.append(item)
+                case Distinct(item) | Entry(item):
+                    todo.append(item)
+                case Permutation(members, separator):
+                    todo.extend((separator, *(member.item for member in members)))
 
     # ---- facts
 
@@ -196,8 +224,10 @@ class Terms:
                 return True
             case Special():
                 return False
-            case Run():
+            case Run() | Limited():
                 return term.may_stop
+            case MaxTokens(item):
+                return self.nullable(item)
         return self.run(term).may_stop
 
     def productive(self, term: Term) -> bool:
@@ -224,8 +254,10 @@ class Terms:
                 return self.productive(item)
             case Special() | Mark() | Open():
                 return True
-            case Run():
+            case Run() | Limited():
                 return term.alive
+            case MaxTokens(item, most):
+                return self.run(item).alive if most else self.nullable(item)
         return self.run(term).alive
 
     def _fillable(self, rest: Members) -> bool:
@@ -277,7 +309,7 @@ class Terms:
                 return max(missing, whole.min - count)
             case Mark() | Open():
                 return 0
-            case Run():
+            case Run() | Limited():
                 return 0 if term.may_stop else 1
         return 1
 
@@ -320,6 +352,8 @@ class Terms:
                     raise SpecError(f"rule {name!r} is not defined")
                 case And() | Not() | Length() | Encoded():
                     self.run(node)
+                case MaxTokens(item):
+                    self.run(item)
 
     def _check_empty(self) -> None:
         """Raises `SpecError` for an item that may be empty where the IR excludes this."""

@@ -237,6 +237,8 @@ def _stream(
             more: dict[str, Any] = {"reasoning": True} if event.reasoning else {}
             if event.budget_bound.steps:
                 more["budget_bound"] = asdict(event.budget_bound)
+            if event.captures:
+                more["captures"] = event.captures
             print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **more})
         else:
             print_json({"text": event.text, "result": fields(result)})

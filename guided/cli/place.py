@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.errors import marked_line
-from guided.matching import CompiledGrammar, Expected, GrammarMatcher
+from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
+from guided.matching.explanation import named_places
+from guided.matching.positions import in_words
 
 __all__ = ["Place", "place_of"]
 
@@ -22,16 +24,19 @@ class Place:
     Attributes:
         text: all of it.
         offset: characters before the place; all of them where the text only ends too early.
-        expected: what could have stood there.
-        parts: the parts of the specification that are open there.
+        explanation: of the text.
         completion: what would have completed the text up to there.
     """
 
     text: str
     offset: int
-    expected: Expected
-    parts: tuple[str, ...]
+    explanation: Explanation
     completion: bytes
+
+    @property
+    def expected(self) -> Expected:
+        """What could have stood there."""
+        return self.explanation.expected
 
     @property
     def line(self) -> int:
@@ -51,8 +56,11 @@ class Place:
 
     @property
     def asked_by(self) -> str:
-        """A line that names the parts of the specification, where there are names."""
-        return f"\nasked for by {', '.join(part or '(root)' for part in self.parts)}" if self.parts else ""
+        """Lines that name the parts of the specification, where there are names, and what a lexer has made of it."""
+        positions = self.explanation.positions
+        named = named_places(self.explanation.places, positions)
+        lines = [f"asked for by {named}" if named else "", in_words(positions), str(self.explanation.lexing or "")]
+        return "".join(f"\n{line}" for line in lines if line)
 
     def fields(self) -> dict[str, Any]:
         """As data. Characters are given as ranges: pairs of the first and the last."""
@@ -64,9 +72,17 @@ class Place:
             "expected_characters": [[chr(low), chr(high)] for low, high in self.expected.characters],
             "expected_control_tokens": list(self.expected.control_tokens),
             "may_end": self.expected.end,
-            "places": [part or "(root)" for part in self.parts],
+            "places": [part or "(root)" for part in self.explanation.places],
+            "positions": [position._asdict() for position in self.explanation.positions],
+            "lexing": _lexing(self.explanation),
             "completion": self.completion.decode(errors="backslashreplace"),
         }
+
+
+def _lexing(explanation: Explanation) -> dict[str, Any] | None:
+    cut = explanation.lexing
+    names = ("lexeme", "may_be", "following", "refusal")
+    return None if cut is None else {name: value for name, value in cut._asdict().items() if name in names}
 
 
 def place_of(grammar: CompiledGrammar, data: bytes) -> Place:
@@ -78,4 +94,4 @@ def place_of(grammar: CompiledGrammar, data: bytes) -> Place:
     text, offset = data.decode(errors="replace"), asked.characters_read
     if asked.expected.begun:  # it ends inside of a character, which is the last one of the text
         offset = len(text)
-    return Place(text, offset, asked.expected, asked.places, matcher.explain().completion)
+    return Place(text, offset, asked, matcher.explain().completion)

@@ -33,6 +33,7 @@ def fields(result: Result) -> dict[str, Any]:
         "finish_reason": result.finish_reason,
         **({"stop": result.stop} if result.stop is not None else {}),
         **({"reasoning": result.reasoning} if result.reasoning is not None else {}),
+        **({"captures": result.captures} if result.captures else {}),
         **({"tool_calls": list(map(asdict, result.tool_calls))} if result.tool_calls else {}),
         **({"logprobs": _scores(result.logprobs)} if result.logprobs is not None else {}),
         **({"prompt_logprobs": _scores(result.prompt_logprobs)} if result.prompt_logprobs is not None else {}),

@@ -53,6 +53,11 @@ class ReasoningGate:
         return self._progress[-1] == len(self._end)
 
     @property
+    def answer(self) -> ForkingMatcher:
+        """The matcher of the answer."""
+        return self._answer
+
+    @property
     def end_text(self) -> str:
         """The end marker as text; a control token has none."""
         return self._vocabulary.decode(self._end).decode("utf-8", "replace")

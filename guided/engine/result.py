@@ -120,6 +120,7 @@ class Result(Generic[ValueT_co]):
             token is in it (those of tools' results are not), and exp(-removed_log_mass) is the weight that importance
             sampling asks for.
         budget_bound: what the budget alone removed; see `BudgetBound`.
+        captures: what the grammar captures: name -> its texts, in the order in which they begin.
         seed: gives this output again (with n=1 and the same arguments).
         prompt_tokens: how many tokens stood before the output.
         parse: makes the value of the text; None: it has none.
@@ -146,6 +147,7 @@ class Result(Generic[ValueT_co]):
     reasoning: str | None = None
     tool_calls: list[ToolCall] = field(default_factory=list)
     budget_bound: BudgetBound = _UNBOUND
+    captures: dict[str, list[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Result({short(self.text)}, {len(self.tokens)} tokens, finish_reason={self.finish_reason!r})"
@@ -187,6 +189,8 @@ class StreamEvent(Generic[ValueT_co]):
             in the result alone.
         reasoning: the text is thinking, not the answer: no part of `result.text`.
         budget_bound: what the budget alone has removed from the output so far.
+        captures: what the grammar has captured so far, incomplete texts included; see `Result.captures`. Which texts
+            these are may change with what follows, where the grammar leaves it open.
     """
 
     tokens: tuple[int, ...]
@@ -196,6 +200,7 @@ class StreamEvent(Generic[ValueT_co]):
     logprobs: tuple[TokenLogprobs | None, ...] = ()
     reasoning: bool = False
     budget_bound: BudgetBound = _UNBOUND
+    captures: dict[str, list[str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         more = ", forced" if self.forced else ""

@@ -38,6 +38,7 @@ from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
 from guided.errors import BudgetError, GuidedError
+from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.params import SamplingParams
@@ -119,6 +120,9 @@ class Sequence:
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else self.eos)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
+        self.regions = _regions_of(matcher)
+        if self.regions is not None:  # a draft is chosen from the logits before the matcher is there
+            drafts = 0
         self.out = Transcript(vocabulary, stops, thinking=self.gate is not None)
         self.results: set[int] = set()  # where tokens of tools' results are in the output
         self.removed: list[float] = []
@@ -333,7 +337,7 @@ class Sequence:
                 self.budget_bound = self.budget_bound.with_step(applied.by_budget)
         if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
             self.penalties.apply(logits, self.out.tokens)
-        token = choose(logits, self.params, len(self.out.tokens))
+        token = choose(logits, self.params_here(), len(self.out.tokens))
         self.removed.append(removed if self.masks is None else removed - self.masks.penalty(token, at))
         self.chosen_logprobs = self.scored(scored, token, self.wanted.output)
         drafted = at < len(drafts) and token == drafts[at]  # then the matcher has accepted it
@@ -343,6 +347,11 @@ class Sequence:
             )
         self.timings.sample.append(perf_counter() - start)
         return token
+
+    def params_here(self) -> SamplingParams:
+        """How the next token is chosen: at the temperature that the grammar asks for, if it does."""
+        asked = None if self.regions is None else self.regions.temperature()
+        return self.params if asked is None else replace(self.params, temperature=asked)
 
     def write(self, token: int) -> None:
         """Append a chosen token, or end with it."""
@@ -361,6 +370,8 @@ class Sequence:
     def event(self) -> StreamEvent:
         """What has come since the last one."""
         event = self.out.event()
+        if self.regions is not None:
+            event = replace(event, captures=_texts(self.regions.captures(partial=True)))
         return replace(event, budget_bound=self.budget_bound) if self.budget_bound.steps else event
 
     def result(self) -> Result:
@@ -383,4 +394,15 @@ class Sequence:
             reasoning=None if self.gate is None else self.out.reasoning,
             tool_calls=[] if self.calls is None else self.calls.done,
             budget_bound=self.budget_bound,
+            captures={} if self.regions is None else _texts(self.regions.captures()),
         )
+
+
+def _regions_of(matcher: Matcher | None) -> GrammarMatcher | None:
+    """The matcher to ask for captures and temperatures; None if its grammar has none."""
+    inner = matcher.answer if isinstance(matcher, ReasoningGate) else matcher
+    return inner if isinstance(inner, GrammarMatcher) and inner.grammar.regions else None
+
+
+def _texts(captures: dict[str, list[bytes]]) -> dict[str, list[str]]:
+    return {name: [text.decode("utf-8", "replace") for text in texts] for name, texts in captures.items()}

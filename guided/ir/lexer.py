@@ -20,7 +20,7 @@ can be taken there. A keyword that is `embedded` is not tried as a terminal besi
 **Indentation.** See `Indentation`.
 
 **Contexts.** Lark reads from its LALR(1) table which terminals can be taken. For any context-free grammar, this is the
-exact set, but for states in which the table has more: `Lexer.contexts`. A lexer that is not `contextual` tries all
+exact set, and more in states in which the table has more: `Lexer.contexts`. A lexer that is not `contextual` tries all
 terminals everywhere, as Lark's basic lexer does, so a lexeme may be one that no rule can take there.
 
 Source: lark/lexer.py, `BasicLexer`, `_create_unless` and `ContextualLexer`, and lark/indenter.py.
@@ -93,7 +93,7 @@ class Lexer:
     `indent` and `dedent` of the indentation are not among the terminals, unless they have a text as well.
 
     `contexts`: a set of marks -> the terminals that are tried where a parser of the grammar could take these marks, and
-    no other one, instead of those that it can take. In rules, `Special(mark)` stands where its terminal has just been
+    no other one, besides those that it can take. In rules, `Special(mark)` stands where its terminal has just been
     read, and may be left out. No text has a mark.
 
     `contextual`: whether only those are tried that some rule can take there, see the head.

@@ -1,67 +1,35 @@
 """The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `OtherTokens`, `Permutation` and recursion. `And`, `Not`, `Length`
-and `Encoded` take regular items only; a `Ref` in them is looked through if it is not recursive.
+*Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation` and recursion. `And`,
+`Not`, `Length`, `Encoded` and `MaxTokens` take regular items only; a `Ref` in them is looked through if it is not
+recursive.
 
 Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
 
-The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF and without 0xD800..0xDFFF. `charset`
-and the set operations below build such ranges.
+The ranges of `Chars` are sorted, disjoint and not adjacent, within 0..0x10FFFF, without surrogates (`ranges.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
     from guided.ir.later import Later
     from guided.ir.lexer import Lexer
+    from guided.ir.regions import Region
 
 __all__ = [
-    "ALL_CHARS",
-    "ANY_CHAR",
-    "EMPTY",
-    "EPSILON",
-    "UTF8",
-    "AllOf",
-    "Alt",
-    "And",
-    "AnyOf",
-    "Automaton",
-    "Chars",
-    "Condition",
-    "Distinct",
-    "Encoded",
-    "Encoding",
-    "Entry",
-    "Form",
-    "Grammar",
-    "Length",
-    "Member",
-    "Node",
-    "NoneOf",
-    "Not",
-    "OtherTokens",
-    "Permutation",
-    "Ranges",
-    "Ref",
-    "Repeat",
-    "Seq",
-    "Span",
-    "Special",
-    "Text",
-    "Written",
-    "charset",
-    "complement",
-    "intersect",
-]
-
-Ranges: TypeAlias = tuple[tuple[int, int], ...]
+    "ALL_CHARS", "ANY_CHAR", "EMPTY", "EPSILON", "UTF8", "AllOf", "Alt", "And", "AnyOf", "Automaton", "Chars",
+    "Condition", "Distinct", "Encoded", "Encoding", "Entry", "Form", "Grammar", "Length", "Lexed", "MaxTokens",
+    "Member", "Node", "NoneOf", "Not", "OtherTokens", "Permutation", "Ranges", "Ref", "Repeat", "Seq", "Span",
+    "Special", "Text", "Written", "charset", "complement", "intersect",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +174,21 @@ class OtherTokens(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
+class MaxTokens(Numbered):
+    """The strings of the regular `item`, written in at most `max` tokens.
+
+    A token counts if some of its text belongs to the string, also where it begins before the string or ends after it.
+    After each token that ends within the string, as many tokens must be left as it takes at least to write the rest of
+    it, the last one of them ending where the string does.
+
+    It is about tokens and not about text, as `OtherTokens` is. It is no part of regular nodes.
+    """
+
+    item: Node
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """An item of a `Permutation`. `item` is not nullable. A repeatable member may occur any number of times."""
 
@@ -293,6 +276,16 @@ class Entry(Numbered):
     item: Node
 
 
+@dataclass(frozen=True, slots=True)
+class Lexed(Numbered):
+    """The texts of a grammar with a lexer, which ends its longest match where the text of the part ends.
+
+    It may stand in `Seq`, `Alt` and `Repeat`, and in rules that do not contain themselves.
+    """
+
+    grammar: Grammar
+
+
 Node: TypeAlias = (
     Chars
     | Text
@@ -304,12 +297,14 @@ Node: TypeAlias = (
     | Not
     | Length
     | Encoded
+    | MaxTokens
     | Ref
     | Special
     | OtherTokens
     | Permutation
     | Distinct
     | Entry
+    | Lexed
 )
 
 
@@ -318,6 +313,7 @@ class Grammar:
     """Named rules and the start rule's name. Rules may be recursive in any way, left recursion included.
 
     With a `lexer`, texts are first cut into lexemes, and `Special(name)` in a rule is its terminal of that name.
+    `composed` says that some rule has `Lexed` parts.
     """
 
     rules: Mapping[str, Node]
@@ -325,62 +321,11 @@ class Grammar:
     origins: Mapping[str, str] = field(default_factory=dict)
     """Rule name -> the part of the specification it stands for (a JSON Pointer, a line), for explanations."""
     lexer: Lexer | None = None
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    """Rule name -> what is asked of its texts, see `regions.py`."""
     later: Mapping[str, Later] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
-
-
-def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Any ranges, made sorted, disjoint and non-adjacent, without surrogates."""
-    parts: list[tuple[int, int]] = []
-    for low, high in ranges:
-        if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:
-            parts.append((low, high))
-        else:
-            both = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
-            parts += [(a, b) for a, b in both if a <= b]
-    if not parts:
-        return ()
-    parts.sort()
-    merged: list[tuple[int, int]] = []
-    start, end = parts[0]
-    for low, high in parts:
-        if low > end + 1:
-            merged.append((start, end))
-            start, end = low, high
-        elif high > end:
-            end = high
-    merged.append((start, end))
-    return tuple(merged)
-
-
-ALL_CHARS: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
-_SURROGATES = (0xD800, 0xDFFF)
-
-
-def complement(ranges: Ranges) -> Ranges:
-    """Every code point that is not in `ranges`."""
-    out, at = [], 0
-    for low, high in sorted((*ranges, _SURROGATES)):
-        if at < low:
-            out.append((at, low - 1))
-        at = high + 1
-    if at <= 0x10FFFF:
-        out.append((at, 0x10FFFF))
-    return tuple(out)
-
-
-def intersect(a: Ranges, b: Ranges) -> Ranges:
-    """The code points in both."""
-    out: list[tuple[int, int]] = []
-    at = 0
-    for low, high in a:
-        while at < len(b) and b[at][1] < low:
-            at += 1
-        other = at
-        while other < len(b) and b[other][0] <= high:
-            out.append((max(low, b[other][0]), min(high, b[other][1])))
-            other += 1
-    return charset(out)
+    composed: bool = False
 
 
 _CONTINUATION = Span(0x80, 0xBF, 0, 1)

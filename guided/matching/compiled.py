@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from guided.automaton import _core
 from guided.errors import Finding
 from guided.ir import Grammar
+from guided.ir.regions import Region
+from guided.limits import Limits
+from guided.matching.marked import Marked
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "native_vocabulary", "text_ids"]
 
 _TABLE_BYTES: Final = 48 * 1024 * 1024
+NO_REGIONS: Final[Mapping[str, Region]] = MappingProxyType({})
 _natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
 _natives_lock = threading.Lock()
 
@@ -50,9 +55,12 @@ class CompiledGrammar:
         grammar: the IR between the two. It is made again when it is asked for, as for a part of another specification.
         native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
         findings: what was read and is not enforced; each compilation warns of it, cached or not.
+        regions: rule -> what is asked of its texts, as captures.
     """
 
-    __slots__ = ("_read", "findings", "kind", "native", "origins", "source", "vocabulary")
+    __slots__ = (
+        "_limits", "_marked", "_read", "findings", "kind", "native", "origins", "regions", "source", "vocabulary",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,8 +71,11 @@ class CompiledGrammar:
         source: Any,
         read: Callable[[], Grammar],
         findings: Sequence[Finding] = (),
+        regions: Mapping[str, Region] = NO_REGIONS,
+        limits: Limits | None = None,
     ) -> None:
-        self._read = read
+        self._read, self._limits, self.regions = read, limits or Limits(), regions
+        self._marked: Marked | None = None
         self.native, self.vocabulary, self.origins, self.kind, self.source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
 
@@ -76,6 +87,20 @@ class CompiledGrammar:
             SpecError: the specification is a schema that was changed since.
         """
         return self._read()
+
+    @property
+    def marked(self) -> Marked:
+        """The grammar with marks where its regions are, made at the first call.
+
+        Raises:
+            LimitExceeded: it is larger than the limits allow.
+        """
+        if self._marked is None:
+            counts_tokens = isinstance(self.native, _core.CompiledRules) and self.native.limits_tokens
+            self._marked = Marked(
+                self._read(), self.vocabulary, lambda: text_ids(self.vocabulary), counts_tokens, self._limits
+            )
+        return self._marked
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"

@@ -12,15 +12,14 @@ from functools import cache, partial
 from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
-from guided.automaton.build import compile_native
-from guided.automaton.build_lexer import compile_lexed
+from guided.automaton.compile import compile_grammar
 from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
 from guided.matching.collection import collection_paused
 from guided.matching.compiled import CompiledGrammar, native_vocabulary, text_ids
-from guided.matching.grammar_cache import GrammarCache
+from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.narrowing import narrowed
 from guided.spec.choice import choice_to_grammar
 from guided.spec.combinators import Expr
@@ -29,6 +28,7 @@ from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
 from guided.spec.lark import LarkOptions, read_lark
+from guided.spec.left_corners import check_regions
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -105,7 +105,7 @@ class GrammarCompiler:
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, **options)
         known = checked_registry(registry)
-        text = schema if isinstance(schema, str) else _content(schema)
+        text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False) -> Grammar:
@@ -113,7 +113,7 @@ class GrammarCompiler:
                     schema, own, registry=known, limits=self.limits, found=found, ask_for_values=ask
                 )
 
-            key = ("json_schema", text, isinstance(schema, str), own, _content(known))
+            key = ("json_schema", text, isinstance(schema, str), own, content_of(known))
             return self._cached(key, schema, read, why_empty=lambda: read([], True))
 
         return narrowed(compiled, JsonSchemaOptions(**options))
@@ -222,7 +222,9 @@ class GrammarCompiler:
         read_options = LarkOptions(
             start, semantics, lexer, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
         )
-        known = tuple((name, _content(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items())
+        known = tuple(
+            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items()
+        )
         own = (start, semantics, lexer, read_options.import_paths, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
@@ -254,7 +256,7 @@ class GrammarCompiler:
         """
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
-        content = spec if isinstance(spec, str) else _content(spec)
+        content = spec if isinstance(spec, str) else content_of(spec)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
@@ -272,9 +274,8 @@ class GrammarCompiler:
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings, one of which is the output."""
         if not isinstance(choices, Iterable):
-            raise SpecError(
-                f"a choice is a list of strings, not a {type(choices).__name__}", hint="write ['yes', 'no']"
-            )
+            message = f"a choice is a list of strings, not a {type(choices).__name__}"
+            raise SpecError(message, hint="write ['yes', 'no']")
         given = choices if isinstance(choices, str | bytes | Mapping) else tuple(choices)
         return self._cached(("choice", given), given, lambda _: choice_to_grammar(given, limits=self.limits))
 
@@ -285,9 +286,8 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile (class or literal, "1" or "+") pairs, see `guided.spec.pattern`."""
         if not isinstance(pattern, Iterable):
-            raise SpecError(
-                f"a pattern is a list of pairs, not a {type(pattern).__name__}", hint='write [("UPPER", "+")]'
-            )
+            message = f"a pattern is a list of pairs, not a {type(pattern).__name__}"
+            raise SpecError(message, hint='write [("UPPER", "+")]')
         classes = None
         if char_classes is not None:
             if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
@@ -337,14 +337,14 @@ class GrammarCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
+        native, found = self._to_native(grammar), (grammar.regions, self.limits)
         return CompiledGrammar(
-            self._to_native(grammar), self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar
+            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *found
         )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
-        if isinstance(grammar, Grammar) and grammar.lexer is not None:
-            return compile_lexed(grammar, grammar.lexer, self._native, self.limits)
-        return compile_native(
+        check_regions(grammar)
+        return compile_grammar(
             grammar,
             self._native,
             limits=self.limits,
@@ -398,22 +398,20 @@ class GrammarCompiler:
         kind = str(key[0])
 
         def again() -> Grammar:
-            if kind in ("json_schema", "structural_tag") and not isinstance(source, str) and _content(source) != key[1]:
+            if (
+                kind in ("json_schema", "structural_tag")
+                and not isinstance(source, str)
+                and content_of(source) != key[1]
+            ):
                 raise SpecError("the schema was changed since it was compiled", hint="compile it again")
             return read([])
 
-        compiled = CompiledGrammar(native, self.vocabulary, grammar.origins, kind, source, again, findings)
+        compiled = CompiledGrammar(
+            native, self.vocabulary, grammar.origins, kind, source, again, findings, grammar.regions, self.limits
+        )
         self._cache.keep(key, compiled)
         return compiled
 
 
 def _single(node: Any) -> Grammar:
     return node if isinstance(node, Grammar) else Grammar({"start": node})
-
-
-def _content(value: object) -> object:
-    """What stands for a value in the cache: equal only for equal values of equal types. Unhashable: it is not kept."""
-    try:
-        return repr(value)
-    except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
-        return []

@@ -4,26 +4,33 @@ In: a matcher, and a token, a text, or nothing. Out: an `Explanation`, in charac
 a reader does not: a place inside of a character becomes the place before it, and what could have stood there is a set
 of whole characters. Bytes are only named where the input is not UTF-8.
 
-A token may hold a part of a character. After such a token the next one must complete the character, so its first bytes
-are looked for: they are those of the only tokens that lead from the state before to this one (`begun_by`).
+A token may hold a part of a character. After such a token the next one must complete the character.
 
-Cost: that of the text, and some hundred steps of the automaton for the set of characters.
+Where in the rules that is, `positions.py` finds, and `lexing.py` for grammars with a lexer. The places of a JSON Schema
+are pointers into it, which the core knows.
+
+Cost: that of the text, some hundred steps of the automaton for the set of characters, and that of the positions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from guided.errors import brief
+from guided.errors import GuidedError, brief
 from guided.ir.nodes import Ranges, charset, intersect
 from guided.matching.characters import count, joined, name_of, parts_of
+from guided.matching.compiled import CompiledGrammar
+from guided.matching.lexing import LabelledLexer, Lexing, lexing
+from guided.matching.positions import LabelledLanguage, Position, in_words, labelled, positions
 
 if TYPE_CHECKING:
     from guided.matching.matcher import GrammarMatcher
     from guided.vocabulary import Vocabulary
 
-__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text"]
+__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "named_places"]
 
 _LONGEST_COMPLETION: Final = 4096
 _NAMED: Final = 3  # characters that are named where one was begun
@@ -35,13 +42,13 @@ class Expected:
 
     Attributes:
         characters: all of them, as sorted ranges of code points; where one was begun, those that begin like this.
-        begun: the bytes of the character that the place is inside of; None where they are not known.
+        begun: the bytes of the character that the place is inside of.
         control_tokens: names (or ids) of control tokens that the grammar has here.
         end: whether the output may end.
     """
 
     characters: Ranges
-    begun: bytes | None
+    begun: bytes
     control_tokens: tuple[str, ...]
     end: bool
 
@@ -58,8 +65,6 @@ class Expected:
     def _words(self) -> list[str]:
         if self.begun == b"":
             return [part.words for part in parts_of(self.characters)]
-        if self.begun is None:
-            return ["the rest of a character"]
         if (many := count(self.characters)) > _NAMED:
             return [f"the rest of one of {many:,} characters that begin like this"]
         names = [name_of(chr(code)) for low, high in self.characters for code in range(low, high + 1)]
@@ -76,6 +81,9 @@ class Explanation:
         read: how many of these bytes are allowed, up to a whole character.
         expected: what may follow these.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
+        positions: in which alternatives of which rules that is, and after which part of them; empty for schemas, and
+            where it is not found out (`guided/matching/positions.py` says when).
+        lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
         completion: the shortest way to finish from the matcher's own state.
         reason: one sentence.
     """
@@ -85,6 +93,8 @@ class Explanation:
     read: int
     expected: Expected
     places: tuple[str, ...]
+    positions: tuple[Position, ...]
+    lexing: Lexing | None
     completion: bytes
     reason: str
 
@@ -122,29 +132,32 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         bytes([symbol]) if symbol < 256 else vocabulary.special_tokens.get(symbol - 256, "").encode()
         for symbol in matcher._shortest(_LONGEST_COMPLETION)
     )
-    where = f" (at {', '.join(place or '(root)' for place in places)})" if places else ""
+    written = _written(matcher)
+    found, cut = _positions(matcher.grammar, [*written, *data[:read]], b"" if accepted else data[read : read + 1])
+    named = named_places(places, found)
+    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else ""]))
+    where = f" ({where})" if where else ""
+    if cut is not None and str(cut):
+        where += f"; {cut}"
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    return Explanation(accepted, data, read, expected, places, completion, reason)
+    return Explanation(accepted, data, read, expected, places, found, cut, completion, reason)
 
 
 def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
     """How many bytes are read, up to a whole character unless they end inside of one; and what may follow them."""
     read, possible = matcher._probe(data)
-    begun: bytes | None = b""
+    begun = b""
     if _inside_character(possible):
         start = _last_start(data[:read])
         if start is None:
-            before = begun_by(matcher)
-            begun = None if before is None else before + data[:read]
+            begun = _begun(matcher) + data[:read]
         elif read == len(data):
             begun = data[start:read]
         else:
             read = start
-    if begun is None:
-        return read, Expected((), None, (), False)
     after = matcher.fork()
     after.accept_string(data[:read])
     names = matcher.grammar.vocabulary.special_tokens
@@ -175,35 +188,47 @@ def _open_parts(matcher: GrammarMatcher, after: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(origins.get(name, name) for name in matcher._open_rules(after)))
 
 
-def begun_by(matcher: GrammarMatcher, most: int = 3) -> bytes | None:
-    """The first bytes of a character that the accepted tokens have begun; empty between characters.
+def _written(matcher: GrammarMatcher) -> list[int]:
+    """What the matcher has accepted: bytes, and 256 + id for control tokens."""
+    out: list[int] = []
+    for step in matcher._accepted():
+        data = step if isinstance(step, bytes) else matcher.grammar.vocabulary.token_bytes(step)
+        out += [256 + step] if data is None and isinstance(step, int) else data or b""
+    return out
 
-    None where that cannot be told: several beginnings lead to the same state, or text was accepted that ends inside of
-    a character.
-    """
-    if not _inside_character(matcher._next_bytes()):
-        return b""
-    if matcher.steps == 0 or matcher.accepted_cut_text or most == 0:
+
+def _begun(matcher: GrammarMatcher) -> bytes:
+    """The first bytes of the character that the accepted text ends inside of."""
+    last = _written(matcher)[-3:]
+    start = next((at for at in range(len(last) - 1, -1, -1) if not 0x80 <= last[at] <= 0xBF), 0)
+    return bytes(last[start:])
+
+
+@lru_cache(maxsize=2)
+def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
+    """The grammar with what its rules say; None where nothing is to be said."""
+    if grammar.kind in ("json_schema", "type"):
         return None
-    before = matcher.fork()
-    before.rollback(1)
-    already = begun_by(before, most - 1)
-    if already is None:
+    try:
+        rules = grammar.grammar
+        return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
+    except (GuidedError, RecursionError):  # too large
         return None
-    vocabulary, native = matcher.grammar.vocabulary, matcher.grammar.native
-    found, rebuilds = set[bytes](), native.rebuilds
-    for token in range(vocabulary.size):
-        data = vocabulary.token_bytes(token)
-        if not data or not is_cut(whole := already + data):
-            continue
-        start = _last_start(whole)
-        assert start is not None, "text that is cut has a character that begins"
-        if whole[start:] not in found and before.accept_token(token):
-            if before.state == matcher.state:
-                found.add(whole[start:])
-            before.rollback(1)
-    # States have other numbers once the table of states was built anew.
-    return found.pop() if len(found) == 1 and native.rebuilds == rebuilds else None
+
+
+def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
+    """Pointers into schemas, and other rules only where they have no positions."""
+    return ", ".join(place or "(root)" for place in places if not found or place.startswith("/"))
+
+
+def _positions(
+    grammar: CompiledGrammar, symbols: list[int], refused: bytes
+) -> tuple[tuple[Position, ...], Lexing | None]:
+    language = _labelled(grammar)
+    if isinstance(language, LabelledLexer):
+        cut = lexing(language, symbols, refused)
+        return cut.positions, cut
+    return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
 
 
 def _of_control_token(matcher: GrammarMatcher, token: int, accepted: bool, wanted: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from guided.matching.compiled import CompiledGrammar
 
-__all__ = ["GrammarCache"]
+__all__ = ["GrammarCache", "content_of"]
 
 
 class GrammarCache:
@@ -61,3 +61,11 @@ class _Kept:
 
     compiled: CompiledGrammar
     weight: int = 0
+
+
+def content_of(value: object) -> object:
+    """What stands for a value in the cache: equal only for equal values of equal types. Unhashable: it is not kept."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # too deep, an integer too long: the front end says so
+        return []

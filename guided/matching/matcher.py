@@ -12,6 +12,7 @@ from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
 from guided.matching.explanation import Explanation, bytes_of, explain, is_cut, is_text
+from guided.matching.readings import Readings, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
 
@@ -35,13 +36,14 @@ class GrammarMatcher(_core.Matcher):
         if isinstance(grammar, GrammarMatcher):
             super().__init__(grammar)
             self.grammar: CompiledGrammar = grammar.grammar
-            self.accepted_cut_text: bool = grammar.accepted_cut_text
         elif isinstance(grammar, CompiledGrammar):
             super().__init__(grammar.native)
             self.grammar = grammar
-            self.accepted_cut_text = False
         else:
             raise TypeError(f"a matcher is made from a CompiledGrammar, not from a {type(grammar).__name__}")
+        if self.grammar.regions:
+            self.__class__ = _CapturingMatcher
+            _CapturingMatcher._begin(self, grammar)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"GrammarMatcher({self.grammar!r}, steps={self.steps})"
@@ -52,10 +54,7 @@ class GrammarMatcher(_core.Matcher):
 
     def accept_string(self, text: str | bytes) -> bool:
         """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged."""
-        data = bytes_of(text)
-        accepted = self._accept_bytes(data)
-        self.accepted_cut_text |= accepted and not is_text(data)
-        return accepted
+        return self._accept_bytes(bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, as the tokenizer itself would write them.
@@ -110,6 +109,98 @@ class GrammarMatcher(_core.Matcher):
             kept += 1
         return ids[:kept], False
 
+    def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
+        """What was captured so far: name -> its texts, in the order in which they begin. Control tokens have no text.
+
+        Where the output may end, these are the captures of the complete output. Elsewhere they are those of the reading
+        that counts so far (`readings.py`), which may change with what follows.
+
+        Args:
+            partial: with captures that have begun and not ended, last under their names.
+
+        Raises:
+            LimitExceeded: the grammar leaves too many ways to place them.
+        """
+        return {}
+
+    def temperature(self) -> float | None:
+        """What the grammar asks the sampler to take for the next token; None: nothing."""
+        return None
+
     def explain(self, token: int | str | bytes | None = None) -> Explanation:
         """Why a token (an id) or text is or is not allowed here; with None, only what is expected."""
         return explain(self, token)
+
+
+class _CapturingMatcher(GrammarMatcher):
+    """A matcher that keeps what was written, and reads it when it is asked for captures."""
+
+    def _begin(self, source: object) -> None:
+        self._text = bytearray()
+        self._steps: list[tuple[int, int]] = []  # the token of each step, -1 for a string, and where its text ends
+        self._readings: Readings | None = None
+        self._snapshots: list[Snapshot] = []  # before the first step and after each, as far as they were asked for
+        if isinstance(source, _CapturingMatcher):
+            self._text[:], self._steps[:] = source._text, source._steps
+            self._readings, self._snapshots[:] = source._readings, source._snapshots
+
+    def accept_token(self, token: int, /) -> bool:
+        is_over = self.is_terminated()
+        accepted = super().accept_token(token)
+        if accepted:
+            ends = is_over or self.is_terminated()
+            self._text += b"" if ends else self.grammar.vocabulary.token_bytes(token) or b""
+            self._steps.append((-1 if ends else token, len(self._text)))
+        return accepted
+
+    def accept_string(self, text: str | bytes) -> bool:
+        accepted = super().accept_string(text)
+        if accepted:
+            self._text += bytes_of(text)
+            self._steps.append((-1, len(self._text)))
+        return accepted
+
+    def rollback(self, n: int, /) -> None:
+        super().rollback(n)
+        left = len(self._steps) - n
+        del self._steps[left:], self._snapshots[left + 1 :]
+        del self._text[self._steps[-1][1] if self._steps else 0 :]
+
+    def reset(self) -> None:
+        super().reset()
+        self._text.clear()
+        self._steps.clear()
+        self._snapshots.clear()
+
+    def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
+        marked = self.grammar.marked
+        with marked.lock:
+            readings, now = self._read()
+            found = readings.complete(now, self._text) if self.is_accepting() else readings.under_way(now, self._text)
+        names = {name: list[bytes]() for region in marked.regions for name in region.captures}
+        for capture in found:
+            if partial or capture.complete:
+                names[capture.name].append(bytes(self._text[capture.start : capture.end]))
+        return names
+
+    def temperature(self) -> float | None:
+        marked = self.grammar.marked
+        with marked.lock:
+            readings, now = self._read()
+            return readings.temperature(now, len(self._text))
+
+    def _read(self) -> tuple[Readings, Snapshot]:
+        if self._readings is None:
+            self._readings = Readings(self.grammar.marked)
+        readings, snapshots = self._readings, self._snapshots
+        if not snapshots:
+            snapshots.append(readings.first)
+        for at in range(len(snapshots) - 1, len(self._steps)):
+            token, end = self._steps[at]
+            start = self._steps[at - 1][1] if at else 0
+            if token < 0:
+                after = readings.after_bytes(snapshots[-1], self._text, start, end)
+            else:
+                after = readings.after_token(snapshots[-1], token, self._text, start, end)
+            snapshots.append(after)
+        return readings, snapshots[-1]

@@ -38,6 +38,7 @@ from guided.spec.regex import Classes, parse_regex
 __all__ = [
     "Expr",
     "Part",
+    "capture",
     "choice",
     "gbnf",
     "json_schema",
@@ -102,6 +103,12 @@ class RepeatPart(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CapturePart(Expr):
+    name: str
+    part: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RulePart(Expr):
     name: str
 
@@ -121,7 +128,7 @@ class ReadPart(Expr):
             appended to the list.
         kind: "regex", "json_schema", "type", or "" for a kind that has no options.
         source: the schema or the type.
-        has_lexer: whether it cuts texts into lexemes first; it is then a whole specification.
+        has_lexer: whether it may cut texts into lexemes first.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
@@ -190,6 +197,17 @@ def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
 def optional(part: Part) -> Expr:
     """The part, or nothing."""
     return repeat(part, 0, 1)
+
+
+def capture(name: str, part: Part) -> Expr:
+    """The part, whose text is found again by its name: `matcher.captures()`, `result.captures`.
+
+    A part that occurs several times is captured each time. `guided/matching/readings.py` says which of several readings
+    of a text counts.
+    """
+    if not isinstance(name, str) or not name:
+        raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
+    return CapturePart(name, _part(part))
 
 
 def rule(name: str) -> Expr:
@@ -286,7 +304,7 @@ def lark(
 ) -> Expr:
     """What a grammar of Lark generates; see `GrammarCompiler.compile_lark`.
 
-    With the semantics of a lexer it is a whole specification: a part of another one must be scannerless.
+    With a lexer, it may be a part of sequences, choices and repetitions, and not of rules that contain themselves.
     """
     paths = tuple(map(str, import_paths))
     options = LarkOptions(start, semantics, lexer, paths, postlex, dict(grammars or {}), allow_special_tokens)

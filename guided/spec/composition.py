@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from guided.errors import Finding, LimitExceeded, SpecError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.ir.later import Later
 from guided.ir.nodes import (
     Alt,
@@ -20,9 +20,11 @@ from guided.ir.nodes import (
     Seq,
     Text,
 )
+from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.spec.combinators import (
+    CapturePart,
     ChoicePart,
     Expr,
     LaterPart,
@@ -53,7 +55,7 @@ def kinds_of(expr: Expr) -> set[str]:
         match part:
             case SequencePart(parts) | ChoicePart(parts):
                 work += parts
-            case RepeatPart(inner) | LaterPart(inner):
+            case RepeatPart(inner) | LaterPart(inner) | CapturePart(_, inner):
                 work.append(inner)
             case RulesPart(start, definitions):
                 work += [start, *definitions.values()]
@@ -97,13 +99,20 @@ def expr_to_grammar(
         node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError("the parts nest deeper than Python's stack", hint="repeat(part), or a rule(...)") from None
-    start = lowering.table.define("start", "", node)
+    table = lowering.table
+    if table.composed and table.regions:
+        raise UnsupportedError(
+            "captures beside a grammar with a lexer are not supported", hint='read it with semantics="scannerless"'
+        )
+    if table.composed and later:  # its parts are compiled by themselves
+        return expr_to_grammar(expr, limits, found, options=options)
+    start = table.define("start", "", node)
     left = lowering.left()
     if found is None:
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(lowering.table.rules, start, lowering.table.origins, later=left)
+    return Grammar(table.rules, start, table.origins, later=left, composed=table.composed, regions=table.regions)
 
 
 class _Lowering:
@@ -148,6 +157,10 @@ class _Lowering:
                 return Alt(tuple([self.node(part, scope, depth) for part in parts]))
             case RepeatPart(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
+            case CapturePart(name, part):
+                rule = self.table.define(f"capture {name}", name, self.node(part, scope, depth))
+                self.table.regions[rule] = Region(capture=name)
+                return Ref(rule)
             case ReadPart(read):
                 found = read(self.limits, self.options, self.found)
                 return self.table.embed(found) if isinstance(found, Grammar) else found

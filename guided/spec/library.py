@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from guided.errors import SpecError, brief
-from guided.spec.combinators import Expr, lark
+from guided.spec.combinators import Expr, ReadPart, lark
 from guided.spec.lark.indentation import INDENTERS
 
 __all__ = ["LibraryGrammar", "grammar", "library"]
@@ -54,7 +55,7 @@ class LibraryGrammar:
 
 def library() -> dict[str, LibraryGrammar]:
     """The grammars that come with guided, by name."""
-    return {each.name: each for each in _read()}
+    return {name: _read(path) for name, path in _files().items()}
 
 
 def grammar(name: str) -> Expr:
@@ -63,23 +64,36 @@ def grammar(name: str) -> Expr:
     Raises:
         SpecError: there is none of this name.
     """
-    found = library()
-    if name not in found:
-        close = difflib.get_close_matches(str(name), found, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(found))}"
+    files = _files()
+    if name not in files:
+        close = difflib.get_close_matches(str(name), files, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
-    return lark(found[name].text, **found[name].options)
+    return _part(files[name])
 
 
-def _read() -> Iterator[LibraryGrammar]:
+@lru_cache(maxsize=64)
+def _part(path: Path) -> Expr:
+    """The same object each time, so that compilers find what they compiled; and it is read once for all wholes."""
+    found = _read(path)
+    part = cast(ReadPart, lark(found.text, **found.options))
+    read = lru_cache(maxsize=4)(lambda limits, options: part.read(limits, options, []))
+    return replace(part, read=lambda limits, options, _: read(limits, options))
+
+
+def _files() -> dict[str, Path]:
+    """Name -> file."""
     installed = _PACKAGE / "grammars"
     folder = installed if installed.is_dir() else _PACKAGE.parent / "grammars"
-    for path in sorted(folder.glob("*.lark")):
-        text = path.read_text(encoding="utf-8")
-        head = _HEAD.match(text)
-        if head is None or head["name"] != path.stem:
-            raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
-        options = dict(_OPTIONS[head["semantics"]])
-        if head["postlex"] is not None:
-            options["postlex"] = head["postlex"]
-        yield LibraryGrammar(path.stem, head["title"], options, text)
+    return {path.stem: path for path in sorted(folder.glob("*.lark"))}
+
+
+def _read(path: Path) -> LibraryGrammar:
+    text = path.read_text(encoding="utf-8")
+    head = _HEAD.match(text)
+    if head is None or head["name"] != path.stem:
+        raise SpecError(f"{path.name} does not begin as a grammar of the library does", text=text)
+    options = dict(_OPTIONS[head["semantics"]])
+    if head["postlex"] is not None:
+        options["postlex"] = head["postlex"]
+    return LibraryGrammar(path.stem, head["title"], options, text)

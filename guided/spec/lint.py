@@ -1,19 +1,24 @@
 """What may go wrong in generation with a grammar that is valid. In: a grammar of the IR. Out: remarks.
 
 A small model that once repeats itself does so until something stops it. So every repetition without a bound is told
-with its place, but for white space.
+with its place, but for white space; one with a high bound is noted. Where no lexer cuts the text, alternatives that
+have a text in common are noted as well: that text has two readings.
 
 What it does not do: it knows no costs; the command `guided lint` measures these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final
 
-from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Node, Ref, Repeat, Text
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
+from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
 from guided.ir.serial import ByIdentity
+from guided.spec.common_text import common_text
+from guided.spec.lark.dialect.expressions import determinised
 from guided.spec.rule_table import children
 
 __all__ = ["BOUNDS", "Remark", "lint_grammar"]
@@ -26,6 +31,9 @@ BOUNDS: Final = {
     "structural_tag": "give max_chars, and bounds in the schemas",
 }
 """Kind of specification -> how to bound a repetition in it."""
+_LONG: Final = 500
+_MOST_PAIRS, _MOST_ALTERNATIVES = 2_000, 30
+_MOST_NODES, _MOST_STATES = 2_000, 500
 _TOO_LONG: Final = "{} without a bound, which small models may go on with until the budget ends"
 
 
@@ -34,7 +42,8 @@ class Remark:
     """One finding.
 
     Attributes:
-        kind: "unbounded", "recursion", "collision", "keyword", "not-compared", "empty-rule", "unused" or "cycle".
+        kind: "unbounded", "long", "recursion", "ambiguous", "collision", "keyword", "not-compared",
+            "empty-rule", "unused" or "cycle".
         place: the part of the specification, as a name with a line, or a JSON Pointer.
         message: what is there, and what it does.
         hint: what to write instead ("" if there is nothing to say).
@@ -57,26 +66,104 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
         kind: of the specification, a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], Remark] = {}
-    items = [(grammar.origins.get(name, name), node) for name, node in grammar.rules.items()]
+    limited = set().union(*map(_limited, grammar.rules.values()))
+    rules = [(name, node) for name, node in grammar.rules.items() if name not in limited]
+    items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
     if grammar.lexer is not None:
         skipped = grammar.lexer.ignored
         items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
     for place, node in items:
-        for what in _unbounded(node):
+        for what, most in _repetitions(node):
             hint = BOUNDS.get(kind, "bound it")
-            out.setdefault((place, what), Remark("unbounded", place, _TOO_LONG.format(what), hint))
-    for name in _recursive(grammar):
+            if most is None:
+                out.setdefault((place, what), Remark("unbounded", place, _TOO_LONG.format(what), hint))
+            elif most > _LONG:
+                message = f"{what} up to {most:,} times, which small models may go on with for as long"
+                out.setdefault((place, f"long {what}"), Remark("long", place, message, hint, matters=False))
+    recursive = _recursive(grammar)
+    for name in recursive:
         place = grammar.origins.get(name, name)
         if name.removeprefix("rule ").startswith("__"):  # Lark's own, for + and *
             message = _TOO_LONG.format("a repetition")
             out.setdefault((place, "a repetition"), Remark("unbounded", place, message, BOUNDS["lark"]))
         else:
             out.setdefault((place, ""), Remark("recursion", place, "it contains itself, to any depth", matters=False))
-    return list(out.values())
+    ambiguous = _ambiguous(grammar, set(recursive)) if kind in ("lark", "gbnf") and grammar.lexer is None else ()
+    return [*out.values(), *ambiguous]
 
 
-def _unbounded(node: Node) -> Iterator[str]:
+def _ambiguous(grammar: Grammar, recursive: Collection[str]) -> Iterator[Remark]:
+    """Alternatives of one rule that have a text in common, where they are regular and small."""
+    automata, pairs = ByIdentity[Any, Automaton | None](), 0
+    for name, node in grammar.rules.items():
+        place = grammar.origins.get(name, name)
+        if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MOST_ALTERNATIVES:
+            continue
+        for item in node.items:
+            if item not in automata:
+                automata[item] = _small_automaton(item, grammar, recursive)
+        for (number, first), (other, second) in combinations(enumerate(node.items, 1), 2):
+            one, two = automata[first], automata[second]
+            pairs += 1
+            if one is None or two is None or pairs > _MOST_PAIRS:
+                continue
+            try:
+                example = common_text(one, two, _MOST_PAIRS)
+            except LimitExceeded:
+                continue
+            if example is not None:
+                message = f"its alternatives {number} and {other} have a text in common, so it has two readings"
+                hint = "let one of them exclude the other; what is generated is the same in any case"
+                yield Remark("ambiguous", place, message, hint, example, False)
+                break
+
+
+def _small_automaton(node: Node, grammar: Grammar, recursive: Collection[str]) -> Automaton | None:
+    """None: it is not regular, or needs many states."""
+    count = 0
+
+    def inlined(node: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > _MOST_NODES:
+            raise LimitExceeded("nodes", count, _MOST_NODES, fixed=True)
+        match node:
+            case Ref(name):
+                if name in recursive:
+                    raise UnsupportedError("it is not regular")
+                return inlined(grammar.rules[name])
+            case Seq(items) | Alt(items):
+                return type(node)(tuple(map(inlined, items)))
+            case Repeat(item, low, high):
+                return Repeat(inlined(item), low, high)
+            case Chars() | Text() | Automaton():
+                return node
+        raise UnsupportedError("it may not be regular")
+
+    try:
+        return determinised(inlined(node), "it", _MOST_STATES)
+    except (GuidedError, RecursionError):
+        return None
+
+
+def _limited(node: Node) -> set[str]:
+    """The rules whose texts are limited to some tokens."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work: list[Any] = [node]
+    out = set[str]()
+    while work:
+        item = work.pop()
+        if item not in met:
+            met[item] = None
+            if isinstance(item, MaxTokens) and isinstance(item.item, Ref):
+                out.add(item.item.name)
+            work += children(item)
+    return out
+
+
+def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
+    """What is repeated, and how often at most; None: without a bound."""
     met: ByIdentity[Any, None] = ByIdentity()
     work: list[Any] = [node]
     while work:
@@ -85,11 +172,15 @@ def _unbounded(node: Node) -> Iterator[str]:
             continue
         met[item] = None
         if isinstance(item, Automaton):
-            if _loops(item):
-                yield "text"
-        elif isinstance(item, Repeat) and item.max is None and not _is_space(item.item):
-            yield "text" if isinstance(item.item, Chars | Text | Alt) else "a repetition"
-        work += children(item)
+            yield ("text", None) if _loops(item) else ("characters", _longest(item))
+        elif isinstance(item, Repeat) and not _is_space(item.item):
+            is_text = isinstance(item.item, Chars | Text | Alt)
+            yield ("text" if is_text and item.max is None else "characters" if is_text else "a repetition"), item.max
+        elif isinstance(item, Length) and item.max is not None:
+            yield "characters", item.max
+            continue
+        if not isinstance(item, MaxTokens):
+            work += children(item)
 
 
 def _is_space(node: Node) -> bool:
@@ -130,6 +221,22 @@ def _loops(automaton: Automaton) -> bool:
                 gone.add(source)
                 work.append(source)
     return bool(live - gone)
+
+
+def _longest(automaton: Automaton) -> int:
+    """The length of its longest text, if it has no cycle but of white space, which does not count."""
+    lengths: dict[int, int] = {}
+    todo: list[tuple[int, bool]] = [(automaton.start, False)]
+    entered: set[int] = set()
+    while todo:
+        at, done = todo.pop()
+        edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[at][1]]
+        if done:
+            lengths[at] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
+        elif at not in entered:
+            entered.add(at)
+            todo += [(at, True), *((to, False) for to, _ in edges)]
+    return lengths[automaton.start]
 
 
 def _recursive(grammar: Grammar) -> list[str]:

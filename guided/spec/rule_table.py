@@ -21,6 +21,8 @@ from guided.ir.nodes import (
     Entry,
     Grammar,
     Length,
+    Lexed,
+    MaxTokens,
     Member,
     Node,
     Not,
@@ -29,6 +31,7 @@ from guided.ir.nodes import (
     Repeat,
     Seq,
 )
+from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.spec.regex.algebra import run
 
@@ -38,11 +41,13 @@ Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
 
 class RuleTable:
-    """The rules so far, and what they stand for."""
+    """The rules so far, what they stand for, and what is asked of their texts."""
 
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
+        self.composed = False  # whether a part has a lexer
+        self.regions: dict[str, Region] = {}
         self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
         self._closed: ByIdentity[Any, Any] = ByIdentity()
 
@@ -56,28 +61,30 @@ class RuleTable:
         return free
 
     def embed(self, grammar: Grammar) -> Node:
-        """A grammar's rules beside those that are there already.
-
-        Raises:
-            UnsupportedError: it has a lexer, which cuts whole outputs only.
-        """
+        """A grammar's rules beside those that are there already; one with a lexer remains a whole."""
         if grammar.lexer is not None:
-            raise UnsupportedError(
-                "a grammar with a lexer cannot be a part of another specification",
-                hint='read it with semantics="scannerless"',
-            )
+            if grammar.regions:
+                raise UnsupportedError(
+                    "a grammar with a lexer and captures cannot be a part of another specification",
+                    hint='read it with semantics="scannerless"',
+                )
+            self.composed = True
+            self.origins = {**grammar.origins, **self.origins}
+            return Lexed(grammar)
+        self.composed |= grammar.composed
         assert not grammar.later, "parts are read whole"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         done: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
+        self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
         return start
 
 
 _CHILDREN: Mapping[type, tuple[str, ...]] = {
     **dict.fromkeys((Seq, Alt, And), ("items",)),
-    **dict.fromkeys((Repeat, Not, Length, Encoded, Member, Distinct, Entry), ("item",)),
+    **dict.fromkeys((Repeat, Not, Length, Encoded, MaxTokens, Member, Distinct, Entry), ("item",)),
     Permutation: ("members", "separator"),
 }
 """The fields that hold nodes."""

@@ -8,9 +8,11 @@ commas are taken out, without `**`; or letters, digits and '"()._ in `"...".coun
 
 - What has no value is refused with a reason, which becomes the result: nanochat forces nothing then.
 - A comma between quotes is text, and counted right. Names such as "import" between quotes are only text.
-- Infinity and what is not a number are refused, as overflow, and so are values that are no numbers: `()`, `...`.
+- Infinity and integers of more than 4,000 digits are refused, as overflow, and so is what is no number: `()`, `...`.
 
-Cost: texts are at most 500 characters, which bounds nesting and, as integers grow by multiplication alone, digits.
+What a model may write is the grammar `grammars/calculator.lark`, whose texts all have a value.
+
+Cost: linear in the text, since brackets nest at most 50 deep and integers are bounded.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ import re
 from typing import Final
 
 from guided.errors import ToolError
-from guided.spec.combinators import choice, regex, repeat, rule, rules
+from guided.spec.library import grammar
 from guided.tools.tool import Tool
 
 __all__ = ["CALCULATOR", "calculate"]
 
-_LONGEST, _DEEPEST = 500, 50
+_DEEPEST: Final = 50
+_MOST_DIGITS: Final = 4000  # Python itself writes integers of up to 4,300
+_TOO_LARGE: Final = 10**_MOST_DIGITS
 _ARITHMETIC: Final = re.compile(r"[0-9*+\-/.() ]*")
 _LEXEME: Final = re.compile(r" *([0-9]+\.?[0-9]*|\.[0-9]+|//|[-+*/()]|$)")
 _IN_QUOTES: Final = r""""[A-Za-z0-9'()._, ]*"|'[A-Za-z0-9"()._, ]*\'"""
@@ -38,8 +42,6 @@ def calculate(text: str) -> int | float:
     Raises:
         ToolError: it has none, with the reason.
     """
-    if len(text) > _LONGEST:
-        raise ToolError(f"longer than {_LONGEST} characters")
     if found := _COUNT.fullmatch(text):
         return found[1][1:-1].count(found[2][1:-1])
     text = text.replace(",", "")
@@ -114,24 +116,16 @@ class _Sum:
             return _finite(float(lexeme))
         if lexeme[0] == "0" and lexeme.strip("0"):
             raise ToolError(f"a number begins with 0: {lexeme[:20]}")
+        if len(lexeme) > _MOST_DIGITS:
+            raise OverflowError
         return int(lexeme)
 
 
 def _finite(value: int | float) -> int | float:
-    if isinstance(value, float) and not math.isfinite(value):
+    if not math.isfinite(value) if isinstance(value, float) else abs(value) >= _TOO_LARGE:
         raise OverflowError
     return value
 
 
-_NUMBER: Final = regex(r"(?:0|[1-9][0-9]*|[1-9][0-9]{0,2}(?:,[0-9]{3})+)(?:\.[0-9]+)?|\.[0-9]+")
-_SIGN, _OPERATOR = regex("(?:[-+] ?)?"), regex(" ?(?:[-+*]|//?) ?")
-_TEXT: Final = regex(_IN_QUOTES)
-_SUM: Final = rules(
-    rule("sum"),
-    sum=rule("signed") + repeat(_OPERATOR + rule("signed")),
-    signed=_SIGN + choice(_NUMBER, "(" + rule("sum") + ")"),
-)
-_CALL: Final = choice(_SUM, _TEXT + ".count(" + _TEXT + ")")
-
-CALCULATOR: Final = Tool("calculator", _CALL, lambda text: str(calculate(text)), seconds=None)
+CALCULATOR: Final = Tool("calculator", grammar("calculator"), lambda text: str(calculate(text)), seconds=None)
 """For other tokens than nanochat's: `dataclasses.replace(CALCULATOR, tokens=ToolTokens(...))`."""

@@ -82,9 +82,8 @@ class _Glance:
             return 1
         if kind is None and rest.keys() == {"anyOf"}:
             return self.alternatives(rest["anyOf"], depth)
-        if type(kind) is list and not rest and all(type(one) is str and one in _SCALARS for one in kind):
-            if 0 < len(kind) == len(set(kind)):
-                return 4
+        if type(kind) is list and not rest and _are_scalars(kind):
+            return 4
         if type(kind) is not str or kind not in _KINDS:
             raise _NotPlain
         return _KINDS[kind](self, rest, depth)
@@ -164,6 +163,10 @@ _KINDS: Final[dict[str, Callable[[_Glance, dict[str, Any], int], int]]] = {
     "array": _Glance.array,
     "object": _Glance.object,
 }
+
+
+def _are_scalars(kinds: list[Any]) -> bool:
+    return all(type(kind) is str and kind in _SCALARS for kind in kinds) and 0 < len(kinds) == len(set(kinds))
 
 
 def _is_text(value: Any) -> bool:

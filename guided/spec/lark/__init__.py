@@ -29,6 +29,7 @@ from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.spec.left_corners import left_recursive, recursion_error
 
 from .dialect import Context, needs_all_readings, plain_lark, resolved
 from .indentation import read_indenter
@@ -134,10 +135,16 @@ def _read(
     loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
     semantics = options.semantics or ("lexer" if is_regular or options.lexer == "basic" else "scannerless")
     if semantics == "scannerless":
-        return scannerless(loaded, limits)
-    indentation = None if options.postlex is None else read_indenter(options.postlex)
-    rules, lexer = lexed(loaded, indentation, options.lexer == "contextual", limits)
-    return replace(rules, lexer=lexer)
+        grammar = scannerless(loaded, limits)
+    else:
+        indentation = None if options.postlex is None else read_indenter(options.postlex)
+        rules, lexer = lexed(loaded, indentation, options.lexer == "contextual", limits)
+        grammar = replace(rules, lexer=lexer)
+    for rule in left_recursive(grammar):
+        error = recursion_error(grammar.origins[rule])
+        error.text, error.span = text, loaded.place(rule.removeprefix("rule "))
+        raise error
+    return grammar
 
 
 def _load(

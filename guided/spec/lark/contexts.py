@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from guided.ir.lexer import Terminal
 from guided.ir.nodes import Automaton
 
-from .lalr import FIRST, Place, Rules, State, terminal_states
+from .lalr import FIRST, Place, Rules, State, terminal_states, with_all
 
 __all__ = ["Marks", "alive", "marked"]
 
@@ -167,12 +167,7 @@ def _live(automaton: Automaton) -> set[int]:
 
 def alive(rules: Rules) -> set[str]:
     """The rules that generate something: an exact parser leaves the others out."""
-    out: set[str] = set()
-    while True:
-        found = {rule for rule, each in rules.items() if any(_is_alive(symbols, out) for symbols in each)}
-        if found <= out:
-            return out
-        out |= found
+    return with_all(rules, terminals_count=True)
 
 
 def _usable(rules: Rules, start: str, living: set[str]) -> set[str]:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.ir.nodes import EPSILON, Alt, Automaton, Node, Ref, Repeat, Seq
+from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Repeat, Seq
+from guided.ir.regions import Region
 from guided.spec.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.spec.rule_table import RuleTable
 
@@ -44,13 +45,13 @@ class Gaps:
     """The gaps of a grammar, whose rules are written into its table.
 
     `ignored`: the rules of the ignored terminals in the table, and their nodes; None of what is no terminal. `once`: a
-    gap is one ignored text.
+    gap is one ignored text. `marked`: gaps are regions, so that they belong to no capture whose end they are.
 
     Raises:
         UnsupportedError: what is ignored may go on past the end of a text that is ignored, too.
     """
 
-    def __init__(self, table: RuleTable, ignored: Mapping[str, Node | None], once: bool) -> None:
+    def __init__(self, table: RuleTable, ignored: Mapping[str, Node | None], once: bool, marked: bool = False) -> None:
         self._table = table
         pieces = [piece for rule, node in ignored.items() for piece in _pieces(rule, node)]
         self._gaps = [
@@ -58,23 +59,27 @@ class Gaps:
         ]
         for name, piece in () if once else self._gaps:
             table.rules[name] = self._behind(piece.texts, piece.rule, piece.texts)
-        self._known: dict[str, Node] = {}
+        if marked:
+            self._gaps = [(table.define("ignored", table.origins[name], Ref(name)), it) for name, it in self._gaps]
+            table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
+        self._known: dict[tuple[str, int | None], Node] = {}
 
-    def before(self, rule: str) -> Node:
-        """The texts of a terminal's rule, or a gap and these.
+    def before(self, rule: str, max_tokens: int | None = None) -> Node:
+        """The texts of a terminal's rule, in at most so many tokens, or a gap and these.
 
         Raises:
             UnsupportedError: what is ignored may go on past the end of the terminal.
         """
-        if rule not in self._known:
-            self._known[rule] = self._behind(self._table.rules[rule], rule, Ref(rule))
-        return self._known[rule]
+        key = rule, max_tokens
+        if key not in self._known:
+            self._known[key] = self._behind(self._table.rules[rule], rule, Ref(rule), max_tokens)
+        return self._known[key]
 
     def any(self) -> Node:
         """A gap, or nothing: before the end of the text, and what is no terminal."""
         return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
-    def _behind(self, node: Node, rule: str, whole: Node) -> Node:
+    def _behind(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
         """The texts of a node, which `whole` stands for, or a gap and these."""
         free: list[Node] = []
         bound: list[Node] = []
@@ -83,7 +88,8 @@ class Gaps:
             if texts is node:
                 free.append(Ref(name))
             elif texts is not None:
-                bound.append(Seq((Ref(name), texts)))
+                bound.append(Seq((Ref(name), _counted(texts, most))))
+        whole = _counted(whole, most)
         return _either([Seq((Repeat(_either(free), 0, 1), whole)) if free else whole, *bound])
 
 
@@ -137,6 +143,10 @@ def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
         return node
     out = determinised(conj(whole, negate(seq([longer, ANY_TEXT]))), rule)
     return out if any(accepts for accepts, _ in out.states) else None
+
+
+def _counted(node: Node, most: int | None) -> Node:
+    return node if most is None else MaxTokens(node, most)
 
 
 def _either(nodes: list[Node]) -> Node:

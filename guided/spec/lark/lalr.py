@@ -24,7 +24,20 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["FIRST", "MOST", "ROOT", "Lr0", "NoTable", "Place", "Rules", "State", "Steps", "nullable", "terminal_states"]
+__all__ = [
+    "FIRST",
+    "MOST",
+    "ROOT",
+    "Lr0",
+    "NoTable",
+    "Place",
+    "Rules",
+    "State",
+    "Steps",
+    "nullable",
+    "terminal_states",
+    "with_all",
+]
 
 MOST: Final = 2_000_000
 
@@ -234,14 +247,40 @@ def _all(sets: Mapping[_Call, int], calls: Sequence[_Call]) -> int:
 
 def nullable(rules: Rules) -> set[str]:
     """The rules that may be empty."""
+    return with_all(rules, terminals_count=False)
+
+
+def with_all(rules: Rules, *, terminals_count: bool) -> set[str]:
+    """The rules with an alternative all of whose symbols count: rules that were found, and terminals or none.
+
+    Each alternative counts down what it waits for, so the cost is linear (Dowling and Gallier 1984).
+    """
     out: set[str] = set()
-    while True:
-        found = {
-            rule for rule, each in rules.items() if any(all(name in out for name, _ in symbols) for symbols in each)
-        }
-        if found <= out:
-            return out
-        out |= found
+    waiting: dict[str, list[int]] = {}  # a rule -> the alternatives that wait for it
+    owners: list[str] = []
+    missing: list[int] = []
+    todo: list[str] = []
+    for rule, alternatives in rules.items():
+        for symbols in alternatives:
+            if not terminals_count and any(is_terminal for _, is_terminal in symbols):
+                continue
+            number, names = len(owners), [name for name, is_terminal in symbols if not is_terminal]
+            owners.append(rule)
+            missing.append(len(names))
+            for name in names:
+                waiting.setdefault(name, []).append(number)
+            if not names:
+                todo.append(rule)
+    while todo:
+        rule = todo.pop()
+        if rule in out:
+            continue
+        out.add(rule)
+        for number in waiting.get(rule, ()):
+            missing[number] -= 1
+            if not missing[number]:
+                todo.append(owners[number])
+    return out
 
 
 def _least(edges: Mapping[_Call, Sequence[_Call]], values: Mapping[_Call, int], steps: Steps) -> dict[_Call, int]:

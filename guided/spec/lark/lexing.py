@@ -15,8 +15,9 @@ read by the automaton of each expression of its priority.
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from typing import Final
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
@@ -29,6 +30,8 @@ from .rules import origin
 from .terminals import terminal_node
 
 __all__ = ["lexed"]
+
+_MOST_TERMINALS: Final = 5_000
 
 
 def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits) -> tuple[Grammar, Lexer]:
@@ -43,12 +46,23 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
         raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+    if indentation is not None and loaded.regions:
+        name = next(iter(loaded.regions))
+        reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
+        raise UnsupportedError(reason, hint="leave the attribute out, or postlex")
+    for terminal in loaded.terminals.values():
+        if terminal.max_tokens is not None:
+            reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
+            raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
     if not loaded.initial_skip or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
     rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
     used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    if len(used) > _MOST_TERMINALS:
+        hint = 'write one regular expression for many texts, or read them with semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used), _MOST_TERMINALS, fixed=True, hint=hint)
     terminals = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
     without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
     # To a parser, a terminal without texts is as a rule without alternatives. Lark's table has what stands before it.
@@ -76,7 +90,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
         origins[begin] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
-    return Grammar(nodes, begin, origins), lexer
+    return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:

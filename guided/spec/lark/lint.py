@@ -1,8 +1,7 @@
 """What may go wrong with a Lark text. In: a text. Out: remarks on its terminals and rules.
 
 Terminals collide if they match a common text where Lark may try both: the one that Lark tries first then takes it, and
-the other one never gets it. Examples come from interegular, as those of Lark's own option `strict`; each is checked
-with `re`, since interegular knows ASCII only.
+the other one never gets it. Examples are shortest common texts of the automata that the lexer runs (`common_text.py`).
 
 Terminals are compared where they stand in one row of the LALR(1) table, or all with all, without a table and for the
 basic lexer. Without a lexer nothing collides.
@@ -11,12 +10,14 @@ basic lexer. Without a lexer nothing collides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Any, Final
+from typing import Final, cast
 
-from guided.errors import GuidedError
+from guided.errors import LimitExceeded
+from guided.ir.nodes import Automaton
 from guided.limits import Limits
+from guided.spec.common_text import common_text
 from guided.spec.lint import Remark
 
 from . import LarkOptions, load_lark, read_lark
@@ -27,7 +28,6 @@ from .rules import origin
 
 __all__ = ["lint_lark"]
 
-_SECONDS: Final = 0.2  # for each pair of terminals
 _MOST_PAIRS: Final = 2_000
 
 
@@ -35,14 +35,14 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     """See the head.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: as `read_lark` does; interegular is not installed.
+        SpecError, UnsupportedError, LimitExceeded: as `read_lark` does.
     """
     loaded = load_lark(text, options, limits)
     all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
     rules = {name: all_rules[name] for name in _reached(all_rules, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
-    order = [] if lexer is None else [each.name for each in lexer.terminals]
-    return [*_rules(loaded, rules), *_collisions(loaded, rules, order, options.lexer == "contextual")]
+    found = {} if lexer is None else {each.name: cast(Automaton, each.item) for each in lexer.terminals}
+    return [*_rules(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
 
 
 def _reached(rules: Rules, start: str) -> list[str]:
@@ -100,24 +100,25 @@ def _derives_itself(rules: Rules, name: str, empty: set[str]) -> bool:
     return False
 
 
-def _collisions(loaded: Loaded, rules: Rules, order: Sequence[str], contextual: bool) -> Iterator[Remark]:
-    """`order`: the terminals in the order in which a lexer tries them."""
-    found = {name: loaded.terminals[name] for name in order}
+def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], contextual: bool) -> Iterator[Remark]:
+    """`found`: the terminals in the order in which a lexer tries them."""
+    order = list(found)
     states = terminal_states(rules, loaded.start) if contextual else None
     rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
     pairs = {pair for row in rows for pair in combinations([name for name in order if name in row], 2)}
-    compared, failed = _compared(found)
-    for name, reason in failed.items():
-        yield Remark(
-            "not-compared", origin(loaded, name), f"not compared with other terminals: {reason}", matters=False
-        )
     ranked = sorted(pairs, key=lambda pair: (order.index(pair[0]), order.index(pair[1])))
     for first, second in ranked[:_MOST_PAIRS]:
-        if first in failed or second in failed:
+        try:
+            example = common_text(found[first], found[second])
+        except LimitExceeded as error:
+            message = f"not compared with {origin(loaded, second)}: {error}"
+            yield Remark("not-compared", origin(loaded, first), message, matters=False)
             continue
-        example = _example(compared, found[first], found[second])
-        if example:
-            yield _collision(loaded, found[first], found[second], example)
+        if example is not None:
+            yield _collision(loaded, loaded.terminals[first], loaded.terminals[second], example)
+    if len(ranked) > _MOST_PAIRS:
+        message = f"{len(ranked) - _MOST_PAIRS} pairs of terminals were not compared"
+        yield Remark("not-compared", origin(loaded, loaded.start), message, matters=False)
 
 
 def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> Remark:
@@ -131,38 +132,3 @@ def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, ex
     message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
     hint = f"let one of them exclude the other, or give a priority, as {second.name}.2"
     return Remark("collision", names[first.name], message, hint, example)
-
-
-def _compared(found: Mapping[str, LoadedTerminal]) -> tuple[Any, dict[str, str]]:
-    """interegular's comparator, and the terminals that it cannot read, with the reason."""
-    try:
-        import interegular
-        from interegular.comparator import Comparator
-    except ImportError:
-        raise GuidedError(
-            "comparing terminals needs the package interegular: pip install 'guided-decoding[grammars]'"
-        ) from None
-    patterns: dict[str, Any] = {}
-    failed: dict[str, str] = {}
-    for name, terminal in found.items():
-        if terminal.node is not None:
-            failed[name] = "it has operators of its own"
-            continue
-        try:
-            pattern = interegular.parse_pattern(terminal.source)
-            pattern.to_fsm()
-            patterns[name] = pattern
-        except Exception as error:  # of several classes, and RecursionError
-            failed[name] = str(error)[:100] or type(error).__name__
-    return Comparator(patterns), failed
-
-
-def _example(compared: Any, first: LoadedTerminal, second: LoadedTerminal) -> str:
-    """A text that both match as a whole; "" if there is none, or none is found in time."""
-    if compared.isdisjoint(first.name, second.name):
-        return ""
-    try:
-        text = str(compared.get_example_overlap(first.name, second.name, _SECONDS).main_text)
-    except (TimeoutError, ValueError):
-        return ""
-    return text if all(re.fullmatch(each.source, text) for each in (first, second)) else ""

@@ -19,7 +19,10 @@ from typing import Any, Final, NoReturn
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node
+from guided.ir.regions import Region
 from guided.limits import Limits
+
+from .bounds import check_bounds, check_terminals
 
 __all__ = ["Alternative", "Loaded", "LoadedTerminal", "lark_package", "load"]
 
@@ -55,6 +58,7 @@ class LoadedTerminal:
     written: str
     node: Node | None = None  # its texts, where Lark's notation cannot say them
     is_lazy: bool = False  # it ends where it first matches, and other terminals do not run over that place
+    max_tokens: int | None = None  # in which each text is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ class Loaded:
 
     `lines`: name of a rule or terminal -> the line of the text that defines it. `parts`: name of a terminal -> what
     stands for it, and is none; `written`: what the text has in its place. `initial_skip`: whether ignored terminals may
-    stand first; `skip_once`: whether they may stand once only in one place.
+    stand first; `skip_once`: whether they may stand once only in one place. `regions`: name of a rule -> what is asked
+    of its text.
     """
 
     text: str
@@ -76,6 +81,16 @@ class Loaded:
     written: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
     skip_once: bool = False
+    regions: Mapping[str, Region] = field(default_factory=dict)
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where the text defines a rule or terminal, for errors."""
+        name = name.split("{")[0]
+        lines = self.text.splitlines(keepends=True)[: self.lines.get(name, 0)]
+        if not lines:
+            return 0, 0
+        start = sum(map(len, lines[:-1])) + max(lines[-1].find(name), 0)
+        return start, start + len(name)
 
 
 def load(
@@ -96,13 +111,17 @@ def load(
             hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
             raise LimitExceeded("nodes", count, _LARGEST_REPETITION, fixed=True, hint=hint)
     try:
+        check_terminals(lark.load_grammar._parse_grammar(text, "<grammar>"), text)
         grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", list(import_paths), False)
         if start not in {rule for rule, *_ in _definitions(grammar)}:
             _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+        check_bounds(grammar)
         named = {str(name) for name, _ in grammar.term_defs}
         terminals, rules, ignored = grammar.compile([start], "*")
     except lark.exceptions.LarkError as error:
         raise _spec_error(text, error) from None
+    except TypeError as error:  # Lark's search for a similar error fails on some; what it searched for is what is wrong
+        raise _spec_error(text, _first_cause(error, lark.exceptions.UnexpectedToken)) from None
     except FileNotFoundError as error:
         name = Path(str(error.filename or error)).name
         hint = "give the folder of the file by import_paths=[...]; without it, Lark's own grammars can be imported"
@@ -115,6 +134,11 @@ def load(
     for rule in rules:
         symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
         out.setdefault(str(rule.origin.name), []).append(Alternative(symbols))
+    for rule in {name for each in out.values() for it in each for name, is_term in it.symbols if not is_term}:
+        if rule not in out:
+            place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
+            hint = f"give its arguments, as {rule}{{...}}"
+            raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     lines = _lines(text)
     found = {terminal.name: _terminal(terminal, named) for terminal in terminals}
     for alternatives in out.values():
@@ -160,7 +184,7 @@ def _terminal(terminal: Any, named: Collection[str]) -> LoadedTerminal:
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        "" if name in named else str(pattern.raw or ""),
+        "" if name in named and not name.startswith("__IGNORE_") else str(pattern.raw or ""),
     )
 
 
@@ -172,6 +196,15 @@ def _lines(text: str) -> dict[str, int]:
         if found:
             out.setdefault(found[1], number)
     return out
+
+
+def _first_cause(error: BaseException, kind: type[BaseException]) -> BaseException:
+    """The error of this class that was raised first on the way to an error, or that error itself."""
+    found, at = error, error.__context__
+    while at is not None:
+        found = at if isinstance(at, kind) else found
+        at = at.__context__
+    return found
 
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from guided.errors import SpecError, brief
-from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, Node, Ref, Repeat, Seq
+from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Repeat, Seq
 from guided.limits import Limits
 from guided.spec.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.spec.rule_table import RuleTable
@@ -38,7 +38,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         table.define(_terminal_rule(name), origin(loaded, name), node)
     names = {name: _terminal_rule(name) for name in loaded.ignored}
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
-    gaps = Gaps(table, ignored, loaded.skip_once)
+    gaps = Gaps(table, ignored, loaded.skip_once, bool(loaded.regions))
     lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
     kept = kept_from(rules, loaded.start, lazy)
 
@@ -49,7 +49,10 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         if symbol in loaded.parts:
             return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
         rule = _limited(table, loaded, symbol, kept.get(place, frozenset()))
-        return Ref(rule) if is_first else gaps.before(rule)
+        most = loaded.terminals[symbol].max_tokens
+        if is_first:
+            return Ref(rule) if most is None else MaxTokens(Ref(rule), most)
+        return gaps.before(rule, most)
 
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
         return [item(Place(name, number, read)) for read in range(begin, len(rules[name][number]))]
@@ -71,10 +74,12 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
             table.define(_first_rule(name), origin(loaded, name), Alt(tuple(ways)))
         begin = Repeat(Ref(_first_rule(loaded.start)), 0 if loaded.start in empty else 1, 1)
     start = table.define("start", "", Seq((begin, gaps.any())))
+    for name, region in loaded.regions.items():
+        table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
-    return Grammar(table.rules, start, table.origins)
+    return Grammar(table.rules, start, table.origins, regions=table.regions)
 
 
 def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
@@ -106,9 +111,9 @@ def origin(loaded: Loaded, name: str) -> str:
 
     A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
     """
-    made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
-    if name not in loaded.lines and made_for:
-        name = max(made_for, key=len)
+    if name not in loaded.lines:
+        made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
+        name = max(made_for, key=len, default=name)
     if line := loaded.lines.get(name):
         return f"{_written(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)

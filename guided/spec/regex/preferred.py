@@ -19,6 +19,7 @@ state is a list of positions of the pattern, so there may be exponentially many;
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,6 +32,7 @@ from .tree import Cat, Look, Or, Times, Tree
 __all__ = ["Undecided", "preferred"]
 
 _MOST = 20_000
+_MOST_EDGES = 500_000
 
 
 class Undecided(Exception):
@@ -151,7 +153,7 @@ def _determinised(steps: Sequence[_Step], start: int) -> Automaton:
 
     def number(state: tuple[int, ...]) -> int:
         if state not in numbers:
-            if len(lists) > _MOST:
+            if len(lists) > _MOST or len(lists) * len(pieces) > _MOST_EDGES:
                 raise TooLarge
             numbers[state] = len(lists)
             lists.append(state)
@@ -197,4 +199,7 @@ def _closure(steps: Sequence[_Step], starts: Sequence[int], before: int | None) 
 
 
 def _holds(ranges: Ranges | None, point: int) -> bool:
-    return ranges is not None and any(low <= point <= high for low, high in ranges)
+    if ranges is None:
+        return False
+    at = bisect_right(ranges, (point, 0x110000))
+    return at > 0 and point <= ranges[at - 1][1]

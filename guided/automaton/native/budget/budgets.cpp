@@ -69,6 +69,8 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   if (!table.overflow) {
     out.unsure = table.unsure;
     auto leaves = [&](int32_t token, int32_t state) {
+      state = arena_.counted(state);
+      if (state == kDead) return;
       out.leaving.push_back({distance(state), token});
       if (begins(partial, state)) out.beginning.push_back(token);
     };
@@ -114,7 +116,7 @@ void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const To
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {
-  return arena_.step_text(state, masks_.vocabulary().tokens[token]);
+  return arena_.counted(arena_.step_text(state, masks_.vocabulary().tokens[token]));
 }
 
 int64_t BudgetMasks::after(int32_t state, int32_t token) {

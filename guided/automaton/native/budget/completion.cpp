@@ -36,6 +36,7 @@ void CompletionFinder::follow(Thread at, Completion& out) {
       if (begun) return link();
       return end_entry(at, out);
     }
+    if (rule.max_tokens >= 0) return end_limited(at, out);
     const ShortestText::Choice c = tree_.choose(at);
     if (c.cost > kFar) {
       out.impossible = true;
@@ -75,6 +76,19 @@ void CompletionFinder::follow(Thread at, Completion& out) {
       }
     }
   }
+}
+
+// The way to the end of a rule with a limit of tokens, as one piece.
+void CompletionFinder::end_limited(const Thread& thread, Completion& out) {
+  out.fenced = true;
+  for (int32_t at = thread.pos; !grammar_.positions[at].accept;) {
+    const std::string& text = masks_.vocabulary().tokens[grammar_.token_rests[at].first];
+    for (char ch : text) {
+      out.symbols.push_back(static_cast<uint8_t>(ch));
+      at = grammar_.step(at, static_cast<uint8_t>(ch));
+    }
+  }
+  out.next = with_memory(thread.ret, thread.mem);
 }
 
 // The way to the end of an entry that may come to a value that was there, as one piece.
@@ -132,7 +146,7 @@ int64_t CompletionFinder::across(int32_t node, int32_t config) {
     };
     const Completion& c = known(entered);
     for (int32_t one : c.either) enter(at, one);
-    if (!c.either.empty()) continue;
+    if (!c.either.empty() || c.fenced) continue;
     for (size_t k = 0; at >= 0 && k < c.symbols.size(); ++k) {
       at = c.symbols[k] < 256 ? trie.child(at, static_cast<uint8_t>(c.symbols[k])) : -1;
       if (at >= 0 && ends_token(at)) best = std::min(best, plus(1, cost_after(c, k + 1)));
@@ -165,7 +179,7 @@ void CompletionFinder::spell(Completion& c) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
       if (node >= 0 && ends_token(node)) c.cost[i] = std::min(c.cost[i], plus(1, cost_after(c, k + 1)));
     }
-    if (node >= 0 && c.next >= 0 && trie.nodes()[node].children > 0)
+    if (node >= 0 && c.next >= 0 && !c.fenced && trie.nodes()[node].children > 0)
       c.cost[i] = std::min(c.cost[i], across(node, c.next));
   }
   c.total = cost_after(c, 0);
@@ -276,7 +290,7 @@ int64_t CompletionFinder::distance(int32_t state) {
     return least;
   }
   const bool small = masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large;
-  if (small && !grammar_.recursive && grammar_.known.empty()) {
+  if (small && !grammar_.recursive && grammar_.known.empty() && grammar_.token_rests.empty()) {
     // The first search is from the start and settles it: answers must not hang on which states were asked for before.
     if (exact_.empty()) grammar_.too_large = !exact_.find(arena_.initial());
     if (!grammar_.too_large)
@@ -295,14 +309,14 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
     if (!met.insert(pair_key(node, config)).second) continue;
     const Completion& c = known(config);
     for (int32_t one : c.either) open.push_back({node, one});
-    if (!c.either.empty() || c.impossible) continue;
+    if (!c.either.empty() || c.impossible || (c.fenced && node > 0)) continue;
     for (size_t k = 0; node >= 0 && k < c.symbols.size(); ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
       if (node < 0) break;
       const TokenTrie::Node& at = trie.nodes()[node];
       out.insert(out.end(), trie.payloads().begin() + at.payload_lo, trie.payloads().begin() + at.payload_hi);
     }
-    if (node >= 0 && c.next >= 0) open.push_back({node, c.next});
+    if (node >= 0 && c.next >= 0 && !(c.fenced && node > 0)) open.push_back({node, c.next});
   }
 }
 

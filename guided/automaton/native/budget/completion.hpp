@@ -18,6 +18,9 @@
 // same path, under a return configuration whose texts contain all that followed on it (merging only unites
 // configurations). So a state with bound b always allows a token that leads to a state with bound at most b - 1.
 //
+// Texts of rules with a limit of tokens are those of the fewest tokens, and no token crosses their borders, so that the
+// limit is kept whatever stands around them.
+//
 // Where the vocabulary is small and the language regular with few states, the least number itself is known
 // (token_distance.hpp), and where some byte is no token by itself, too (token_graph.hpp); the budgeted mask is then the
 // largest one.
@@ -37,6 +40,7 @@ struct Completion {
   int32_t next = -1;             // the configuration that comes then; -1: none
   std::vector<int32_t> either;   // of several threads: the configurations of each alone
   bool impossible = false;       // there is no text
+  bool fenced = false;           // no token crosses its borders
   int64_t total = 0;
   size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
 };
@@ -71,6 +75,7 @@ class CompletionFinder {
   int64_t estimate(Thread thread);
   Thread nearest(const Config& config);
   void follow(Thread at, Completion& out);
+  void end_limited(const Thread& at, Completion& out);
   void end_entry(const Thread& at, Completion& out);
   int32_t with_memory(int32_t config, int32_t memory);
   const Completion& known(int32_t config) const;

@@ -144,6 +144,7 @@ void describe(const LoweredRule& from, Rule& rule) {
   rule.kind = from.kind;
   rule.min = from.min;
   rule.max = from.max;
+  rule.max_tokens = from.max_tokens;
   rule.origin = from.origin;
   rule.relative = from.relative();
   for (const Effect& e : from.effects) {

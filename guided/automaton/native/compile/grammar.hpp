@@ -30,6 +30,9 @@ struct Rule {
   int64_t min = 0, max = kUnbounded;      // of the register: bounds of the count, or of the number of members
   int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, how many
   int32_t origin = -1;                    // the IR rule
+  // A rule without calls, whose texts take at most so many tokens, counted by the register: see run/token_counts.cpp.
+  int64_t max_tokens = kUnbounded;
+  int64_t furthest_rest = 0;  // the most of TokenRest::tokens after a token, where it may not end
   // A counter whose guards depend only on the count and the least that must follow: its token tables fit every count.
   bool relative = false;
   int64_t reach = 0;                               // the largest finite rest that a guard adds to the count
@@ -43,6 +46,12 @@ struct Rule {
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
   Digest digest;  // of the automaton and all it calls; without the rule's own bounds if `relative`
+};
+
+// In a rule with a limit of tokens: the fewest, one at least, that lead from a position to the rule's end, and the first.
+struct TokenRest {
+  int64_t tokens = 0;
+  int32_t first = -1;
 };
 
 // A rule that is compiled when it is first entered, see later_rules.hpp.
@@ -74,6 +83,7 @@ struct Grammar {
   std::vector<KnownNames> known;  // by uniqueness scope: the strings that count as seen from the start
   std::vector<LaterRule> later;
   bool single = false;                  // one plain rule without calls: every state is one position
+  std::vector<TokenRest> token_rests;   // by position; empty: no rule has a limit of tokens
   std::vector<int32_t> token_distance;  // by position: least tokens to the end; empty if unknown (token_graph.hpp)
 
   // Whether a position stands for a rule that is not compiled yet.

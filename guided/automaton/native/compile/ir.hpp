@@ -38,7 +38,8 @@ enum class Kind : uint8_t {
   Permutation,
   Distinct,
   Entry,
-  Automaton
+  Automaton,
+  Tokens
 };
 
 struct IrNode {
@@ -46,7 +47,7 @@ struct IrNode {
   std::vector<Range> ranges = {};     // Chars
   std::vector<uint32_t> text = {};    // Text: code points
   std::vector<int32_t> items = {};    // children; of Permutation: the members
-  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Special: max is the last id
+  int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: known names
   std::vector<uint8_t> required = {}, repeatable = {};   // Permutation

@@ -20,6 +20,7 @@ std::unique_ptr<Grammar> copy(const Grammar& from) {
   out->nullable = from.nullable;
   out->recursive = from.recursive;
   out->known = from.known;
+  out->token_rests = from.token_rests;
   out->later = from.later;
   return out;
 }
@@ -64,6 +65,10 @@ void append(Grammar& g, const Grammar& part) {
   g.names.insert(g.names.end(), part.names.begin(), part.names.end());
   g.known.insert(g.known.end(), part.known.begin(), part.known.end());
   g.recursive |= part.recursive;
+  if (g.token_rests.empty() && part.token_rests.empty()) return;  // by position; only rules with a limit have some
+  g.token_rests.resize(static_cast<size_t>(position));
+  g.token_rests.insert(g.token_rests.end(), part.token_rests.begin(), part.token_rests.end());
+  g.token_rests.resize(g.positions.size());
 }
 
 }  // namespace

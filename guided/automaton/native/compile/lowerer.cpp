@@ -217,6 +217,9 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_between(nfa, n, {.op = Effect::Open, .a = n.ref, .b = names_digest(n)}, {.op = Effect::Close}, enc, from,
                     to, depth);
       return;
+    case Kind::Tokens:
+      build_tokens(nfa, n, enc, from, to, depth);
+      return;
     case Kind::Entry:
       build_between(nfa, n, {.op = Effect::Begin}, {.op = Effect::Keep}, enc, from, to, depth);
       return;

@@ -85,6 +85,7 @@ class Lowerer {
   // ---- the same, with a register where states would be many: register_rules.cpp
   void build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
+  void build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   int32_t counter(const IrNode& n, int32_t enc, int depth);
   bool is_searched(const IrNode& repeat) const;

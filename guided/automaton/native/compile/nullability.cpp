@@ -72,6 +72,7 @@ bool Nullability::decide(const IrNode& n) const {
     case Kind::Length:
       return n.min == 0 && !contradicts(n) && child(n.items[0]);
     case Kind::Encoded:
+    case Kind::Tokens:
     case Kind::Distinct:
     case Kind::Entry:
       return child(n.items[0]);

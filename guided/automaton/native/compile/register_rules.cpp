@@ -1,4 +1,5 @@
-// Repetitions, length windows and permutations: rules with a register in their frame (the second part of Lowerer).
+// Repetitions, length windows, permutations and limits of tokens: rules with a register in their frame (the second part
+// of Lowerer).
 //
 // The problem: as states of an automaton, `x{1000}` needs a thousand copies of x, and the members of an object in any
 // order need a state for each subset. With a register in the frame, one copy of each item is enough.
@@ -14,6 +15,9 @@
 // A repetition is unrolled if its copies are small (unroll_weight.hpp), or if it may start anywhere in a text that is
 // searched (is_searched). A length window is a count only where that is exact (length_window.hpp). Equal repetitions
 // share one rule.
+//
+// A limit of tokens is about what was read when a token ends (run/token_counts.cpp). Its rule is written without calls,
+// and nothing leads back to its start: a thread there has not read anything of the rule.
 //
 // Cost: that of the item, once; times the count if it is unrolled.
 #include <algorithm>
@@ -176,6 +180,30 @@ void Lowerer::build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int3
     Symbol call = kCall + static_cast<Symbol>(it->second);
     nfa.edge(from, call, call, to);
   }
+}
+
+// The rule of a regular item of which each text takes at most `max` tokens.
+void Lowerer::build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  if (operand_depth_ > 0 || enc != 0) throw Unsupported("MaxTokens inside And, Not, Length or Encoded");
+  if (in_flat_) throw Unsupported("MaxTokens needs a vocabulary in which every byte is also a token by itself");
+  if (nullable_.node(n.items[0])) nfa.move(from, to);
+  if (n.max == 0) return;
+  const Dfa item = without_empty(minimise(live_.restricted(regular(n.items[0], depth + 1)), meter_));
+  if (item.empty()) return;
+  LoweredRule rule;
+  rule.max_tokens = n.max;
+  rule.dfa.add(false);  // as the start of `item`, which may be entered again
+  std::vector<Edge> edges;
+  for (int32_t s = 0; s < item.size(); ++s) {
+    edges.assign(item.edges[s].begin(), item.edges[s].end());
+    for (Edge& e : edges) ++e.to;
+    rule.dfa.add(item.accept[s] != 0);
+    rule.dfa.edges.set(s + 1, edges);
+    if (s == 0) rule.dfa.edges.set(0, edges);
+  }
+  rule.dfa = trim(std::move(rule.dfa));
+  const Symbol call = kCall + static_cast<Symbol>(synthetic(std::move(rule)));
+  nfa.edge(from, call, call, to);
 }
 
 void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {

@@ -45,6 +45,7 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
     case Kind::Not:
     case Kind::Length:  // the automaton depends on the content of the rules that it refers to
     case Kind::Permutation:
+    case Kind::Tokens:
       key.portable = false;
       break;
     case Kind::Ref:

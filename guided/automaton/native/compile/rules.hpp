@@ -71,6 +71,7 @@ struct LoweredRule {
   std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
   bool encoded = false;                                    // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
+  int64_t max_tokens = kUnbounded;             // Plain, without calls: of each text
   int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // each once
   std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence

@@ -30,22 +30,24 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
 
 void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   for (const Table* part : table.parts) add(place, *part, row);
+  if (!table.parts.empty()) return;
   const bool proven = !table.unsure && most_staying(place, table, rests_.all_sure(place)) < kNever;
-  if (!proven && table.parts.empty()) return add_within(place, table, kNever - 1, row);
+  if (!proven) return add_within(place, table, kNever - 1, row);
   table.stay.add_to(row);
   for (const LexerTables::End& end : table.ends) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
-    const bool sure = rests_.rest(after) < kNever;
+    const bool sure = !end.tokens.empty() && (rests_.all_sure(after) || rests_.rest(after) < kNever);
     for (const LexerTables::Group& group : end.tokens)
       if (sure || rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever) group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add(after, tables_.table(places_.start(after), end.rest), row);
+    if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
   }
 }
 
 // The same, of the tokens after which at most `most` are left.
 void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
   for (const Table* part : table.parts) add_within(place, *part, most, row);
+  if (!table.parts.empty()) return;
   for (const LexerTables::Group& group : tables_.groups(table)) {
     if (rests_.distance(place, group.begun) <= most) group.tokens.add_to(row);
   }
@@ -54,7 +56,7 @@ void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uin
     if (after == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
       if (rests_.distance(readings_.boundary(after, group.begun.rivals)) <= most) group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add_within(after, tables_.table(places_.start(after), end.rest), most, row);
+    if (end.rest != LexerTables::kNoRest) add_within(after, tables_.after(end, places_.start(after)), most, row);
   }
 }
 
@@ -84,7 +86,7 @@ int64_t LexedMasks::most_after(int32_t place, const Table& table) {
       if (const int64_t left = rests_.distance(readings_.boundary(after, group.begun.rivals)); left < kNever)
         most = std::max(most, left);
     if (end.rest != LexerTables::kNoRest)
-      most = std::max(most, most_after(after, tables_.table(places_.start(after), end.rest)));
+      most = std::max(most, most_after(after, tables_.after(end, places_.start(after))));
   }
   return most;
 }
@@ -104,8 +106,7 @@ int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) 
     if (!profile.lines.empty())
       places_.each_width(place, 0, [&](int32_t width) {
         const int32_t after = places_.after(place, places_.indentation().line(width));
-        if (after != kDead)
-          least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
+        if (after != kDead) least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
       });
     most = std::max(most, least);
   }

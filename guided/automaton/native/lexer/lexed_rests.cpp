@@ -27,17 +27,21 @@ int64_t LexedRests::surely(const Reading& reading) {
   return best;
 }
 
-// Where the next lexeme begins.
+// Where the next lexeme begins: what must be written before any text can follow, or one of the texts that can.
 int64_t LexedRests::surely(int32_t place, int32_t rivals) {
+  if (rivals == 0) return rest(place);
   if (ends_.sure().is_line(rivals)) return rest(place, kLine);
-  return std::min(kNever, charge(place, rivals) + rest(place));
-}
-
-int64_t LexedRests::charge(int32_t place, int32_t rivals) {
-  if (rivals == 0) return 0;
-  auto [at, added] = charges_.try_emplace(pair_key(place, rivals), 0);
-  if (added) at->second = ends_.sure().charge(rivals, places_.taken(place));
-  return at->second;
+  auto [at, added] = sure_after_.try_emplace(pair_key(place, rivals), kNever);
+  if (!added) return at->second;
+  SureTexts& sure = ends_.sure();
+  const std::vector<int32_t> taken = places_.taken(place);
+  int64_t best = sure.charge(rivals, taken) + rest(place);
+  for (int32_t terminal : taken) {
+    if (best < kNever || terminal == places_.indentation().newline || !sure.can_follow(rivals, terminal)) continue;
+    const int32_t after = places_.after(place, terminal);
+    if (after != kDead) best = std::min(best, sure.weights()[terminal] + rest(after));
+  }
+  return sure_after_[pair_key(place, rivals)] = std::min(best, kNever);
 }
 
 int64_t LexedRests::distance(const Reading& reading) {
@@ -49,12 +53,15 @@ int64_t LexedRests::distance(const Reading& reading) {
   return surely_dead(reading) ? kNever : search(reading);
 }
 
-// Whether the parser can take nothing that the lexeme may become.
+// Whether the parser can take nothing that the lexeme may become, or nothing can be read after it.
 bool LexedRests::surely_dead(const Reading& reading) {
   const Begun begun{reading.lexeme, reading.rivals};
-  if (reading.boundary || !vocabulary_.byte_complete || !ends_.complete(begun)) return false;
-  bool dead = std::ranges::all_of(ends_.ends(begun), [&](const LexemeEnds::End& end) {
-    return readings_.after_lexeme(reading.place, end.label, end.ignored) == kDead;
+  if (reading.boundary) return readings_.is_stuck(reading.place, reading.rivals);
+  if (!vocabulary_.byte_complete || !ends_.complete(begun)) return false;
+  const std::vector<LexemeEnds::End>* all = ends_.all(begun);
+  bool dead = std::ranges::all_of(all ? *all : ends_.ends(begun), [&](const LexemeEnds::End& end) {
+    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
+    return place == kDead || (all && readings_.is_stuck(place, end.rivals));
   });
   if (const int64_t least = ends_.least_width(begun); least < kNever)
     places_.each_width(reading.place, static_cast<int32_t>(least), [&](int32_t width) {
@@ -83,7 +90,8 @@ bool LexedRests::viable(int32_t state) {
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool found = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
+      if (all_sure(r.place) &&
+          (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
         return true;
       return distance(r) < kNever;
     });

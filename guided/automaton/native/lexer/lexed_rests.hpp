@@ -46,7 +46,6 @@ class LexedRests {
  private:
   int64_t surely(const Reading& reading);
   int64_t surely(int32_t place, int32_t rivals);
-  int64_t charge(int32_t place, int32_t rivals);
   bool surely_dead(const Reading& reading);
   int64_t search(const Reading& reading);
   void keep(const std::vector<Reading>& path, const std::vector<int32_t>& symbols, int64_t left);
@@ -56,9 +55,9 @@ class LexedRests {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_, guessed_;
-  std::unordered_map<uint64_t, int64_t> charges_;  // by place and rivals
-  std::map<Reading, int64_t> known_;               // what searches have found
-  std::vector<int8_t> viable_;                     // by state; 0: not known
+  std::unordered_map<uint64_t, int64_t> sure_after_;  // by place and rivals
+  std::map<Reading, int64_t> known_;                  // what searches have found
+  std::vector<int8_t> viable_;                        // by state; 0: not known
 };
 
 }  // namespace guided

@@ -27,7 +27,9 @@ LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
 
 std::mutex& LexedStates::mutex() { return compiled_.mutex_; }
 
-size_t LexedStates::measured() { return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + masks_.memory(); }
+size_t LexedStates::measured() {
+  return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + masks_.memory();
+}
 
 // ---- steps
 int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {

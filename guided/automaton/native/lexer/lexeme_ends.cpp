@@ -9,13 +9,13 @@ namespace {
 constexpr size_t kMostBegun = 2048;  // states of lexemes that one search visits
 }
 
-void LexemeEnds::add(Ends& ends, const End& end) {
-  for (End& known : ends.list)
+void LexemeEnds::add(std::vector<End>& ends, const End& end) {
+  for (End& known : ends)
     if (known.label == end.label && known.ignored == end.ignored && known.rivals == end.rivals) {
       known.tokens = std::min(known.tokens, end.tokens);
       return;
     }
-  ends.list.push_back(end);
+  ends.push_back(end);
 }
 
 namespace {
@@ -43,7 +43,7 @@ bool LexemeEnds::ends_here(const std::vector<Node>& nodes, int32_t node, int32_t
   if (tokens[0] >= kNever) return false;
   const LexemeState& state = lexemes_.state(nodes[node].begun.lexeme);
   for (size_t k = 0; k < path.size(); ++k)
-    add(at(path[k]), {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .rivals = pending});
+    add(at(path[k]).list, {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .rivals = pending});
   return true;
 }
 
@@ -77,6 +77,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
                           std::ranges::count_if(begun.keywords, is_wanted) + (begun.label != kNoTerminal));
   std::vector<std::pair<int32_t, bool>> any, found;  // labels; those after which any text can follow
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
+  std::vector<End> all;
   int32_t i = 0;
   for (; i < static_cast<int32_t>(nodes.size()) && found.size() < wanted && nodes.size() < kMostBegun; ++i) {
     const Begun at = nodes[i].begun;
@@ -84,6 +85,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     const bool is_line = lexemes_.indentation().is_line(state.label);
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
     const int32_t pending = state.label == kNoTerminal ? 0 : rivals_.add(at.rivals, at.lexeme);
+    if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.ignored, 0, pending});
     const bool free = sure_.is_line(pending) || sure_.charge(pending) < kNever;
     if (is_line && !has(found, label)) {
       if (begins_line(nodes, i, pending)) found.push_back(label);
@@ -100,12 +102,13 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
       if (lexeme == kNoLexeme) return;
       const LexemeState& after = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(after.label);
-      if (met.emplace(after.shape, rivals, begins_line).second)
-        nodes.push_back({{lexeme, rivals}, i, byte});
+      if (met.emplace(after.shape, rivals, begins_line).second) nodes.push_back({{lexeme, rivals}, i, byte});
     });
   }
   Ends& out = at(from);
   out.searched = true;
+  out.has_all = i == static_cast<int32_t>(nodes.size());
+  if (out.has_all) out.all = std::move(all);
   out.complete = i == static_cast<int32_t>(nodes.size()) || found.size() >= wanted;
   return out.list;
 }

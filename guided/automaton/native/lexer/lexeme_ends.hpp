@@ -37,6 +37,8 @@ class LexemeEnds {
   const std::vector<End>& ends(Begun begun);
   // Whether the labels of all ends are among them.
   bool complete(Begun begun) { return ends(begun), at(begun).complete; }
+  // All ways to end but those of lines, tokens left out; null if the search has not seen all.
+  const std::vector<End>* all(Begun begun) { return ends(begun), at(begun).has_all ? &at(begun).all : nullptr; }
   int64_t least(Begun begun);  // of the ends' tokens, and those before any text can follow
   // The ways to become a line, if newlines are sure, and the tokens that this takes for a width, or kNever.
   const std::vector<Line>& lines(Begun begun) { return ends(begun), at(begun).lines; }
@@ -47,9 +49,9 @@ class LexemeEnds {
 
  private:
   struct Ends {
-    bool searched = false, complete = false;
+    bool searched = false, complete = false, has_all = false;
     int64_t least_width = kNever;
-    std::vector<End> list;
+    std::vector<End> list, all;
     std::vector<Line> lines;
     std::unordered_map<int32_t, int64_t> line_tokens;  // by width
   };
@@ -60,7 +62,7 @@ class LexemeEnds {
     uint8_t byte;
   };
   Ends& at(Begun begun) { return ends_[pair_key(begun.lexeme, begun.rivals)]; }
-  void add(Ends& ends, const End& end);
+  static void add(std::vector<End>& ends, const End& end);
   bool ends_here(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   bool begins_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   Lexemes& lexemes_;

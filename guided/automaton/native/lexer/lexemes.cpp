@@ -4,6 +4,10 @@
 
 namespace guided {
 
+namespace {
+constexpr int kManyBytes = 32;
+}
+
 Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
                  const Indentation& indentation)
     : terminals_(std::move(terminals)),
@@ -60,6 +64,23 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
     }
   }
   return states_[id]->groups = std::move(out);
+}
+
+int32_t Lexemes::likeness(int32_t id) {
+  const LexemeState& state = *states_[id];
+  if (state.width != kUnmeasured || state.open.empty()) return kNoLexeme;
+  const auto count = [&](const Match& match) { return terminals_[match.of].automaton.bytes(match.state).count(); };
+  const Match most = *std::ranges::max_element(state.open, {}, count);
+  if (count(most) < kManyBytes) return kNoLexeme;
+  LexemeState alone;
+  alone.open.push_back(most);
+  const int32_t out = made(std::move(alone));
+  for (uint8_t byte : {'a', ' '}) {  // a state that loops is looked at faster
+    const int32_t after = out == kNoLexeme ? out : step(out, byte);
+    if (after == kNoLexeme || step(after, byte) != after) continue;
+    if (states_[after]->keywords.empty() && states_[after]->open == std::vector<Match>{most}) return after;
+  }
+  return out;
 }
 
 CharClasses Lexemes::loops(int32_t id) {
@@ -233,8 +254,8 @@ int32_t Lexemes::made(LexemeState&& state) {
   auto is_wanted = [](const Match& match) { return match.wanted; };
   const bool goes_on = std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !goes_on) return kNoLexeme;
-  const bool is_rival =
-      state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() && std::ranges::all_of(state.open, is_wanted);
+  const bool is_rival = state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() &&
+                        std::ranges::all_of(state.open, is_wanted);
   if (!state.open.empty() && !is_rival) {
     LexemeState rival;
     rival.open = state.open;

@@ -61,7 +61,7 @@ struct LexerKeyword {
   TerminalAutomaton automaton;
 };
 
-enum NoLexeme : int32_t { kNoLexeme = -1 };                // nothing can be read
+enum NoLexeme : int32_t { kNoLexeme = -1 };                  // nothing can be read
 enum NoWidth : int32_t { kNoWidth = -1, kUnmeasured = -2 };  // no line feed was read, or none that counts; see the head
 
 struct LexemeState {
@@ -93,6 +93,9 @@ class Lexemes {
   int32_t step(int32_t state, uint8_t byte);
   // The character classes all of whose characters lead back to the state.
   CharClasses loops(int32_t state);
+  // A state that goes on as this one does in most cases, with fewer terminals: that of a name, for the beginning of a
+  // keyword. kNoLexeme if there is none.
+  int32_t likeness(int32_t state);
   // States that together are this one, for tables: terminals that begin with different bytes never meet, so each group
   // has tables of its own, which other sets of terminals share.
   const std::vector<int32_t>& groups(int32_t state);
@@ -115,9 +118,9 @@ class Lexemes {
   std::vector<LexerTerminal> terminals_;
   std::vector<LexerKeyword> keywords_;
   const Indentation& indentation_;
-  std::vector<uint8_t> may_be_newline_;        // by terminal: it is `newline`, or has it as a keyword
-  std::map<Match, bool> ends_in_line_;         // by terminal and state
-  std::vector<int32_t> group_;                 // by terminal
+  std::vector<uint8_t> may_be_newline_;  // by terminal: it is `newline`, or has it as a keyword
+  std::map<Match, bool> ends_in_line_;   // by terminal and state
+  std::vector<int32_t> group_;           // by terminal
   std::vector<std::unique_ptr<LexemeState>> states_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, shapes_, starts_;
 };

@@ -1,6 +1,7 @@
 #include "lexer/lexer_tables.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace guided {
 
@@ -12,8 +13,10 @@ constexpr int32_t kLoopFrom = 48;  // below nodes with so many tokens, loops are
 
 void LexerTables::clear() {
   tables_.clear();
+  runs_.clear();
   rest_ids_.clear();
   rests_.resize(1);
+  apart_.clear();
   memory_ = 0;
 }
 
@@ -56,13 +59,16 @@ TokenSet LexerTables::made(Found::Stay&& stay) const {
 
 std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest) {
   Found found;
-  walk(lexeme, rest, found);
+  const int32_t like = lexemes_.likeness(lexeme);
+  if (like == kNoLexeme || like == lexeme || !begin_with(like, lexeme, rest, found)) walk(lexeme, rest, found);
   auto table = std::make_unique<Table>();
+  table->unsure = found.unsure;
   table->stay = made(std::move(found.stay));
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
     End end{.label = label.first, .ignored = label.second, .tokens = {}};
     for (auto& [rivals, tokens] : part.tokens) {
+      if (tokens.empty()) continue;
       table->unsure |= ends_.sure().charge(rivals) >= kNever;
       end.tokens.push_back({{kNoLexeme, rivals}, make_token_set(std::move(tokens), vocabulary_.words)});
       memory_ += end.tokens.back().tokens.bytes();
@@ -73,6 +79,74 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   }
   find_profiles(*table, found);
   return table;
+}
+
+// Whether no spot lies below another one, so that each token belongs to one of them.
+bool LexerTables::apart(Rest rest) {
+  if (rest == kRoot) return true;
+  if (rest >= static_cast<Rest>(apart_.size())) apart_.resize(rest + 1, -1);
+  if (apart_[rest] < 0) {
+    std::vector<std::pair<int32_t, int32_t>> ranges;
+    for (const Spot& spot : *rests_[rest]) {
+      const TokenTrie::Node& node = vocabulary_.trie.nodes()[spot.node];
+      ranges.emplace_back(node.payload_lo, node.subtree_hi);
+    }
+    std::ranges::sort(ranges);
+    apart_[rest] = std::ranges::adjacent_find(
+                       ranges, [](const auto& a, const auto& b) { return b.first < a.second; }) == ranges.end();
+  }
+  return apart_[rest] > 0;
+}
+
+// What the table of a similar lexeme has, changed where the two differ.
+bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found) {
+  if (!apart(rest)) return false;
+  const Table& base = table(like, rest);
+  if (base.stay.dense.empty()) return false;
+  found.stay.bits = base.stay.dense;
+  found.profiles = base.profiles;
+  found.unsure = base.unsure;
+  for (const End& end : base.ends) {
+    Found::Part& part = found.ends[{end.label, end.ignored}];
+    if (end.rest != kNoRest) part.spots = *rests_[end.rest];
+    for (const Group& group : end.tokens)
+      group.tokens.each([&](int32_t id) { part.tokens[group.begun.rivals].push_back(id); });
+  }
+  const TokenTrie& trie = vocabulary_.trie;
+  Found gone, come;
+  auto look_at = [&](Spot spot) {
+    const uint8_t byte = trie.nodes()[spot.node].byte;
+    differ(lexemes_.step(lexeme, byte), lexemes_.step(like, byte), spot, come, gone);
+  };
+  if (rest == kRoot) {
+    const TokenTrie::Node& root = trie.nodes()[0];
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at({.node = c, .rivals = 0});
+  } else {
+    for (const Spot& spot : *rests_[rest]) look_at(spot);
+  }
+  found.remove(gone);
+  found.add(come);
+  return true;
+}
+
+// Below a spot whose byte has just been read: what the first lexeme finds and the second one does not, and the other way
+// around.
+void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone) {
+  if (lexeme == like) return;
+  if (lexeme == kNoLexeme) return reach(like, spot, gone);
+  if (like == kNoLexeme) return reach(lexeme, spot, found);
+  note(lexeme, spot, found);
+  note(like, spot, gone);
+  const TokenTrie& trie = vocabulary_.trie;
+  ByteSet bytes = lexemes_.state(lexeme).bytes;
+  bytes |= lexemes_.state(like).bytes;
+  if (spot.rivals != 0)
+    for (int w = 0; w < 4; ++w) bytes.w[w] &= rivals_.survived(spot.rivals).w[w];
+  trie.children(spot.node, bytes, [&](int32_t child) {
+    const uint8_t byte = trie.nodes()[child].byte;
+    const Spot after{.node = child, .rivals = rivals_.advance(spot.rivals, byte)};
+    differ(lexemes_.step(lexeme, byte), lexemes_.step(like, byte), after, found, gone);
+  });
 }
 
 void LexerTables::find_profiles(Table& table, const Found& found) {
@@ -98,6 +172,7 @@ void LexerTables::find_profiles(Table& table, const Found& found) {
     if (has_lines) profile.lines.push_back(begun);
     profile.labels = std::move(labels);
   }
+  for (const Profile& profile : found.profiles) table.profiles.push_back(profile);
   for (auto& [labels, profile] : profiles) {
     memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(Begun);
     table.profiles.push_back(std::move(profile));
@@ -126,6 +201,13 @@ const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
 
 // A spot whose byte has just been read, and what lies below it.
 void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
+  note(lexeme, spot, found);
+  if (!lexemes_.state(lexeme).open.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
+    below(lexeme, spot, found);
+}
+
+// The tokens that end at the spot, and where they go on if the lexeme ends there.
+void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
@@ -138,7 +220,6 @@ void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
   }
   if (into)
     into->insert(into->end(), trie.payloads().begin() + node.payload_lo, trie.payloads().begin() + node.payload_hi);
-  if (open && node.children > 0) below(lexeme, spot, found);
 }
 
 // The lexeme ends at the spot, and the token goes on below it.
@@ -174,7 +255,7 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
 // The same, where characters of the classes `loops` lead back to the lexeme's state. Below the root, the tokens made of
 // them are one set, kept for the vocabulary, and what else there is begins at its edges; elsewhere whole stretches of the
 // trie are taken where nothing but these classes occurs.
-void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
@@ -192,13 +273,61 @@ void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Foun
     stay.tokens.insert(stay.tokens.end(), tokens->ids.begin(), tokens->ids.end());
   }
   for (int byte = 0; byte < 256; ++byte)
-    for (const ClassTokens::Edge& edge : tokens->edges[byte]) cross(loop, edge.node, found);
+    for (const ClassTokens::Edge& edge : tokens->edges[byte]) cross(loop, edge.node, found, edge.depth > 0);
 }
 
-// A node below a string of the loop, whose own byte is none of it.
-void LexerTables::cross(const Loop& loop, int32_t node, Found& found) {
+void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+  if (at == 0 || found.grouped) return walk_loop(lexeme, loops, at, found);
+  const uint64_t key = pair_key(lexeme, at);
+  if (!runs_.contains(key)) {
+    auto made = std::make_unique<Found>();
+    walk_loop(lexeme, loops, at, *made);
+    memory_ += made->memory();
+    runs_[key] = std::move(made);
+  }
+  found.add(*runs_[key]);
+}
+
+// What was found elsewhere, ungrouped.
+void LexerTables::Found::add(const Found& other) {
+  stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
+  begun.insert(other.begun.begin(), other.begun.end());
+  for (const auto& [label, part] : other.ends) {
+    Part& into = ends[label];
+    into.spots.insert(into.spots.end(), part.spots.begin(), part.spots.end());
+    for (const auto& [rivals, tokens] : part.tokens) {
+      std::vector<int32_t>& all = into.tokens[rivals];
+      all.insert(all.end(), tokens.begin(), tokens.end());
+    }
+  }
+}
+
+void LexerTables::Found::remove(const Found& other) {
+  for (int32_t id : other.stay.tokens) clear_bit(stay.bits.data(), id);
+  for (const auto& [label, part] : other.ends) {
+    Part& from = ends[label];
+    const std::set<Spot> spots(part.spots.begin(), part.spots.end());
+    std::erase_if(from.spots, [&](const Spot& spot) { return spots.contains(spot); });
+    for (const auto& [rivals, tokens] : part.tokens) {
+      const std::set<int32_t> ids(tokens.begin(), tokens.end());
+      std::erase_if(from.tokens[rivals], [&](int32_t id) { return ids.contains(id); });
+    }
+  }
+}
+
+size_t LexerTables::Found::memory() const {
+  size_t out = 256 + stay.tokens.size() * 4 + begun.size() * 32;
+  for (const auto& [label, part] : ends) {
+    out += 128 + part.spots.size() * sizeof(Spot);
+    for (const auto& [rivals, tokens] : part.tokens) out += 64 + tokens.size() * 4;
+  }
+  return out;
+}
+
+// A node below a string of the loop, whose own byte is none of it. The string may be empty where nothing has begun.
+void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
   const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
-  if (loop.ends && loop.survived.has(byte))
+  if (has_begun && loop.ends && loop.survived.has(byte))
     loop.ends->push_back({.node = node, .rivals = rivals_.advance(loop.rivals, byte)});
   if (!loop.bytes.has(byte)) return;
   const int32_t after = lexemes_.step(loop.lexeme, byte);
@@ -211,7 +340,7 @@ void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
   for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
     const TokenTrie::Node& child = trie.nodes()[c];
     if (child.byte >= 0x80 || !(char_class_of_ascii(child.byte) & loop.loops)) {
-      cross(loop, c, found);
+      cross(loop, c, found, true);
       continue;
     }
     const bool all = (child.below & ~loop.loops) == 0;

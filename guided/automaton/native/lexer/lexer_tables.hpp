@@ -19,6 +19,10 @@
 // table whose ends are all proven for every parser needs nothing more. Of others, and under a budget, tokens are
 // *grouped* by the state of the lexeme that they end in, and each group is looked at with the parser's state.
 //
+// Many states of lexemes soon become the same ones: `sel`, `set` and `x` all become names. What was found below a node of
+// the trie in a state that loops is kept, and other tables take it over. And the table of a state that begins a keyword, or
+// ends it, is that of a name, but for what lies on the way of the keyword: only there both are walked (`differ`).
+//
 // Cost: a table walks its part of the trie once, and once more for groups. A mask visits as many tables as its tokens
 // hold sequences of terminals.
 #pragma once
@@ -34,6 +38,7 @@ class LexerTables {
  public:
   using Rest = int32_t;  // a set of spots whose bytes are to be read, by number
   static constexpr Rest kRoot = 0, kNoRest = -1;
+  struct Table;
   struct Group {  // tokens that end in the same state of a lexeme, or with the same rivals
     Begun begun;
     TokenSet tokens;
@@ -43,6 +48,8 @@ class LexerTables {
     bool ignored;
     std::vector<Group> tokens;  // of the groups only the rivals count: the lexeme has ended
     Rest rest = kNoRest;
+    mutable int32_t start = kNoLexeme;    // in which the rest was last begun
+    mutable const Table* next = nullptr;  // and its table
   };
   // What lexemes in which tokens stay may become, and the most tokens that this takes, up to where any text can follow, or
   // one that can follow a newline.
@@ -55,7 +62,7 @@ class LexerTables {
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
-    std::vector<Begun> lines;                         // those that may also become lines
+    std::vector<Begun> lines;                        // those that may also become lines
     mutable std::map<int32_t, int64_t> line_tokens;  // by width, when they were first asked for
   };
   struct Table {
@@ -76,6 +83,11 @@ class LexerTables {
   }
   // Valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
+  // Of the rest behind an end, where the next lexeme begins in `start`.
+  const Table& after(const End& end, int32_t start) {
+    if (end.start != start) end.next = &table(start, end.rest), end.start = start;
+    return *end.next;
+  }
   const std::vector<Group>& groups(const Table& table);
   // The most tokens that it takes to end as a line of a width.
   int64_t line_tokens(const Profile& profile, int32_t width);
@@ -98,22 +110,37 @@ class LexerTables {
     };
     Stay stay;
     std::map<Begun, Stay> groups;
-    std::unordered_set<uint64_t> begun;  // where tokens stay
+    std::unordered_set<uint64_t> begun;  // where tokens stay, besides those of `profiles`
+    std::vector<Profile> profiles;
+    bool unsure = false;
     struct Part {
       std::map<int32_t, std::vector<int32_t>> tokens;  // by rivals
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
+    Begun last = {kNoLexeme, 0};  // where tokens were last found to stay, and their group: most follow one another
+    Stay* group = &stay;
     Stay& staying(Begun at) {
-      if (grouped) return groups[at];
-      begun.insert(pair_key(at.lexeme, at.rivals));
-      return stay;
+      if (at == last) return *group;
+      last = at;
+      if (grouped)
+        group = &groups[at];
+      else
+        begun.insert(pair_key(at.lexeme, at.rivals));
+      return *group;
     }
+    void add(const Found& other);
+    void remove(const Found& other);
+    size_t memory() const;
   };
   void walk(int32_t lexeme, Rest rest, Found& found);
   void find_profiles(Table& table, const Found& found);
   std::unique_ptr<Table> build(int32_t lexeme, Rest rest);
+  bool begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found);
+  void differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone);
+  bool apart(Rest rest);
   TokenSet made(Found::Stay&& stay) const;
+  void note(int32_t lexeme, Spot spot, Found& found);
   void reach(int32_t lexeme, Spot spot, Found& found);
   void leave(int32_t lexeme, Spot spot, Found::Part& part);
   void below(int32_t lexeme, Spot spot, Found& found);
@@ -126,7 +153,8 @@ class LexerTables {
     std::vector<Spot>* ends = nullptr;  // where a lexeme may end in the state
   };
   void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
-  void cross(const Loop& loop, int32_t node, Found& found);
+  void walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
+  void cross(const Loop& loop, int32_t node, Found& found, bool has_begun);
   void run(const Loop& loop, int32_t at, Found& found);
   Rest intern(std::vector<Spot>&& spots);
 
@@ -135,6 +163,7 @@ class LexerTables {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // by byte, then by node
+  std::vector<int8_t> apart_;                              // by rest; -1: not known
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
@@ -144,6 +173,7 @@ class LexerTables {
   };
   std::unordered_map<std::vector<Spot>, Rest, SpotsHash> rest_ids_;
   std::unordered_map<uint64_t, std::unique_ptr<Table>> tables_;  // by lexeme and rest
+  std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;    // of loops below large nodes, by lexeme and node
   size_t memory_ = 0;
 };
 

@@ -49,6 +49,14 @@ ByteSet Readings::bytes(int32_t state) const {
   return out;
 }
 
+bool Readings::is_stuck(int32_t place, int32_t rivals) const {
+  ByteSet bytes = lexemes_.state(places_.start(place)).bytes;
+  const ByteSet& survived = rivals_.survived(rivals);
+  for (int w = 0; w < 4; ++w) bytes.w[w] &= survived.w[w];
+  return bytes.count() == 0 && !places_.accepting(place) &&
+         std::ranges::all_of(places_.taken(place), [&](int32_t t) { return control_[t] == kNoTerminal; });
+}
+
 int32_t Readings::intern(std::vector<Reading>&& readings) {
   std::sort(readings.begin(), readings.end());
   readings.erase(std::unique(readings.begin(), readings.end()), readings.end());

@@ -47,6 +47,8 @@ class Readings {
     const LexemeState& state = lexemes_.state(lexeme);
     return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
   }
+  // Whether nothing can be read where a lexeme begins: each byte is one that a rival matches, or no lexeme begins with it.
+  bool is_stuck(int32_t place, int32_t rivals) const;
   int32_t rivals_after(int32_t rivals, int32_t lexeme) const { return rivals_.add(rivals, lexeme); }
   // Calls visit(reading) for what a reading becomes with a byte: one or both of a longer lexeme and an ended one.
   template <class Visit>

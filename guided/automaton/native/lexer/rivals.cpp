@@ -4,17 +4,16 @@
 
 namespace guided {
 
-int32_t Rivals::advance(int32_t rivals, uint8_t byte) {
-  if (rivals == 0) return 0;
-  if (auto at = steps_.find(pair_key(rivals, byte)); at != steps_.end()) return at->second;
+int32_t Rivals::find_advance(int32_t rivals, uint8_t byte) {
   std::vector<int32_t> next;
   for (int32_t rival : sets_[rivals]) {
     const int32_t after = lexemes_.step(rival, byte);
     if (after == kNoLexeme) continue;
-    if (lexemes_.state(after).label != kNoTerminal) return steps_[pair_key(rivals, byte)] = kDropped;
+    if (lexemes_.state(after).label != kNoTerminal) return (*rows_[rivals])[byte] = kDropped;
     next.push_back(lexemes_.state(after).rival);
   }
-  return steps_[pair_key(rivals, byte)] = intern(std::move(next));
+  const int32_t after = intern(std::move(next));
+  return (*rows_[rivals])[byte] = after;
 }
 
 int32_t Rivals::advance(int32_t rivals, std::string_view text) {
@@ -36,16 +35,22 @@ const ByteSet& Rivals::survived(int32_t rivals) {
 int32_t Rivals::add(int32_t rivals, int32_t lexeme) {
   const int32_t rival = lexemes_.state(lexeme).rival;
   if (rival == kNoLexeme) return rivals;
+  const uint64_t key = pair_key(rivals, rival);
+  if (const auto known = added_.find(key); known != added_.end()) return known->second;
   std::vector<int32_t> all = sets_[rivals];
   all.push_back(rival);
-  return intern(std::move(all));
+  return added_[key] = intern(std::move(all));
 }
 
 int32_t Rivals::intern(std::vector<int32_t>&& rivals) {
   std::sort(rivals.begin(), rivals.end());
   rivals.erase(std::unique(rivals.begin(), rivals.end()), rivals.end());
   auto [at, added] = ids_.try_emplace(rivals, size());
-  if (added) sets_.push_back(std::move(rivals));
+  if (added) {
+    sets_.push_back(std::move(rivals));
+    rows_.push_back(std::make_unique<std::array<int32_t, 256>>());
+    rows_.back()->fill(kUnknown);
+  }
   return at->second;
 }
 

@@ -22,7 +22,11 @@ enum Dropped : int32_t { kDropped = -1 };  // of rivals: one of them matched
 class Rivals {
  public:
   explicit Rivals(Lexemes& lexemes) : lexemes_(lexemes) { intern({}); }
-  int32_t advance(int32_t rivals, uint8_t byte);  // or kDropped
+  int32_t advance(int32_t rivals, uint8_t byte) {  // or kDropped
+    if (rivals == 0) return 0;
+    int32_t& known = (*rows_[rivals])[byte];
+    return known != kUnknown ? known : find_advance(rivals, byte);
+  }
   int32_t advance(int32_t rivals, std::string_view text);
   const ByteSet& survived(int32_t rivals);  // the bytes with which none of them matches
   int32_t add(int32_t rivals, int32_t lexeme);
@@ -31,12 +35,14 @@ class Rivals {
 
  private:
   int32_t intern(std::vector<int32_t>&& rivals);
+  int32_t find_advance(int32_t rivals, uint8_t byte);
 
   Lexemes& lexemes_;
   std::vector<std::vector<int32_t>> sets_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
   std::vector<std::unique_ptr<ByteSet>> survived_;
-  std::unordered_map<uint64_t, int32_t> steps_;
+  std::vector<std::unique_ptr<std::array<int32_t, 256>>> rows_;  // by set: that after each byte, kUnknown
+  std::unordered_map<uint64_t, int32_t> added_;                  // by set and lexeme
 };
 
 }  // namespace guided

@@ -15,9 +15,14 @@ constexpr size_t kSeparators = 6;     // of one ignored terminal
 }  // namespace
 
 SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary,
-                     const std::vector<int32_t>& control, const std::vector<uint8_t>& used, const Followers& followers,
+                     const std::vector<int32_t>& control, const std::vector<uint8_t>& used, Followers followers,
                      bool balanced, size_t symbols)
-    : lexemes_(lexemes), rivals_(rivals), vocabulary_(vocabulary), control_(control) {
+    : lexemes_(lexemes),
+      rivals_(rivals),
+      vocabulary_(vocabulary),
+      control_(control),
+      followers_(std::move(followers)),
+      enduring_(rivals, lexemes.indentation().newline, [this](int32_t t, int32_t next) { return meet(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
@@ -38,7 +43,7 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
   for (int32_t t = 0; t < count; ++t) {
     weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
-      const int64_t gap = t == lexemes_.indentation().newline ? 0 : gap_after(t, followers);
+      const int64_t gap = t == lexemes_.indentation().newline ? 0 : gap_after(t);
       if (gap < kNever)
         weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + gap;
       else
@@ -46,6 +51,7 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
     }
     all_ = all_ && (!used[t] || weights_[t] < kNever);
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
+    if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
   }
   weights_.resize(symbols, kNever);
   guesses_.resize(symbols, kNever);
@@ -219,17 +225,20 @@ bool SureTexts::can_separate(const std::string& text) {
 }
 
 // The tokens that may be needed between a terminal's text and the next one.
-int64_t SureTexts::gap_after(int32_t terminal, const Followers& followers) {
+int64_t SureTexts::gap_after(int32_t terminal) {
   const std::vector<std::pair<int32_t, int32_t>> open = open_after(texts_[terminal]);
   auto ends_all = [&](const std::string& next) {
     return std::ranges::all_of(open, [&](const auto& each) { return leaves_nothing(each.first, each.second, next); });
   };
   bool needed = false;
   for (size_t t = 0; t < texts_.size() && !needed; ++t)
-    needed = !texts_[t].empty() && followers.can_follow(terminal, static_cast<int32_t>(t)) && !ends_all(texts_[t]);
+    needed = !texts_[t].empty() && followers_.can_follow(terminal, static_cast<int32_t>(t)) && !ends_all(texts_[t]);
   if (!needed) return 0;
-  for (const auto& [tokens, separator] : separators_)
-    if (ends_all(separator)) return tokens;
+  for (const auto& [tokens, separator] : separators_) {
+    if (!ends_all(separator)) continue;
+    enduring_.add_separator(separator);
+    return tokens;
+  }
   return kNever;
 }
 
@@ -245,12 +254,28 @@ int64_t SureTexts::charge(int32_t rivals) {
 }
 
 int64_t SureTexts::charge(int32_t rivals, const std::vector<int32_t>& next) {
-  if (std::ranges::all_of(next,
-                          [&](int32_t t) { return texts_[t].empty() || rivals_.advance(rivals, texts_[t]) == 0; }))
-    return 0;
+  const int32_t left = enduring_.hindering(rivals);
+  if (std::ranges::all_of(next, [&](int32_t t) { return texts_[t].empty() || can_follow(left, t); })) return 0;
   for (const auto& [tokens, separator] : separators_)
-    if (rivals_.advance(rivals, separator) == 0) return tokens;
+    if (const int32_t after = rivals_.advance(rivals, separator); after != kDropped && !enduring_.hindering(after))
+      return tokens;
   return kNever;
+}
+
+bool SureTexts::can_follow(int32_t rivals, int32_t terminal) {
+  const std::string& text = texts_[terminal];
+  const int32_t after = text.empty() ? static_cast<int32_t>(kDropped) : rivals_.advance(rivals, text);
+  return after != kDropped && !enduring_.hindering(after, terminal);
+}
+
+// Whether a terminal's text can stand right behind another one.
+bool SureTexts::meet(int32_t terminal, int32_t next) {
+  auto [at, added] = meet_.try_emplace(pair_key(terminal, next), false);
+  if (added && followers_.can_follow(terminal, next))
+    at->second = std::ranges::all_of(open_after(texts_[terminal]), [&](const auto& each) {
+      return leaves_nothing(each.first, each.second, texts_[next]);
+    });
+  return at->second;
 }
 
 }  // namespace guided

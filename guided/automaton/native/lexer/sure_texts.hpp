@@ -13,6 +13,8 @@
 //         first;
 //     (3) terminals that could have matched more than w match no more while any t(T) is read, and none is left.
 //
+// Rivals of lexemes that were written before may be left as long as they do not match (enduring_rivals.hpp).
+//
 // Then any sequence of such terminals that the parser takes can be written, t(T1) w t(T2) ..., so nothing is dead, and
 // the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp). Conditions are checked for
 // the automata of the terminals alone, all of them at once, so they hold in each context.
@@ -30,8 +32,8 @@
 
 #include <string>
 
+#include "lexer/enduring_rivals.hpp"
 #include "lexer/followers.hpp"
-#include "lexer/rivals.hpp"
 #include "lexer/sequence_costs.hpp"
 
 namespace guided {
@@ -39,7 +41,7 @@ namespace guided {
 class SureTexts {
  public:
   SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary, const std::vector<int32_t>& control,
-            const std::vector<uint8_t>& used, const Followers& followers, bool balanced, size_t symbols);
+            const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_; }
   // Whether anything is sure at all.
@@ -58,6 +60,8 @@ class SureTexts {
   // known.
   int64_t charge(int32_t rivals);
   int64_t charge(int32_t rivals, const std::vector<int32_t>& next);
+  // Whether a terminal has a sure text that can be written at once, and is then no hindrance to what follows.
+  bool can_follow(int32_t rivals, int32_t terminal);
   // The fewest tokens that spell the end of a text, from each of its bytes on; kNever where none do.
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
@@ -65,9 +69,10 @@ class SureTexts {
   std::vector<std::string> texts_of(int32_t terminal, size_t most);
   bool is_read_as(std::string_view text, int32_t terminal);
   bool can_separate(const std::string& text);
-  int64_t gap_after(int32_t terminal, const Followers& followers);
+  int64_t gap_after(int32_t terminal);
   bool finds_newline();
   void find_lines(size_t symbols);
+  bool meet(int32_t terminal, int32_t next);
   bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
   std::vector<std::pair<int32_t, int32_t>> open_after(std::string_view text);
 
@@ -75,6 +80,9 @@ class SureTexts {
   Rivals& rivals_;
   const TokenVocabulary& vocabulary_;
   const std::vector<int32_t>& control_;
+  const Followers followers_;
+  std::unordered_map<uint64_t, bool> meet_;
+  EnduringRivals enduring_;
   bool all_ = true;
   std::vector<std::string> texts_;  // by terminal; empty: those without a sure text, and control tokens
   std::vector<std::pair<int64_t, std::string>> separators_;  // with their tokens, fewest first

@@ -1,6 +1,7 @@
 #include "lexer/terminal_parser.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace guided {
 
@@ -37,8 +38,12 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   for (int32_t terminal : known.taken)
     if (control_[terminal] == kNoTerminal) written.push_back(terminal);
   const auto context = contexts_.by_marks.find(known.marks);
-  const bool has_context = !known.marks.empty() && context != contexts_.by_marks.end();
-  std::vector<int32_t> tried = contexts_.all ? all_ : has_context ? context->second : written;
+  std::vector<int32_t> tried = contexts_.all ? all_ : written;
+  if (!known.marks.empty() && context != contexts_.by_marks.end()) {  // besides what can be taken: see `LexerContexts`
+    std::vector<int32_t> both;
+    std::ranges::set_union(tried, context->second, std::back_inserter(both));
+    tried = std::move(both);
+  }
   if (!indentation.given) return start = lexemes_.start(tried, written, false);
   for (int32_t terminal : written)
     if (in_brackets || !indentation.closes[terminal]) wanted.push_back(terminal);
@@ -51,12 +56,10 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
 }
 
 int32_t TerminalParser::after(int32_t state, int32_t symbol) {
-  auto& known = of(state).after;
-  for (const auto& [by, to] : known)
-    if (by == symbol) return to;
-  const int32_t to = work_.arena.step_token(state, symbol);
-  known.emplace_back(symbol, to);
-  return to;
+  std::vector<int32_t>& known = of(state).after;
+  if (symbol >= static_cast<int32_t>(known.size())) known.resize(symbol + 1, kUnknown);
+  if (known[symbol] == kUnknown) known[symbol] = work_.arena.step_token(state, symbol);
+  return known[symbol];
 }
 
 }  // namespace guided

@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// The terminals that are tried where the parser could take just these marks, instead of those that it can take. Marks are
+// The terminals that are tried where the parser could take just these marks, besides those that it can take. Marks are
 // control tokens of the rules with numbers past those of the terminals; no text has one.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
@@ -32,7 +32,7 @@ class TerminalParser {
   struct State {
     std::vector<int32_t> taken, marks;
     int32_t start[2] = {kUnknown, kUnknown};  // outside of brackets, and between them
-    std::vector<std::pair<int32_t, int32_t>> after;
+    std::vector<int32_t> after;               // by symbol; kUnknown
   };
   State& of(int32_t state);
 

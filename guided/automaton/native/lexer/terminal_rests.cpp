@@ -13,8 +13,8 @@ int32_t TerminalRests::nesting(int32_t lines) const {
 const SequenceCosts::Costs& TerminalRests::costs_at(int32_t lines) {
   if (lines >= static_cast<int32_t>(by_lines_.size())) by_lines_.resize(lines + 1);
   if (!by_lines_[lines])
-    by_lines_[lines] = &costs_.of(costs_.kinds() > 1 ? costs_.prices(places_.width(lines), nesting(lines))
-                                                     : SequenceCosts::Prices());
+    by_lines_[lines] =
+        &costs_.of(costs_.kinds() > 1 ? costs_.prices(places_.width(lines), nesting(lines)) : SequenceCosts::Prices());
   return *by_lines_[lines];
 }
 

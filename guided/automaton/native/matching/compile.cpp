@@ -12,6 +12,7 @@
 
 #include "compile/lower.hpp"
 #include "matching/token_graph.hpp"
+#include "matching/token_limits.hpp"
 
 namespace guided {
 
@@ -26,6 +27,7 @@ std::unique_ptr<Grammar> lowered(const IrGrammar& ir, const TokenVocabulary& voc
   try {
     std::unique_ptr<Grammar> grammar = assemble(lower(ir, options, meter), ir, meter);
     if (options.flat) prune_token_graph(*grammar, vocabulary, meter);
+    find_token_rests(*grammar, vocabulary, meter);
     return grammar;
   } catch (const EmptyLanguage&) {
     // Whose fault: the specification's, or a vocabulary's that cannot write it?

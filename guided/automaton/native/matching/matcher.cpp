@@ -31,11 +31,11 @@ Matcher::Matcher(Matcher& other)
     : compiled_(other.compiled_), states_(other.states_), state_(other.state_), terminated_(other.terminated_) {
   if (!other.recent_.empty()) {
     auto shared = std::make_shared<Segment>();
-    shared->states = std::move(other.recent_);
+    shared->steps = std::move(other.recent_);
     shared->parent = std::move(other.past_);
     shared->parent_length = other.past_length_;
     other.recent_.clear();
-    other.past_length_ = shared->states.size();
+    other.past_length_ = shared->steps.size();
     other.past_total_ += other.past_length_;
     other.past_ = std::move(shared);
   }
@@ -69,8 +69,8 @@ int32_t Matcher::advance_token(int32_t state, int32_t id, bool& terminated) {
   return state;
 }
 
-void Matcher::push(int32_t state, bool terminated) {
-  recent_.push_back(coded());
+void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_ptr<const std::string> text) {
+  recent_.push_back({coded(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
   renew_if_full();
@@ -85,7 +85,7 @@ bool Matcher::accept_token(int32_t id) {
   bool terminated = terminated_;
   const int32_t next = entering([&] { return advance_token(state_, id, terminated = terminated_); });
   if (next == kDead) return false;
-  push(next, terminated);
+  push(next, terminated, id);
   return true;
 }
 
@@ -94,7 +94,7 @@ std::optional<bool> Matcher::accept_known(int32_t id) {
   const int32_t next = states_->known_after_token(state_, id);
   if (next == kUnknown) return std::nullopt;
   if (next == kDead) return false;
-  push(next, false);
+  push(next, false, id);
   return true;
 }
 
@@ -102,7 +102,26 @@ bool Matcher::accept_bytes(std::string_view bytes) {
   if (terminated_ && !bytes.empty()) return false;
   const int32_t next = bytes.empty() ? state_ : entering([&] { return states_->after_bytes(state_, bytes); });
   if (next == kDead) return false;
-  push(next, terminated_);
+  push(next, terminated_, kText, std::make_shared<const std::string>(bytes));
+  return true;
+}
+
+bool Matcher::accept_part(std::string_view bytes) {
+  int32_t next = terminated_ ? kDead : state_;
+  {
+    std::lock_guard<std::mutex> lock(states_->mutex());
+    for (size_t i = 0; i < bytes.size() && next != kDead; ++i)
+      next = states_->step(next, static_cast<uint8_t>(bytes[i]));
+  }
+  if (next == kDead) return false;
+  push(next, false, kText, std::make_shared<const std::string>(bytes));
+  return true;
+}
+
+bool Matcher::end_token() {
+  const int32_t next = terminated_ ? kDead : states_->token_ended(state_);
+  if (next == kDead) return false;
+  push(next, false, kText, std::make_shared<const std::string>());
   return true;
 }
 
@@ -127,7 +146,7 @@ void Matcher::rollback(int64_t n) {
   size_t left = static_cast<size_t>(n);
   if (left == 0) return;
   if (left <= recent_.size()) {
-    restore(recent_[recent_.size() - left]);
+    restore(recent_[recent_.size() - left].state);
     recent_.resize(recent_.size() - left);
     return;
   }
@@ -139,7 +158,7 @@ void Matcher::rollback(int64_t n) {
     past_length_ = past_->parent_length;
     past_ = std::shared_ptr<Segment>(past_->parent);
   }
-  restore(past_->states[past_length_ - left]);
+  restore(past_->steps[past_length_ - left].state);
   past_length_ -= left;
   past_total_ -= left;
   drop_empty_past();
@@ -164,27 +183,37 @@ void Matcher::reset() {
 
 bool Matcher::accepting() const { return terminated_ || states_->accepting(state_); }
 
+std::vector<Matcher::Step> Matcher::past() const {
+  std::vector<Step> all;
+  std::vector<std::pair<const Segment*, size_t>> chain;
+  size_t length = past_length_;
+  for (const Segment* s = past_.get(); s; length = s->parent_length, s = s->parent.get()) chain.push_back({s, length});
+  for (size_t i = chain.size(); i-- > 0;) {
+    const auto from = chain[i].first->steps.begin();
+    all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(chain[i].second));
+  }
+  all.insert(all.end(), recent_.begin(), recent_.end());
+  return all;
+}
+
+std::vector<std::pair<int32_t, std::string>> Matcher::accepted() const {
+  std::vector<std::pair<int32_t, std::string>> out;
+  for (const Step& step : past()) out.emplace_back(step.token, step.text ? *step.text : std::string());
+  return out;
+}
+
 void Matcher::renew_if_full() {
   if (states_->full()) renew();
 }
 
 // Carries the state and the past over to the grammar's latest states.
 void Matcher::renew() {
-  std::vector<int32_t> all;  // the whole past, oldest first
-  std::vector<std::pair<const Segment*, size_t>> chain;
-  size_t length = past_length_;
-  for (const Segment* s = past_.get(); s; length = s->parent_length, s = s->parent.get()) chain.push_back({s, length});
-  for (size_t i = chain.size(); i-- > 0;) {
-    const auto from = chain[i].first->states.begin();
-    all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(chain[i].second));
-  }
-  all.insert(all.end(), recent_.begin(), recent_.end());
-  all.push_back(state_);
-  std::swap(all.front(), all.back());  // the state itself first
-  std::shared_ptr<States> renewed = compiled_->renewed(states_, all);
-  std::swap(all.front(), all.back());
-  state_ = all.back();  // from here on nothing can fail
-  all.pop_back();
+  std::vector<Step> all = past();
+  std::vector<int32_t> codes = {state_};  // the state itself first
+  for (const Step& step : all) codes.push_back(step.state);
+  std::shared_ptr<States> renewed = compiled_->renewed(states_, codes);
+  state_ = codes.front();  // from here on nothing can fail
+  for (size_t i = 0; i < all.size(); ++i) all[i].state = codes[i + 1];
   recent_ = std::move(all);
   past_.reset();
   past_length_ = past_total_ = 0;

@@ -1,6 +1,6 @@
 // Matchers: what one sequence needs while it is written.
 //
-// A matcher is a state number and the numbers before each step. fork() copies a number: the past is an immutable chain
+// A matcher is a state number, and the numbers before each step with what was accepted. fork() copies a number: the past is an immutable chain
 // that both sides share. rollback(n) drops n numbers. All that is computed for a state is kept with the grammar's
 // states (states.hpp) and shared by its matchers, on any number of threads (one matcher is used by one thread at a
 // time). When the states are over their limit fresh ones take their place, and the matcher carries its own over.
@@ -31,6 +31,9 @@ class Matcher {
   // Accepts a token whose steps have all been taken before, without the lock; nothing where that is not so.
   std::optional<bool> accept_known(int32_t id);
   bool accept_bytes(std::string_view bytes);
+  // The same of a token in parts: each is a step, and so is its end.
+  bool accept_part(std::string_view bytes);
+  bool end_token();
   size_t validate(const std::vector<int64_t>& ids);
   void rollback(int64_t n);
   void reset();
@@ -52,20 +55,29 @@ class Matcher {
   std::vector<std::pair<uint32_t, uint32_t>> characters(std::string_view bytes, std::string_view begun);
   std::vector<std::string> open_rules(std::string_view after);  // rules that are open after these bytes
   std::vector<int32_t> walk_mask();                             // the mask by its definition, nothing kept
+  // What was accepted, step by step: a token, or -1 and a text.
+  std::vector<std::pair<int32_t, std::string>> accepted() const;
   int32_t state() const { return state_; }
   Compiled& compiled() { return *compiled_; }
   int32_t configurations() const { return states_->size(); }
   size_t bytes() const { return states_->bytes(); }
 
  private:
+  struct Step {
+    int32_t state;                            // before it; ~state where terminated
+    int32_t token;                            // what was accepted: a token, or kText
+    std::shared_ptr<const std::string> text;  // of kText
+  };
+  static constexpr int32_t kText = -1;
   struct Segment {
-    std::vector<int32_t> states;
+    std::vector<Step> steps;
     std::shared_ptr<Segment> parent;
     size_t parent_length = 0;
     ~Segment();
   };
   int32_t advance_token(int32_t state, int32_t id, bool& terminated);
-  void push(int32_t state, bool terminated);
+  void push(int32_t state, bool terminated, int32_t token, std::shared_ptr<const std::string> text = nullptr);
+  std::vector<Step> past() const;  // all steps, oldest first
   void renew_if_full();
   void renew();
   // The value of `work`, begun again where it needs rules that are not compiled yet.
@@ -82,7 +94,7 @@ class Matcher {
   std::shared_ptr<States> states_;
   int32_t state_ = 0;
   bool terminated_ = false, budget_bound_ = false;
-  std::vector<int32_t> recent_;  // the states before each step, ~state where terminated
+  std::vector<Step> recent_;
   std::shared_ptr<Segment> past_;
   size_t past_length_ = 0, past_total_ = 0;
   friend class InUse;

@@ -1,8 +1,9 @@
 // What a matcher asks of a compiled grammar: its states.
 //
 // A state is a number: what was written so far, as far as it matters for what comes. `Matcher` (matcher.hpp) keeps the
-// history of one output and needs nothing else. Two kinds of grammars implement it: those whose rules read bytes
-// (workspace.hpp), and those with a lexer (lexer/lexed_states.hpp).
+// history of one output and needs nothing else. Three kinds of grammars implement it: those whose rules read bytes
+// (workspace.hpp), those with a lexer (lexer/lexed_states.hpp), and those that are composed of parts of either kind
+// (composed/composed_states.hpp).
 //
 // States are shared by matchers on any number of threads. Methods whose names begin with `known` take no lock and wait
 // for nobody; the others lock for themselves, but for those under "looking ahead", whose caller holds `mutex()`.
@@ -34,6 +35,8 @@ class States {
   virtual int32_t known_after_token(int32_t state, int32_t id) const = 0;
   virtual int32_t after_token(int32_t state, int32_t id) = 0;
   virtual int32_t after_bytes(int32_t state, std::string_view bytes) = 0;
+  // The state once a token ends, of which `step` has read the bytes; kDead: it may not end there.
+  virtual int32_t token_ended(int32_t state) { return state; }
   // Write the row of the tokens that can come next; false where it has yet to be computed.
   virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
   virtual bool mask(int32_t state, uint32_t* row) = 0;
@@ -54,6 +57,11 @@ class States {
   virtual int32_t step_control(int32_t state, int32_t token) = 0;
   virtual ByteSet bytes(int32_t state) const = 0;                  // those with which `step` may not be dead
   virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that the grammar names here
+  // Whether a token may end in the state; not where the grammar names whole tokens, and one is under way.
+  virtual bool ends_token(int32_t state) const {
+    static_cast<void>(state);
+    return true;
+  }
   virtual void open_rules(int32_t state, std::vector<std::string>& out) const = 0;
   // States with equal keys are followed by the same characters; `steps` have been taken to find out.
   virtual std::vector<int32_t> character_key(int32_t state, int steps) {

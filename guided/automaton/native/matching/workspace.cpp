@@ -18,7 +18,7 @@ int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
     state = arena.peek(state, static_cast<uint8_t>(ch));
     if (state == kUnknown || state == kDead) return state;
   }
-  return at_boundary(arena, state) ? state : kDead;
+  return at_boundary(arena, state) ? arena.peek_counted(state) : kDead;
 }
 
 int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
@@ -34,7 +34,15 @@ int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
     state = arena.step_text(state, bytes.substr(i));
     if (state == kDead) return kDead;
   }
-  return at_boundary(arena, state) ? state : kDead;
+  return bytes.empty() ? state : token_ended(state);
+}
+
+int32_t Workspace::token_ended(int32_t state) {
+  if (!at_boundary(arena, state)) return kDead;
+  const int32_t known = arena.peek_counted(state);
+  if (known != kUnknown) return known;
+  const std::unique_lock<std::mutex> lock = locked();
+  return arena.counted(state);
 }
 
 int32_t Workspace::after_bytes(int32_t state, std::string_view bytes) { return after_text(state, bytes); }
@@ -76,7 +84,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
     // Of rules that are not compiled yet only the bytes are bounded.
     const bool bytes_alone = !arena.grammar().later.empty();
     if (!is_plenty(rest_bytes.after_token(state)) &&
-        (bytes_alone || (!is_plenty(rest_tokens.after_token(state)) && !is_plenty(budgets.reach_bound(state))))) {
+        (bytes_alone || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
       const int64_t needed = budgets.distance(state) + 1;
       if (max_tokens < needed) throw BudgetFailure(needed, max_tokens);
       const int64_t most = max_tokens - 2;  // that token, and the end token
@@ -94,6 +102,11 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
   return mask(state, row);
 }
 
+// The fixed texts in tokens know nothing of limits: there bytes have to do.
+int64_t Workspace::rest_in_tokens(int32_t state) {
+  return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : ShortestText::kFar;
+}
+
 int64_t Workspace::distance(int32_t state) {
   const std::unique_lock<std::mutex> lock = locked();
   return budgets.distance(state);
@@ -101,7 +114,7 @@ int64_t Workspace::distance(int32_t state) {
 
 std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
   const std::unique_lock<std::mutex> lock = locked();
-  const int64_t rest = std::min(rest_bytes.after_token(state), rest_tokens.after_token(state));
+  const int64_t rest = std::min(rest_bytes.after_token(state), rest_in_tokens(state));
   return {rest, budgets.reach_bound(state), budgets.reach(state)};
 }
 

@@ -32,6 +32,7 @@ class Workspace final : public States {
   int32_t known_after_token(int32_t state, int32_t id) const override;
   int32_t after_token(int32_t state, int32_t id) override;
   int32_t after_bytes(int32_t state, std::string_view bytes) override;
+  int32_t token_ended(int32_t state) override;
   bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
   bool mask(int32_t state, uint32_t* row) override;
   bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
@@ -47,6 +48,7 @@ class Workspace final : public States {
     return arena.config(state).bytes;
   }
   std::vector<int32_t> controls(int32_t state) const override;
+  bool ends_token(int32_t state) const override { return at_boundary(arena, state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   std::vector<int32_t> character_key(int32_t state, int steps) override;
   bool full() const override { return arena.full(); }
@@ -63,6 +65,7 @@ class Workspace final : public States {
  private:
   std::unique_lock<std::mutex> locked();
   int32_t after_text(int32_t state, std::string_view bytes);
+  int64_t rest_in_tokens(int32_t state);
 };
 
 // Compiles the IR's later rules with these numbers, each as a grammar of its own. Called without a lock.

@@ -124,6 +124,9 @@ void bind_compiled(nb::module_& m) {
           "rebuilds", [](const Compiled& c) { return c.rebuilds(); },
           "How often the states were dropped because they reached the memory limit.");
   nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")
+      .def_prop_ro(
+          "limits_tokens", [](const CompiledRules& c) { return !c.grammar()->token_rests.empty(); },
+          "Whether the tokens of some rule's text are counted.")
       .def("automaton", &automaton,
            "The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).");
 }

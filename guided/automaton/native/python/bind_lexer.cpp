@@ -20,7 +20,8 @@ namespace {
 
 using Contexts = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
 using Keyword = std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>;
-using Lines = std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
+using Lines =
+    std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
 
 Indentation make_indentation(const Lines& lines, int32_t terminals, int32_t symbols) {
   const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = lines;
@@ -72,9 +73,9 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   Indentation indentation;
   if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
-  auto compiled = std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control,
-                                                  std::move(by_marks), std::move(indentation), vocabulary,
-                                                  static_cast<size_t>(memory));
+  auto compiled =
+      std::make_shared<CompiledLexer>(std::move(tried), std::move(known), rules, control, std::move(by_marks),
+                                      std::move(indentation), vocabulary, static_cast<size_t>(memory));
   if (!compiled->can_end()) throw EmptyLanguage("the lexer cuts no text so that the rules take it");
   return compiled;
 }

@@ -216,6 +216,15 @@ void bind_matcher(nb::module_& m) {
             return unlocked(self, [&] { return self.accept_bytes(bytes); });
           },
           "data"_a, "Step over bytes as one step, whatever tokens they may have been. False: refused, state unchanged.")
+      .def(
+          "_accept_part",
+          [](Matcher& self, const nb::bytes& data) {
+            std::string_view bytes = view(data);
+            return unlocked(self, [&] { return self.accept_part(bytes); });
+          },
+          "data"_a, "Step over bytes of a token that goes on, as one step. False: refused, state unchanged.")
+      .def("_end_token", unlocked(&Matcher::end_token),
+           "End the token whose bytes were stepped over, as one step. False: it may not end, state unchanged.")
       .def("_forced", unlocked(&Matcher::forced), "limit"_a,
            "What every continuation begins with, at most `limit` symbols: bytes, or 256 + a control token.")
       .def("_shortest", unlocked(&Matcher::shortest), "limit"_a,
@@ -246,6 +255,16 @@ void bind_matcher(nb::module_& m) {
             return unlocked(self, [&] { return self.open_rules(bytes); });
           },
           "data"_a, "The names of the rules that are open after these bytes.")
+      .def(
+          "_accepted",
+          [](Matcher& self) {
+            nb::list out;
+            for (const auto& [token, text] : unlocked(self, [&] { return self.accepted(); }))
+              token < 0 ? out.append(nb::bytes(text.data(), text.size())) : out.append(token);
+            return out;
+          },
+          nb::sig("def _accepted(self) -> list[int | bytes]"),
+          "What was accepted, step by step: the ids of tokens, and bytes that were accepted as such.")
       .def("_rests", unlocked(&Matcher::rests),
            "Tokens to the end after any one token: two upper bounds (by the rules, by what must differ), the most "
            "found.")

@@ -16,6 +16,8 @@ namespace guided {
 void bind_builder(nanobind::module_& m);
 void bind_compiled(nanobind::module_& m);
 void bind_matcher(nanobind::module_& m);
+void bind_composed(nanobind::module_& m);
+void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
 

@@ -98,6 +98,8 @@ void bind_builder(nb::module_& m) {
       .def("automaton", &Builder::automaton, "accept"_a, "edges"_a, kAutomaton)
       .def("distinct", &Builder::distinct, "item"_a, "names"_a,
            "A node whose entries must differ from each other and from `names`.")
+      .def("max_tokens", &Builder::max_tokens, "item"_a, "max"_a,
+           "The texts of a regular node, in at most `max` tokens.")
       .def("entry", &Builder::entry, "item"_a, "A node whose value is an entry of the uniqueness scope around it.")
       .def("encoding", &Builder::encoding, "encoding"_a,
            "The number of an encoding for `encoded`. The first must be UTF-8.")

@@ -127,6 +127,10 @@ class Builder {
     if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
     return add({.kind = Kind::Encoded, .items = {there(item)}, .ref = encoding});
   }
+  int32_t max_tokens(int32_t item, int64_t max) {
+    bounds(0, max);
+    return add({.kind = Kind::Tokens, .items = {there(item)}, .max = max});
+  }
   int32_t ref(int32_t rule) { return add({.kind = Kind::Ref, .ref = rule}); }
   int32_t special(int32_t first, int32_t last) {
     if (first < 0 || last < first || last >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");

@@ -48,5 +48,6 @@ NB_MODULE(_core, m) {
   guided::bind_builder(m);
   guided::bind_node_reader(m);
   guided::bind_matcher(m);
+  guided::bind_composed(m);
   guided::bind_lexer(m);
 }

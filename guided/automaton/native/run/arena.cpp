@@ -111,6 +111,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.remembers |= t.mem > kLastUnknownSet;
+    c.counts |= closed && is_counting(t);
   }
   known.add(hash, id);
   charge(16);

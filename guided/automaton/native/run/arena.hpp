@@ -45,8 +45,10 @@ struct Config {
   int32_t count = 0;
   bool accepting = false;                           // holds the exit through kBottom
   bool remembers = false;                           // some thread is in a scope
+  bool counts = false;                              // some thread counts the token that is being read
   ByteSet bytes;                                    // bytes that some thread can read (guards not asked)
   std::atomic<std::atomic<int32_t>*> row{nullptr};  // byte -> state + 2; 1 dead, 0 unknown
+  std::atomic<int32_t> counted{kUnknown};           // the state once a token ends here; kDead
   std::atomic<int32_t> closed{-1};                  // of a return configuration: the state after returning, kOutside
   const Thread* begin() const { return threads; }
   const Thread* end() const { return threads + count; }
@@ -76,7 +78,13 @@ class Arena {
     const std::atomic<int32_t>* row = slot(state)->row.load(std::memory_order_acquire);
     return row ? row[byte].load(std::memory_order_acquire) - 2 : kUnknown;
   }
+  // Without the lock: the state once a token ends in `state`, kDead, or kUnknown.
+  int32_t peek_counted(int32_t state) const {
+    const Config& c = *slot(state);
+    return c.counts ? c.counted.load(std::memory_order_acquire) : state;
+  }
   // With the lock held.
+  int32_t counted(int32_t state);  // the state once a token ends in `state`, or kDead: token_counts.cpp
   int32_t step(int32_t state, uint8_t byte);
   int32_t step_text(int32_t state, std::string_view text);
   int32_t step_token(int32_t state, int32_t token);  // a control token
@@ -168,6 +176,7 @@ class Arena {
   bool has_plenty(int32_t position);
   bool goes_on_nearly(const Thread& thread, int most);
   int32_t closure_of(std::vector<Thread>& kernel);
+  bool is_counting(const Thread& thread) const;
   bool returns_to(const Thread& thread, const std::function<bool(const Thread&)>& goes_on);
   bool has_no_entry(const EffectEdge& put);
   bool begins_entry(int32_t position) const;

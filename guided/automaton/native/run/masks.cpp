@@ -43,7 +43,7 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
   const Rule& rule = arena_.grammar().rules[arena_.grammar().positions[t.pos].rule];
   const int32_t mem = arena_.grammar().known.empty() ? kOutside : kUnknownSet;
   if (rule.relative) return {.pos = t.pos, .reg = 0, .ret = kFree, .mem = mem};
-  Thread out{t.pos, t.reg, kTop, mem};
+  Thread out{t.pos, rule.max_tokens >= 0 ? 0 : t.reg, kTop, mem};  // tokens are counted where they end
   if (rule.kind == RuleKind::Counter) {
     // No token reaches a bound, nor looks beyond one: every such count is like the least of them.
     const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
@@ -184,7 +184,11 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     out->sparse.insert(out->sparse.end(), left.begin(), left.end());
   }
   if (!shares.empty()) add_shares(shares, *out);
-  if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  if (is_near_limit(state)) {
+    *out = {};
+    out->sparse = walk(state);
+  } else if (c.accepting)
+    out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
     out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
     out->sparse.clear();
@@ -204,9 +208,25 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   return *result;
 }
 
+// Whether a limit of tokens may forbid a token here.
+bool MaskBuilder::is_near_limit(int32_t state) const {
+  const Grammar& g = arena_.grammar();
+  if (g.token_rests.empty()) return false;
+  auto is_near = [](const Rule& rule, int64_t before) {
+    return rule.max_tokens >= 0 && before + 1 + rule.furthest_rest > rule.max_tokens;
+  };
+  for (const Rule& rule : g.rules)  // that begins within the token
+    if (is_near(rule, 0)) return true;
+  for (const Thread& t : arena_.config(state))
+    if (t.pos != kExit && is_near(g.rules[g.positions[t.pos].rule], t.reg)) return true;
+  return false;
+}
+
 std::vector<int32_t> MaskBuilder::walk(int32_t state) {
   std::vector<int32_t> ids;
-  each_token(state, [&](int32_t token, int32_t) { ids.push_back(token); });
+  each_token(state, [&](int32_t token, int32_t after) {
+    if (arena_.counted(after) != kDead) ids.push_back(token);
+  });
   const Config& c = arena_.config(state);
   const Grammar& g = arena_.grammar();
   for (const Thread& t : c) {

@@ -102,6 +102,7 @@ class MaskBuilder {
   bool is_watched(int32_t state, int32_t memory);
 
  private:
+  bool is_near_limit(int32_t state) const;
   Counts counts_at_exit(const Thread& thread) const;
   // The state after the frame of a thread, the scopes closed that opened in it. What was being read is not known.
   int32_t state_outside(const Thread& thread);

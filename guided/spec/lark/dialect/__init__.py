@@ -2,7 +2,8 @@
 and grammars for what it cannot.
 
     scan.py          a text in tokens
-    definitions.py   tokens in statements, and the attributes of rules
+    definitions.py   tokens in statements
+    attributes.py    the attributes of rules
     parameters.py    rules with a parameter
     plain.py         the statements in Lark's own notation, and names for the rest
     expressions.py   terminals with `&` and `~`

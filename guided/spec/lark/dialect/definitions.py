@@ -7,20 +7,17 @@ A statement ends with its line, unless the next line begins with `|` or a parent
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from guided.errors import SpecError
 
+from .attributes import attributes_of
 from .scan import Token
 
-__all__ = ["ATTRIBUTES", "Definition", "Directive", "statements"]
+__all__ = ["Definition", "Directive", "statements"]
 
-ATTRIBUTES: Final = (
-    "lazy", "suffix", "stop", "stop_capture", "capture", "max_chars", "max_tokens", "temperature",
-)  # fmt: skip
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -91,7 +88,7 @@ def _definition(source: str, line: list[Token]) -> Definition:
         match line[at].kind:
             case "[":
                 end = _closing(source, line, at)
-                attributes = _attributes(source, line[at + 1 : end])
+                attributes = attributes_of(source, name, line[at + 1 : end])
             case "{":
                 end = _closing(source, line, at)
                 after += line[at : end + 1]
@@ -116,54 +113,3 @@ def _closing(source: str, line: Sequence[Token], at: int) -> int:
         if line[number].kind == _OPENING[line[at].kind]:
             return number
     raise SpecError(f"{line[at].kind!r} is not closed", text=source, span=line[at].span)
-
-
-def _attributes(source: str, tokens: Sequence[Token]) -> dict[str, Token | None]:
-    """Name -> the token of its value, or None for one without a value."""
-    out: dict[str, Token | None] = {}
-    groups: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.kind == ",":
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    for group in filter(None, groups):
-        name = group[0].text
-        if name not in ATTRIBUTES:
-            close = difflib.get_close_matches(name, ATTRIBUTES, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(ATTRIBUTES)}"
-            raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
-        value = group[2] if len(group) == 3 and group[1].kind == "=" else None
-        if len(group) > 1 and value is None:
-            raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint='name="value"')
-        if name in out:
-            raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
-        _check(source, group[0], value)
-        out[name] = value
-    return out
-
-
-def _check(source: str, name: Token, value: Token | None) -> None:
-    def refuse(expected: str) -> None:
-        place = (value or name).span
-        raise SpecError(f"the attribute {name.text} takes {expected}", text=source, span=place)
-
-    match name.text:
-        case "lazy":
-            if value is not None:
-                refuse("no value")
-        case "capture":
-            if value is not None and value.kind != "string":
-                refuse("a string")
-        case "stop_capture":
-            if value is None or value.kind != "string":
-                refuse("a string")
-        case "suffix" | "stop":
-            if value is None or value.kind not in ("string", "regex", "name"):
-                refuse("a string, a regular expression, or a terminal")
-        case "max_chars" | "max_tokens":
-            if value is None or not value.text.isdigit() or len(value.text) > 9:
-                refuse("a number from 0 on")
-        case "temperature":
-            if value is None or value.kind != "number" or value.text.startswith("-"):
-                refuse("a number from 0 on")

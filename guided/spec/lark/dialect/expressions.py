@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from guided.errors import SpecError, UnsupportedError
-from guided.ir.nodes import EPSILON, Alt, And, Automaton, Length, Node, Not, Repeat, Seq, Text
+from guided.ir.nodes import EPSILON, Automaton, Node
 from guided.limits import Limits
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import ANY_TEXT, alt, chars, conj, join, negate, repeat, seq, text
@@ -24,7 +24,7 @@ from .scan import Token, is_terminal
 from .substrings import substrings
 
 __all__ = [
-    "LARGEST_COUNT", "Expression", "counts", "determinised", "may_be_empty", "shortest", "string_value", "without",
+    "LARGEST_COUNT", "Expression", "counts", "determinised", "shortest", "string_value", "without",
 ]  # fmt: skip
 
 LARGEST_COUNT: Final = 10_000
@@ -220,15 +220,15 @@ def _without_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinised(node: Node, name: str) -> Automaton:
-    """The automaton of a regular node.
+def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
+    """The automaton of a regular node, found with at most `most` terms.
 
     Raises:
         UnsupportedError: it needs too many states; `name` is what is said of it.
     """
     if isinstance(node, Automaton):
         return node
-    terms = Terms(_STATES)
+    terms = Terms(most)
     try:
         numbers = {terms.read(node): 0}
         order = list(numbers)
@@ -256,26 +256,6 @@ def shortest(node: Node, name: str) -> Automaton:
     """
     automaton = determinised(node, name)
     return Automaton(tuple((ends, () if ends else edges) for ends, edges in automaton.states), automaton.start)
-
-
-def may_be_empty(node: Node) -> bool:
-    """Whether the empty text is one of a regular node's."""
-    match node:
-        case Seq(items) | And(items):
-            return all(map(may_be_empty, items))
-        case Alt(items):
-            return any(map(may_be_empty, items))
-        case Repeat(item, low, _):
-            return low == 0 or may_be_empty(item)
-        case Length(item, low, _):
-            return low == 0 and may_be_empty(item)
-        case Not(item):
-            return not may_be_empty(item)
-        case Automaton(states, start):
-            return states[start][0]
-        case Text(value):
-            return not value
-    return False
 
 
 def without(node: Node, inner: Node) -> Node:

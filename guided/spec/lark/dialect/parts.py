@@ -8,6 +8,7 @@ Attributes of a rule whose body is a terminal T:
     stop=S        the texts of T in which no text of S occurs. What follows in the rules may be S, but need not: a text
                   that was written cannot be taken back here, as llguidance does with the text of S
     max_chars=n   at most n characters
+    max_tokens=n  written in at most n tokens (`MaxTokens` of the IR)
 
 Policy: a text may name tokens of the vocabulary only with permission, since a stranger's could end a turn.
 """
@@ -21,15 +22,18 @@ from typing import Any, Final
 
 from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import EMPTY, Grammar, Length, Node, OtherTokens, Special
+from guided.ir.regions import Ending, Region
 from guided.limits import Limits
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.lark.loader import Loaded, LoadedTerminal
+from guided.spec.left_corners import is_nullable
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, seq
 
-from .expressions import Expression, may_be_empty, shortest, without
-from .plain import Plain, TerminalSource
+from .attributes import RegionSource, TerminalSource
+from .expressions import Expression, shortest, string_value, without
+from .plain import Plain
 from .scan import Token
 
 __all__ = ["Context", "needs_all_readings", "resolved"]
@@ -65,26 +69,57 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     Raises:
         SpecError, UnsupportedError, LimitExceeded: of a part; with the place in the text.
     """
-    context.found.extend(plain.found)
     terminals = _Terminals(plain, loaded.terminals, context.limits)
     found = dict(loaded.terminals)
     for name, source in plain.terminals.items():
         written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
-        found[name] = LoadedTerminal(name, "", False, 0, written, frozenset(), written, node, is_lazy)
+        found[name] = LoadedTerminal(
+            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens
+        )
+    regions = {
+        name: _region(plain, plain.regions[made_for], terminals)
+        for name in loaded.rules
+        if (made_for := name.split("{")[0]) in plain.regions
+    }
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
         loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
-        initial_skip=plain.initial_skip, skip_once=plain.skip_once,
+        initial_skip=plain.initial_skip, skip_once=plain.skip_once, regions=regions,
     )  # fmt: skip
+
+
+def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region:
+    given = source.given
+    written = plain.terminals.get(source.terminal)
+    ending = None
+    if written is not None and written.suffix is not None:
+        stop = given.get("stop_capture")
+        before, end = terminals.expression(written.tokens), terminals.expression((written.suffix,))
+        ending = Ending(before, end, "" if stop is None else string_value(stop))
+    name = given.get("capture")
+    capture = source.rule.text if name is None else string_value(name)
+    temperature = given.get("temperature")
+    return Region(
+        capture if "capture" in given else "", ending, None if temperature is None else float(temperature.text)
+    )
 
 
 def needs_all_readings(loaded: Loaded) -> bool:
     """Whether a lexer could not read it: a terminal is empty, or ignored ones do not stand everywhere."""
     if not loaded.initial_skip or loaded.skip_once:
         return True
-    return any(it.node is not None and may_be_empty(it.node) for it in loaded.terminals.values())
+    return any(map(_may_be_empty, loaded.terminals.values()))
+
+
+def _may_be_empty(terminal: LoadedTerminal) -> bool:
+    if terminal.node is not None:
+        return is_nullable(terminal.node)
+    try:
+        return re.fullmatch(terminal.source, "") is not None
+    except (re.error, RecursionError, OverflowError):  # the reader of terminals says so
+        return False
 
 
 class _Terminals:
@@ -94,16 +129,16 @@ class _Terminals:
         self.open: list[str] = []
 
     def node(self, source: TerminalSource, name: str) -> Node:
-        node = self._expression(source.tokens)
+        node = self.expression(source.tokens)
         if source.suffix is not None:
-            node = shortest(seq([node, self._expression((source.suffix,))]), name)
+            node = shortest(seq([node, self.expression((source.suffix,))]), name)
         elif source.lazy:
             node = shortest(node, name)
         if source.stop is not None:
-            node = without(node, self._expression((source.stop,)))
+            node = without(node, self.expression((source.stop,)))
         return node if source.max_chars is None else Length(node, 0, source.max_chars)
 
-    def _expression(self, tokens: tuple[Token, ...]) -> Node:
+    def expression(self, tokens: tuple[Token, ...]) -> Node:
         return Expression(self.plain.source, tokens, self._named, self.limits).read()
 
     def _named(self, token: Token) -> Node:
@@ -114,7 +149,7 @@ class _Terminals:
                 raise _error(self.plain.source, f"the terminal {name} is made of itself: {chain}", token, "use rules")
             self.open.append(name)
             if name in self.plain.definitions:
-                self.done[name] = self._expression(self.plain.definitions[name])
+                self.done[name] = self.expression(self.plain.definitions[name])
             elif name in self.loaded:
                 self.done[name] = parse_regex(self.loaded[name].source, limits=self.limits)
             else:

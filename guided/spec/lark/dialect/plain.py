@@ -20,17 +20,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
 
+from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
 from .expressions import counts, string_value
 from .parameters import alternatives, condition, value_of
 from .scan import Token, is_terminal, scan
 
-__all__ = ["Plain", "TerminalSource", "plain_lark"]
+__all__ = ["Plain", "plain_lark"]
 
 _ESCAPES_OF_JSON: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
@@ -40,17 +42,6 @@ _OPTIONS: Final = {
     "allow_invalid_utf8": (False,),
     "skip_repetition": ("many", "once"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalSource:
-    """A terminal of which Lark knows the name only: its expression, and what its rule says of it."""
-
-    tokens: tuple[Token, ...]
-    lazy: bool = False
-    suffix: Token | None = None
-    stop: Token | None = None
-    max_chars: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +54,7 @@ class Plain:
         terminals: name of a declared terminal -> its expression.
         definitions: name of a terminal -> the tokens of its own expression, for all that the text defines.
         lines: name of a rule or terminal in `text` -> its line in the source.
+        regions: name of a rule in `text` -> what is asked of its text.
         initial_skip: whether ignored terminals may stand first.
         skip_once: whether they may stand once only in one place.
         is_regular: whether the text has no parts, and no attribute that changes what a rule takes.
@@ -77,7 +69,7 @@ class Plain:
     initial_skip: bool = True
     skip_once: bool = False
     is_regular: bool = True
-    found: list[Finding] = field(default_factory=list)
+    regions: dict[str, RegionSource] = field(default_factory=dict)
     places: list[tuple[int, int, int]] = field(default_factory=list)  # in `text`; in `source`, from and to
 
     def place(self, span: tuple[int, int]) -> tuple[int, int]:
@@ -175,7 +167,7 @@ class _Writer:
         used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
-            for token, following in zip(body, [*body[1:], None], strict=True):
+            for token, following in zip_longest(body, body[1:]):
                 if token.kind in ("special", "given") or token.text in _PARTS:
                     hint = "a terminal is regular: write it into a rule"
                     raise self.error(f"{token.text} cannot be used in terminals", token, hint)
@@ -233,7 +225,7 @@ class _Writer:
         self.put("".join(token.text for token in line.after) + ": ", line.name)
         self.plain.lines.setdefault(name, self._line(line.name))
         if line.attributes:
-            self._with_attributes(line, parameter)
+            self._with_attributes(line, name, parameter)
         elif line.parametric:
             kept = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
             for number, body in enumerate(kept):
@@ -248,39 +240,31 @@ class _Writer:
     def _holds(self, test: Sequence[Token], parameter: int | None) -> bool:
         return condition(self.source, test, parameter or 0)
 
-    def _with_attributes(self, line: Definition, parameter: int | None) -> None:
+    def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         given = line.attributes
-        for name in ("max_tokens", "capture", "stop_capture"):
-            if name in given:
-                raise UnsupportedError(
-                    f"the attribute {name} is not enforced", text=self.source, span=line.name.span,
-                    hint="max_chars bounds the characters" if name == "max_tokens" else "parse what was written",
-                )  # fmt: skip
-        if "temperature" in given:
-            place = f"line {self._line(line.name)}"
-            reason = f"the temperature of {line.name.text} is not applied"
-            self.plain.found.append(Finding(place, "temperature", reason, "give a temperature for the whole request"))
-        if not given.keys() & {"lazy", "suffix", "stop", "max_chars"}:
+        region = RegionSource(line.name, given)
+        if region.given.keys() & {"capture", "stop_capture", "temperature"}:
+            self.plain.regions[name] = region
+        if not given.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._body(line.body, parameter)
             return
-        if "suffix" in given and "stop" in given:
-            raise self.error("a rule has a suffix or a stop, not both", line.name)
         body = list(line.body)
         after: list[Token] = []
         while body and body[-1].kind == "special":
             after.insert(0, body.pop())
-        most = given.get("max_chars")
-        stop = given.get("stop")
-        name = self.fresh("TERMINAL", line.name)
-        self.plain.terminals[name] = TerminalSource(
+        stop, chars, tokens = (given.get(each) for each in ("stop", "max_chars", "max_tokens"))
+        terminal = self.fresh("TERMINAL", line.name)
+        region.terminal = terminal
+        self.plain.terminals[terminal] = TerminalSource(
             tuple(body),
             "lazy" in given and not after,
             given.get("suffix"),
             None if stop is None or stop.text == '""' else stop,
-            None if most is None else int(most.text),
+            None if chars is None else int(chars.text),
+            None if tokens is None else int(tokens.text),
         )
         self.plain.is_regular = False
-        self.put(f"{name} ", line.name)
+        self.put(f"{terminal} ", line.name)
         self._body(after, parameter)
 
     # --- bodies of rules

@@ -1,0 +1,144 @@
+"""Grammars with a lexer on real texts, beside llguidance (Lark) and xgrammar (EBNF); and very long texts, guided alone.
+
+In: grammars that all three libraries can read (`benchmarks/grammars/`, `grammars/json.lark`) and real texts: a module
+of Python's library, a C program, views in SQL, a JSON document. Out: for each grammar and library, milliseconds from
+the text of the grammar to its first mask, and the masks of walks of the text that begin with a new grammar.
+
+A text that takes a library more than `LIMIT` seconds is walked again up to `FEW` tokens. `LONG` are texts of 100,000
+tokens: lists that recur on the left and on the right, brackets, a string and a comment; each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import llama3
+from benchmarks.peer_grammars import to_ebnf
+from benchmarks.statistics import by_position, summary
+from benchmarks.workers import Failure, Worker
+from benchmarks.workloads import WARM_UP
+
+__all__ = ["CASES", "measure_grammars"]
+
+ENGINES = ("guided", "llguidance", "xgrammar")
+LIMIT, FEW, TOKENS = 30.0, 100, 100_000
+_HERE = Path(__file__).parent
+_SCHEMAS = llama3.ROOT / "guided" / "spec" / "json_schema" / "documents" / "metaschemas"
+_WARM = [*WARM_UP, ("lark", 'start: "a" WORD ";"\nWORD: /[a-z]+/\n%ignore " "', ["a bc;"])]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A grammar and a text that is in its language."""
+
+    name: str
+    grammar: Path
+    text: Callable[[], str]
+
+
+CASES = (
+    Case(
+        "JSON: the metaschema of draft 7",
+        llama3.ROOT / "grammars" / "json.lark",
+        lambda: (_SCHEMAS / "draft-07" / "schema.json").read_text().strip(),  # llguidance skips nothing at the end
+    ),
+    Case(
+        "SQL: views of PostgreSQL's information schema",
+        _HERE / "grammars" / "sql.lark",
+        (_HERE / "texts" / "information_schema.sql").read_text,
+    ),
+    Case("C: zlib's enough.c", _HERE / "grammars" / "c.lark", (_HERE / "texts" / "enough.c").read_text),
+    Case("Python: the module textwrap", _HERE / "grammars" / "python.lark", Path(textwrap.__file__).read_text),
+)
+
+
+def measure_grammars(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
+    """`cases`: a row for each grammar and library; `long`: a row for each long text and way of reading it."""
+    workers = {name: Worker(name, vocabulary) for name in ENGINES}
+    for worker in workers.values():
+        worker.call("warm", _WARM)
+    rows = []
+    for case in CASES:
+        text, grammar = case.text(), case.grammar.read_text(encoding="utf-8")
+        found: dict[str, dict[str, Any]] = {name: {"first": [], "walks": [], "accepts": []} for name in ENGINES}
+        for _ in range(repeats):
+            for name, worker in workers.items():
+                if "failure" not in found[name]:
+                    spec = ("ebnf", to_ebnf(grammar)) if name == "xgrammar" else ("lark", grammar)
+                    _walk(worker, case.name, spec, text, found[name])
+        for name, mine in found.items():
+            row: dict[str, Any] = {"case": case.name, "engine": name, "lines": len(text.splitlines())}
+            row |= {key: mine[key] for key in ("failure", "few", "tokens", "bytes") if key in mine}
+            if mine["walks"]:
+                row |= {"first_mask": median(mine["first"]) / 1e6, "masks": summary(by_position(mine["walks"]))}
+                row["accepts"] = summary(by_position(mine["accepts"]))
+            rows.append(row)
+    for worker in workers.values():
+        worker.close()
+    return {"cases": rows, "long": [_long(vocabulary, *each) for each in LONG]}
+
+
+def _walk(worker: Worker, name: str, spec: tuple[str, str], text: str, found: dict[str, Any]) -> None:
+    """A new grammar, its first mask, and one walk."""
+    compiled = worker.call("compile_times", name, *spec, 1, limit=LIMIT)
+    if isinstance(compiled, Failure):
+        found["failure"] = compiled.reason
+        return
+    worker.call("recompile", name, *spec, limit=LIMIT)
+    walked = worker.call("walk", name, text, FEW if "few" in found else None, limit=LIMIT)
+    if isinstance(walked, Failure) and "few" not in found:
+        found["few"] = f"the first {FEW} tokens; the whole text is {walked.reason}"
+        worker.call("warm", _WARM)
+        worker.call("recompile", name, *spec, limit=LIMIT)
+        walked = worker.call("walk", name, text, FEW, limit=2 * LIMIT)
+    if isinstance(walked, Failure):
+        found["failure"] = walked.reason
+        return
+    if walked["stopped"] is not None:
+        found["failure"] = f"the text is refused at token {walked['stopped']}"
+        return
+    found["first"].append(compiled["first"][0])
+    found["walks"].append(walked["fills"])
+    found["accepts"].append(walked["accepts"])
+    found.setdefault("bytes", compiled["bytes"] + walked["bytes"])
+    found["tokens"] = len(walked["accepts"])
+
+
+_LEXED = r"""
+start: {rule}
+{rules}
+NAME: /[a-z]+/
+STRING: /"[^"]*"/
+%ignore " "
+%ignore /#[^\n]*\n/
+"""
+_LARK = {
+    "list, left recursion": ('list: list "," NAME | NAME', "x", ",x", ""),
+    "list, right recursion": ('list: NAME "," list | NAME', "x", ",x", ""),
+    "brackets": ('list: "(" list ")" | NAME', "", "(", "x"),
+    "a string": ("list: STRING", '"', " word", '"'),
+    "a comment": ("list: NAME", "#", " word", "\nx"),
+}
+_GBNF = {
+    "list, left recursion": 'root ::= root "," name | name\nname ::= [a-z]+ " "*',
+    "list, right recursion": 'root ::= name "," root | name\nname ::= [a-z]+ " "*',
+    "brackets": 'root ::= "(" root ")" | name\nname ::= [a-z]+ " "*',
+    "a string": r'root ::= "\"" [^"]* "\""',
+    "a comment": 'root ::= ("#" [^\\n]* "\\n" | " ")* [a-z]+',
+}
+LONG = [(shape, way) for shape in _LARK for way in ("lexer", "scannerless", "gbnf")]
+
+
+def _long(vocabulary: Path, shape: str, way: str) -> dict[str, Any]:
+    rule, *text = _LARK[shape]
+    spec = _GBNF[shape] if way == "gbnf" else _LEXED.format(rule="list", rules=rule)
+    row = {"shape": shape, "way": way, "tokens": TOKENS}
+    with Worker("guided", vocabulary) as worker:
+        worker.call("warm", _WARM)
+        answer = worker.call("long_walk", way, spec, *text, TOKENS)
+    return row | ({"failure": answer.reason} if isinstance(answer, Failure) else answer)

@@ -1,0 +1,222 @@
+"""Compiles a grammar whose parts have lexers: part by part, with a graph that says which part follows which.
+
+In: a grammar with `Lexed` nodes in sequences, choices and repetitions. Out: the core's compiled grammar.
+
+How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), whose
+letters are the parts: the `Lexed` nodes, and what stands between them. Each occurrence of a part knows the occurrences
+that may follow it. Neighbours without a lexer are one part, so that tokens rarely cross a border.
+
+    "a" Lexed(1) ("," Lexed(1))*       parts  "a", 1, ","       occurrences  "a" -> 1 -> "," -> 1' -> ","
+
+Cost: linear in the occurrences and the pairs of neighbours; a repetition is written out, up to its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from guided.automaton import _core
+from guided.errors import LimitExceeded, UnsupportedError
+from guided.ir.nodes import Alt, Grammar, Lexed, MaxTokens, Node, Ref, Repeat, Seq
+from guided.ir.serial import serial
+from guided.limits import Limits
+from guided.spec.rule_table import children
+
+__all__ = ["compile_composed", "part_graph"]
+
+_MOST_OCCURRENCES: Final = 500
+_HINT: Final = 'read the grammar with semantics="scannerless"'
+
+
+@dataclass(slots=True)
+class Occurrence:
+    """A part at one place: its number, the occurrences that may follow, and whether the output may end behind it."""
+
+    part: int
+    next: dict[int, None] = field(default_factory=dict)
+    last: bool = False
+
+
+@dataclass(slots=True)
+class PartGraph:
+    """What `part_graph` returns: the parts, their occurrences, those that may come first, whether there may be none."""
+
+    parts: list[Grammar] = field(default_factory=list)
+    occurrences: list[Occurrence] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    is_empty: bool = False
+
+
+def compile_composed(
+    grammar: Grammar,
+    compile_part: Callable[[Grammar], _core.Compiled],
+    vocabulary: _core.TokenVocabulary,
+    limits: Limits,
+) -> _core.Compiled:
+    """Compile a grammar with `Lexed` nodes; `compile_part` compiles one without them for the vocabulary.
+
+    Raises:
+        SpecError, VocabularyError: as `compile_part` does, of a part.
+        UnsupportedError: also, a part with a lexer stands in a rule that contains itself, or in an operation on sets of
+            texts.
+        LimitExceeded: also, more than 500 occurrences of parts.
+    """
+    graph = part_graph(grammar)
+    return _core.CompiledComposition(
+        [compile_part(part) for part in graph.parts],
+        [(each.part, list(each.next), each.last) for each in graph.occurrences],
+        graph.first,
+        graph.is_empty,
+        vocabulary,
+        limits.memory,
+    )
+
+
+def part_graph(grammar: Grammar) -> PartGraph:
+    """The parts of a grammar and which follows which. Raises as `compile_composed` does, but for what parts raise."""
+    builder = _Builder(grammar.rules, grammar.origins)
+    try:
+        whole = builder.fragment(Ref(grammar.start), "")
+    except RecursionError:
+        raise LimitExceeded("depth", 1000, 900, fixed=True) from None
+    for at in whole.last:
+        builder.graph.occurrences[at].last = True
+    builder.graph.first, builder.graph.is_empty = whole.first, whole.is_empty
+    return builder.graph
+
+
+@dataclass(slots=True)
+class _Fragment:
+    """The occurrences that texts of a node may begin and end with, and whether it needs none."""
+
+    first: list[int]
+    last: list[int]
+    is_empty: bool
+
+
+class _Builder:
+    def __init__(self, rules: Mapping[str, Node], origins: Mapping[str, str]) -> None:
+        self.rules, self.origins = rules, origins
+        self.graph = PartGraph()
+        self.numbers: dict[object, int] = {}
+        self.open: list[str] = []
+        self.mentioned = {name: _mentioned(node) for name, node in rules.items()}
+        self.lexed = {name for name, found in self.mentioned.items() if "" in found}
+        while more := {name for name, found in self.mentioned.items() if found & self.lexed} - self.lexed:
+            self.lexed |= more
+
+    def fragment(self, node: Node, rule: str) -> _Fragment:
+        """The occurrences of a node that stands in a rule."""
+        if not self.has_lexer(node):
+            return self.part(node, rule)
+        match node:
+            case Lexed(grammar):
+                return self.occurrence(serial(node), grammar)
+            case Ref(name):
+                if name in self.open:
+                    place = self.origins.get(name) or name
+                    raise UnsupportedError(f"{place} contains itself and a grammar with a lexer", hint=_HINT)
+                self.open.append(name)
+                found = self.fragment(self.rules[name], name)
+                self.open.pop()
+                return found
+            case Seq(items):
+                return self.sequence(self.fragment(part, rule) for part in self.joined(Seq, items))
+            case Alt(items):
+                return self.choice([self.fragment(part, rule) for part in self.joined(Alt, items)])
+            case Repeat(item, low, high):
+                return self.repeat(item, low, high, rule)
+        raise UnsupportedError(
+            f"a grammar with a lexer cannot stand in {type(node).__name__}, which takes sets of texts", hint=_HINT
+        )
+
+    def has_lexer(self, node: Node) -> bool:
+        found = _mentioned(node)
+        return "" in found or bool(found & self.lexed)
+
+    def joined(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
+        """The items, with neighbours without a lexer as one; of a choice all of them."""
+        out: list[Node] = []
+        plain: list[Node] = []
+        for item in items:
+            if not self.has_lexer(item):
+                plain.append(item)
+                continue
+            if plain and kind is Seq:
+                out.append(Seq(tuple(plain)))
+                plain = []
+            out.append(item)
+        return [*out, kind(tuple(plain))] if plain else out
+
+    def part(self, node: Node, rule: str) -> _Fragment:
+        """A node without a lexer, with the rules that it needs. Its own rule has one, so that its name is free."""
+        needed = dict.fromkeys(_mentioned(node))
+        work = list(needed)
+        for name in work:  # grows while it is read
+            more = [other for other in self.mentioned.get(name, ()) if other not in needed]
+            needed |= dict.fromkeys(more)
+            work += more
+        rules = {name: self.rules[name] for name in needed if name in self.rules}
+        return self.occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
+
+    def occurrence(self, key: object, grammar: Grammar) -> _Fragment:
+        if key not in self.numbers:
+            self.numbers[key] = len(self.graph.parts)
+            self.graph.parts.append(grammar)
+        at = len(self.graph.occurrences)
+        if at >= _MOST_OCCURRENCES:
+            hint = "repeat less often, or without an upper bound"
+            raise LimitExceeded("states", at + 1, _MOST_OCCURRENCES, fixed=True, hint=hint)
+        self.graph.occurrences.append(Occurrence(self.numbers[key]))
+        return _Fragment([at], [at], False)
+
+    def sequence(self, parts: Iterable[_Fragment]) -> _Fragment:
+        whole = _Fragment([], [], True)
+        for part in parts:
+            for at in whole.last:
+                self.graph.occurrences[at].next |= dict.fromkeys(part.first)
+            whole = _Fragment(
+                whole.first + part.first if whole.is_empty else whole.first,
+                whole.last + part.last if part.is_empty else part.last,
+                whole.is_empty and part.is_empty,
+            )
+        return whole
+
+    def choice(self, parts: list[_Fragment]) -> _Fragment:
+        first = [at for part in parts for at in part.first]
+        return _Fragment(first, [at for part in parts for at in part.last], any(part.is_empty for part in parts))
+
+    def repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
+        """Copies one after the other; those that may be left out, and what is behind them, are optional."""
+        if high == 0:
+            return _Fragment([], [], True)
+        copies = []
+        for number in range(max(low, 1) if high is None else high):
+            copy = self.fragment(item, rule)
+            copies.append(_Fragment(copy.first, copy.last, copy.is_empty or number >= low))
+        if high is None:
+            for at in copies[-1].last:
+                self.graph.occurrences[at].next |= dict.fromkeys(copies[-1].first)
+        return self.sequence(copies)
+
+
+def _mentioned(node: Node) -> set[str]:
+    """The rules that a node refers to; "" stands for a grammar with a lexer."""
+    out: set[str] = set()
+    met: set[int] = set()
+    work: list[Node] = [node]
+    while work:
+        item = work.pop()
+        if id(item) in met:  # of parts of `node`, which lives meanwhile
+            continue
+        met.add(id(item))
+        if isinstance(item, Ref):
+            out.add(item.name)
+        elif isinstance(item, Lexed):
+            out.add("")
+        elif isinstance(item, MaxTokens):
+            raise UnsupportedError("a limit of tokens beside a grammar with a lexer is not supported", hint=_HINT)
+        work += children(item)
+    return out

@@ -1,0 +1,27 @@
+"""What the core does not support in entries of values that must differ. In: a grammar. Cost: linear in its nodes."""
+
+from __future__ import annotations
+
+from guided.errors import UnsupportedError
+from guided.ir.nodes import Entry, Grammar, MaxTokens, Node, Ref
+from guided.ir.serial import serial
+from guided.spec.rule_table import children
+
+__all__ = ["check_entries"]
+
+
+def check_entries(grammar: Grammar) -> None:
+    """Refuses `MaxTokens` in an `Entry`: whether its value can still differ is not asked of tokens."""
+    met: set[tuple[int, bool]] = set()
+    todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
+    while todo:
+        node, inside = todo.pop()
+        inside = inside or isinstance(node, Entry)
+        if (serial(node), inside) in met:
+            continue
+        met.add((serial(node), inside))
+        if inside and isinstance(node, MaxTokens):
+            raise UnsupportedError("MaxTokens inside of an Entry", hint="limit the characters instead, by Length")
+        todo += [(child, inside) for child in children(node)]
+        if inside and isinstance(node, Ref):
+            todo.append((grammar.rules[node.name], True))

@@ -1,0 +1,110 @@
+// Composed grammars: parts that are compiled by themselves, one after the other.
+//
+// In: a graph of parts (part_graph.hpp), each a compiled grammar of any kind. Out: the states of the whole. It is how a
+// grammar with a lexer, whose states are not those of rules (lexer/lexed_states.hpp), stands between other parts.
+//
+// A state is a set of spots, each an occurrence of a part with a state of that part. Where a part may end, the parts
+// behind it are entered as well, so that no decision is made before the text makes it. As every part has an end, nothing
+// is dead that is alive in its part. A mask unites the parts' own masks and the tokens that leave a part
+// (leaving_tokens.hpp).
+//
+// What is left is that of the part, and the shortest way through the parts behind it.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <unordered_map>
+
+#include "base/by_state.hpp"
+#include "composed/leaving_tokens.hpp"
+
+namespace guided {
+
+class CompiledComposition;
+
+class ComposedStates final : public States {
+ public:
+  ComposedStates(const PartGraph& graph, std::vector<std::shared_ptr<States>> parts, const TokenVocabulary& vocabulary,
+                 size_t memory);
+
+  int32_t initial() const override { return 0; }
+  bool accepting(int32_t state) const override { return accepts_.get(state) > 0; }
+  int32_t known_after_token(int32_t, int32_t) const override { return kUnknown; }
+  int32_t after_token(int32_t state, int32_t id) override;
+  int32_t after_bytes(int32_t state, std::string_view bytes) override;
+  bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
+  bool mask(int32_t state, uint32_t* row) override;
+  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  int64_t distance(int32_t state) override;
+  std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
+  std::vector<int32_t> shortest(int32_t state, size_t limit) override;
+  std::vector<int32_t> walk_mask(int32_t state) override;
+  std::mutex& mutex() override { return mutex_; }
+  int32_t step(int32_t state, uint8_t byte) override;
+  int32_t step_control(int32_t state, int32_t token) override;
+  ByteSet bytes(int32_t state) const override;
+  std::vector<int32_t> controls(int32_t state) const override;
+  void open_rules(int32_t state, std::vector<std::string>& out) const override;
+  bool full() const override;
+  size_t bytes() const override;
+  int32_t size() const override { return size_.load(std::memory_order_relaxed); }
+
+  const std::vector<std::shared_ptr<States>>& parts() const { return parts_; }
+  // With the lock held: the spots of states (~state after an end token) one after the other, and the states of spots.
+  std::vector<Spot> spots_of(const std::vector<int32_t>& coded) const;
+  int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved);
+  void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * own_memory_.load()); }
+
+ private:
+  // Spots that are being collected, with the parts that were entered since the last byte.
+  struct Reached {
+    std::vector<Spot> spots;
+    std::vector<uint8_t> entered;
+    bool accepting = false;
+  };
+  States& part(int32_t occurrence) const { return *parts_[graph_.at(occurrence).part]; }
+  const std::vector<Spot>& spots(int32_t state) const { return *states_[state]; }
+  Reached nothing() const { return {{}, std::vector<uint8_t>(static_cast<size_t>(graph_.size())), false}; }
+  void reach(Spot spot, Reached& out) const;
+  void enter(const std::vector<int32_t>& occurrences, Reached& out) const;
+  Reached after_byte(const std::vector<Spot>& from, uint8_t byte) const;
+  void read(int32_t state, std::string_view bytes, Reached& out) const;
+  int32_t intern(Reached&& reached);
+  int64_t left(Spot spot) const { return part(spot.at).distance(spot.state) + graph_.tokens_behind(spot.at); }
+  int64_t locked_distance(int32_t state) const;
+  int32_t locked_after_token(int32_t state, int32_t id);
+  void leave_end_tokens_to(bool accepting, uint32_t* row) const;
+
+  const PartGraph& graph_;
+  std::vector<std::shared_ptr<States>> parts_;
+  const TokenVocabulary& vocabulary_;
+  LeavingTokens leaving_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<const std::vector<Spot>>> states_;
+  ByState<int8_t> accepts_{-1};
+  std::map<std::pair<std::vector<Spot>, bool>, int32_t> ids_;
+  std::unordered_map<int32_t, std::vector<uint32_t>> masks_;
+  size_t masks_memory_ = 0;
+  std::atomic<size_t> own_memory_{0}, memory_limit_;
+  std::atomic<int32_t> size_{0};
+};
+
+class CompiledComposition final : public Compiled {
+ public:
+  CompiledComposition(PartGraph graph, std::shared_ptr<const TokenVocabulary> vocabulary, size_t memory);
+  std::shared_ptr<States> states() override;
+  std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
+  size_t positions() const override;
+  size_t rules() const override;
+  bool recursive() const override;
+  int64_t rebuilds() const override { return rebuilds_.load(std::memory_order_relaxed); }
+
+ private:
+  const PartGraph graph_;
+  const size_t memory_;
+  std::mutex mutex_;
+  std::shared_ptr<ComposedStates> current_;
+  std::atomic<int64_t> rebuilds_{0};
+};
+
+}  // namespace guided

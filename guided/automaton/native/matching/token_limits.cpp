@@ -1,0 +1,90 @@
+#include "matching/token_limits.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace guided {
+
+namespace {
+
+struct Step {
+  int32_t from, token;
+};
+
+// By position of a rule, the tokens that lead to it from others, one for each of these.
+std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, const TokenVocabulary& vocabulary,
+                                          Meter& meter) {
+  std::vector<std::vector<Step>> before(static_cast<size_t>(rule.size));
+  std::vector<std::pair<int32_t, int32_t>> stack;
+  for (int32_t from = rule.base; from < rule.base + rule.size; ++from) {
+    stack.assign(1, {0, from});
+    while (!stack.empty()) {
+      auto [node, at] = stack.back();
+      stack.pop_back();
+      meter.work(1);
+      const TokenTrie::Node& n = vocabulary.trie.nodes()[node];
+      std::vector<Step>& list = before[static_cast<size_t>(at - rule.base)];
+      if (n.payload_hi > n.payload_lo && (list.empty() || list.back().from != from))
+        list.push_back({from, vocabulary.trie.payloads()[n.payload_lo]});
+      vocabulary.trie.children(node, g.positions[at].bytes,
+                               [&](int32_t c) { stack.push_back({c, g.step(at, vocabulary.trie.nodes()[c].byte)}); });
+    }
+  }
+  return before;
+}
+
+// By rule, whether outputs can use it.
+std::vector<uint8_t> reached(const Grammar& g) {
+  std::vector<uint8_t> out(g.rules.size(), 0);
+  std::vector<int32_t> open{g.start};
+  out[static_cast<size_t>(g.start)] = 1;
+  while (!open.empty()) {
+    const Rule& rule = g.rules[static_cast<size_t>(open.back())];
+    open.pop_back();
+    for (int32_t at = rule.base; at < rule.base + rule.size; ++at)
+      for (int32_t i = g.positions[at].call_lo; i < g.positions[at].call_hi; ++i)
+        if (const int32_t called = g.calls[i].rule; !out[static_cast<size_t>(called)]) {
+          out[static_cast<size_t>(called)] = 1;
+          open.push_back(called);
+        }
+  }
+  return out;
+}
+
+}  // namespace
+
+void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& meter) {
+  if (std::ranges::none_of(g.rules, [](const Rule& rule) { return rule.max_tokens >= 0; })) return;
+  const std::vector<uint8_t> used = reached(g);
+  for (size_t r = 0; r < g.rules.size(); ++r) {
+    Rule& rule = g.rules[r];
+    if (rule.max_tokens < 0 || rule.size == 0 || !used[r]) continue;
+    meter.rule = rule.origin;
+    g.token_rests.resize(g.positions.size());
+    const std::vector<std::vector<Step>> before = steps_into(g, rule, vocabulary, meter);
+    std::vector<int32_t> level;
+    for (int32_t at = rule.base; at < rule.base + rule.size; ++at)
+      if (g.positions[at].accept) level.push_back(at);
+    for (int64_t tokens = 1; !level.empty(); ++tokens) {
+      std::vector<int32_t> further;
+      for (int32_t at : level)
+        for (const Step& step : before[static_cast<size_t>(at - rule.base)]) {
+          TokenRest& rest = g.token_rests[static_cast<size_t>(step.from)];
+          if (rest.tokens > 0) continue;
+          rest = {tokens, step.token};
+          if (g.positions[step.from].accept) continue;  // looked at already
+          further.push_back(step.from);
+          if (step.from != rule.start) rule.furthest_rest = std::max(rule.furthest_rest, tokens);
+        }
+      level = std::move(further);
+    }
+    const int64_t needed = g.token_rests[static_cast<size_t>(rule.start)].tokens;
+    if (needed <= rule.max_tokens) continue;
+    const std::string place = "in " + g.names[static_cast<size_t>(rule.origin)];
+    throw Unsupported(place + ": the shortest text takes " + std::to_string(needed) + " tokens, and max_tokens is " +
+                      std::to_string(rule.max_tokens));
+  }
+  meter.rule = -1;
+}
+
+}  // namespace guided

@@ -1,0 +1,51 @@
+// The border of composed grammars.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "composed/composed_states.hpp"
+#include "python/bindings.hpp"
+
+using namespace nanobind::literals;
+
+namespace guided {
+
+namespace nb = nanobind;
+
+namespace {
+
+using Occurrences = std::vector<std::tuple<int32_t, std::vector<int32_t>, bool>>;
+
+std::shared_ptr<CompiledComposition> make_composition(std::vector<std::shared_ptr<Compiled>> parts,
+                                                      const Occurrences& occurrences, std::vector<int32_t> first,
+                                                      bool is_empty, const std::shared_ptr<TokenVocabulary>& vocabulary,
+                                                      int64_t memory) {
+  for (const std::shared_ptr<Compiled>& part : parts)
+    if (part->vocabulary != vocabulary) throw nb::value_error("a part was compiled for another vocabulary");
+  std::vector<PartGraph::Occurrence> own;
+  for (const auto& [part, next, last] : occurrences) own.push_back({part, next, last});
+  nb::gil_scoped_release release;
+  return std::make_shared<CompiledComposition>(PartGraph(std::move(parts), std::move(own), std::move(first), is_empty),
+                                               vocabulary, static_cast<size_t>(memory));
+}
+
+constexpr auto kMake = R"(Put compiled grammars one after the other.
+
+Args:
+    parts: the compiled grammars, which nobody else uses.
+    occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
+        may end behind it.
+    first: the occurrences that the output may begin with.
+    is_empty: whether the output may be empty.
+    vocabulary: of all parts.
+    memory: how many bytes the states may take, besides those of the parts, before they are dropped.)";
+
+}  // namespace
+
+void bind_composed(nb::module_& m) {
+  nb::class_<CompiledComposition, Compiled>(m, "CompiledComposition", "A grammar that is composed of compiled parts.")
+      .def(nb::new_(&make_composition), "parts"_a, "occurrences"_a, "first"_a, "is_empty"_a, "vocabulary"_a, "memory"_a,
+           kMake);
+}
+
+}  // namespace guided

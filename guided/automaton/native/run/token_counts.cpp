@@ -1,0 +1,37 @@
+// Limits of tokens: what happens when a token ends.
+//
+// In: a state at the end of a token. Out: the state after it. A thread in a rule with a limit (Rule::max_tokens) counts
+// in its register how many tokens have text of the rule: the token that ends is one, if the thread is past the rule's
+// start. It is dropped where those that are left do not lead to the rule's end, by tokens that end there at the latest
+// (Grammar::token_rests); what has left the rule by then is a thread of its own.
+//
+// Cost: linear in the threads, once for each state. Where no rule has a limit, nothing.
+#include "run/arena.hpp"
+
+namespace guided {
+
+bool Arena::is_counting(const Thread& t) const {
+  if (grammar_->token_rests.empty() || t.pos == kExit) return false;
+  const Rule& rule = grammar_->rules[grammar_->positions[t.pos].rule];
+  return rule.max_tokens >= 0 && t.pos != rule.start;
+}
+
+int32_t Arena::counted(int32_t state) {
+  if (state == kDead || !config(state).counts) return state;
+  if (const int32_t known = peek_counted(state); known != kUnknown) return known;
+  std::vector<Thread> threads;
+  for (Thread t : config(state)) {
+    if (is_counting(t)) {
+      ++t.reg;
+      const int64_t most = grammar_->rules[grammar_->positions[t.pos].rule].max_tokens;
+      if (t.reg + grammar_->token_rests[t.pos].tokens > most) continue;
+    }
+    threads.push_back(t);
+  }
+  merge_threads(threads, 0);
+  const int32_t after = threads.empty() ? kDead : intern(threads, true);
+  config(state).counted.store(after, std::memory_order_release);
+  return after;
+}
+
+}  // namespace guided

@@ -1,0 +1,108 @@
+"""Parts of a grammar as their author would write them: `"," pair`, `[a-z]+`. For messages: long ones are cut.
+
+In: nodes of the IR. Out: a text in the notation of EBNF.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from guided.ir.nodes import ALL_CHARS, Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Special, Text
+
+__all__ = ["Names", "is_helper", "notation"]
+
+_LONGEST: Final = 40
+_LINE: Final = re.compile(r" \(line \d+\)$")
+
+
+class Names:
+    """What the rules and terminals of a grammar are called.
+
+    `has_gaps`: repetitions between the parts of a rule are ignored terminals, of which its author says nothing.
+    """
+
+    def __init__(self, grammar: Grammar, *, has_gaps: bool = False) -> None:
+        self.has_gaps = has_gaps
+        self.rules = {name: _LINE.sub("", origin) for name, origin in grammar.origins.items()}
+        self.helpers = {name: node for name, node in grammar.rules.items() if is_helper(name)}
+        lexer = grammar.lexer
+        self.terminals = {} if lexer is None else {each.name: _LINE.sub("", each.origin) for each in lexer.terminals}
+
+    def of(self, node: Node) -> str:
+        """A part, in at most forty characters."""
+        return _cut(notation(node, self, nested=False))
+
+
+def notation(node: Node, names: Names, *, nested: bool = True) -> str:
+    """The text of a node; `nested`: in brackets where it is more than one thing."""
+    match node:
+        case Text(text):
+            return _quoted(text)
+        case Chars(ranges):
+            return _characters(ranges)
+        case Ref(name):
+            if name in names.helpers:
+                return _repeated(name, names.helpers[name], names)
+            return names.rules.get(name, name) or "another specification"
+        case Special(token):
+            return names.terminals.get(str(token), f"<{token}>")
+        case Repeat(item, low, high):
+            count = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((low, high))
+            if count is None:
+                count = f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
+            return notation(item, names) + count
+        case Seq(items) | Alt(items) if items:
+            between = " " if isinstance(node, Seq) else " | "
+            if names.has_gaps:
+                items = tuple(item for item in items if not isinstance(item, Repeat))
+            text = between.join(notation(item, names, nested=len(items) > 1) for item in items[:9])
+            return f"({text})" if nested and len(items) > 1 else text
+        case Seq():
+            return '""'
+    return f"({type(node).__name__.lower()})"
+
+
+def is_helper(name: str) -> bool:
+    """Whether Lark has made the rule, for a repetition or a template."""
+    return name.removeprefix("rule ").startswith("__")
+
+
+def _repeated(name: str, node: Node, names: Names) -> str:
+    """A rule that Lark has made for a repetition: its alternatives that do not begin with itself, once or more."""
+    items = node.items if isinstance(node, Alt) else (node,)
+    others = [item for item in items if not (isinstance(item, Seq) and item.items[:1] == (Ref(name),))]
+    if len(others) == len(items) or any(_refers_to_helper(item) for item in others):
+        return "a repetition"
+    return notation(others[0] if len(others) == 1 else Alt(tuple(others)), names) + "+"
+
+
+def _refers_to_helper(node: Node) -> bool:
+    parts = node.items if isinstance(node, Seq) else (node,)
+    return any(isinstance(part, Ref) and is_helper(part.name) for part in parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(_escaped(char, '"\\') for char in text[: 2 * _LONGEST]) + '"'
+
+
+def _characters(ranges: tuple[tuple[int, int], ...]) -> str:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _quoted(chr(ranges[0][0]))
+    if ranges == ALL_CHARS:
+        return "."
+    parts = []
+    for low, high in ranges[:9]:
+        first, last = _escaped(chr(low), "]\\-^"), _escaped(chr(high), "]\\-^")
+        parts.append(first if low == high else f"{first}{last}" if high == low + 1 else f"{first}-{last}")
+    return f"[{''.join(parts)}{' ...' if len(ranges) > 9 else ''}]"
+
+
+def _escaped(char: str, special: str) -> str:
+    if char in special:
+        return "\\" + char
+    return char if char.isprintable() else char.encode("unicode_escape").decode()

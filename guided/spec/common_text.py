@@ -1,0 +1,52 @@
+"""A shortest text that two automata accept. In: two deterministic automata. Out: a text, or None.
+
+How: a search over pairs of states, breadth first, for the intersection (Hopcroft and Ullman 1979, section 3.2). Of the
+characters of a step the plainest is taken: a letter or a digit, or another character that can be shown.
+
+Cost: the pairs that are reached, times their edges; past `most` pairs it gives up.
+"""
+
+from __future__ import annotations
+
+from guided.errors import LimitExceeded
+from guided.ir.nodes import Automaton, Ranges, intersect
+
+__all__ = ["common_text"]
+
+_PLAIN: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
+
+
+def common_text(first: Automaton, second: Automaton, most: int = 50_000) -> str | None:
+    """See the head.
+
+    Raises:
+        LimitExceeded: more than `most` pairs of states would be visited.
+    """
+    start = (first.start, second.start)
+    before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    todo = [start]
+    for pair in todo:  # grows while it is read
+        (accepts, edges), (also, others) = first.states[pair[0]], second.states[pair[1]]
+        if accepts and also:
+            return _text(before, pair)
+        for low, high, to in edges:
+            for other_low, other_high, other_to in others:
+                both = max(low, other_low), min(high, other_high)
+                if both[0] <= both[1] and (to, other_to) not in before:
+                    before[to, other_to] = pair, _plainest(both)
+                    todo.append((to, other_to))
+        if len(before) > most:
+            raise LimitExceeded("states", len(before), most, fixed=True)
+    return None
+
+
+def _plainest(bounds: tuple[int, int]) -> int:
+    return next((found[0][0] for part in _PLAIN if (found := intersect((part,), (bounds,)))), bounds[0])
+
+
+def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:
+    out = []
+    while (step := before[pair]) is not None:
+        pair, code = step
+        out.append(chr(code))
+    return "".join(reversed(out))

@@ -1,0 +1,136 @@
+"""The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
+
+Two readers with the same interface: `JsonArguments`, and `XmlArguments` for the styles in which an argument is an
+element (arguments.py). `read` takes a piece, and returns what lies behind the arguments; while they go on, that is
+nothing, or the begin of an element, which is to be given again with the next piece. Cost: each character is looked at
+once, and `text` copies the arguments so far.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from guided.spec.structural_tag.arguments import Element, is_json, kinds_of, shared_definitions
+from guided.spec.structural_tag.partial_json import PartialJson
+
+__all__ = ["Arguments", "JsonArguments", "XmlArguments", "kept"]
+
+_SPACE = " \t\r\n"
+
+
+class JsonArguments:
+    """A JSON value."""
+
+    def __init__(self) -> None:
+        self._json = PartialJson()
+
+    @property
+    def may_end(self) -> bool:
+        """Whether they may end here."""
+        return self._json.end >= 0
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what is behind the arguments."""
+        if self._json.end >= 0:
+            return piece
+        self._json.read(piece)
+        return "" if self._json.end < 0 else self._json.text[self._json.end :]
+
+    def text(self) -> str:
+        """The arguments so far."""
+        return self._json.completed() or "{}"
+
+
+class XmlArguments:
+    """An element for each argument. `may_end`: whether they may end here."""
+
+    def __init__(self, element: Element, parameters: Any) -> None:
+        self.may_end = True
+        self._element, self._parameters = element, parameters
+        names = parameters.get("properties", {}) if isinstance(parameters, dict) else {}
+        self._header = _header(element, names)
+        self._done: list[str] = []  # members of the object
+        self._name, self._kinds = "", set[str]()  # of the element that is written
+        self._value, self._searched = "", 0
+        self._escaped, self._escaped_to = "", 0
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what is behind the last element."""
+        while True:
+            if self.may_end:
+                found = self._header.match(piece)
+                if found is None:
+                    return piece
+                self._begin(found)
+                piece = piece[found.end() :]
+            self._value += piece
+            stop = self._value.find(self._element.end, self._searched)
+            if stop < 0:
+                self._searched = max(0, len(self._value) - len(self._element.end) + 1)
+                return ""
+            piece = self._value[stop + len(self._element.end) :]
+            self._end(self._value[:stop])
+
+    def text(self) -> str:
+        """The arguments so far."""
+        written = [] if self.may_end or self._kinds != {"string"} else [f'{_string(self._name)}: "{self._partial()}"']
+        return f"{{{', '.join([*self._done, *written])}}}"
+
+    def _begin(self, found: re.Match[str]) -> None:
+        self.may_end, self._name = False, found["name"]
+        kinds = kinds_of(self._parameters["properties"][self._name], shared_definitions(self._parameters))
+        if self._element.string != self._element.other:
+            kinds = {"string"} if found["string"] is not None else kinds - {"string"}
+        self._kinds, self._value, self._searched, self._escaped, self._escaped_to = kinds, "", 0, "", 0
+
+    def _end(self, written: str) -> None:
+        is_string = "string" in self._kinds and (self._kinds == {"string"} or not is_json(written, self._kinds))
+        if is_string and self._element.framed and len(written) > 1 and written[0] == written[-1] == "\n":
+            written = written[1:-1]
+        value = _string(written) if is_string else written.strip(_SPACE)
+        self._done.append(f"{_string(self._name)}: {value}")
+        self.may_end = True
+
+    def _partial(self) -> str:
+        """The string so far, escaped, without what may be the end of the element or of its frame."""
+        value = self._value
+        framed = self._element.framed and value.startswith("\n")
+        sure = len(value) - kept(value, {self._element.end: ""})
+        if framed and sure > 1 and value[sure - 1] == "\n":
+            sure -= 1
+        begin = max(self._escaped_to, 1 if framed else 0)
+        if sure > begin:
+            self._escaped += _string(value[begin:sure])[1:-1]
+            self._escaped_to = sure
+        return self._escaped
+
+
+Arguments: TypeAlias = JsonArguments | XmlArguments
+
+
+def kept(text: str, marks: Mapping[str, str]) -> int:
+    """How many characters at the end of the text may begin a mark."""
+    longest = max(map(len, marks), default=1) - 1
+    for size in range(min(longest, len(text)), 0, -1):
+        if any(mark.startswith(text[-size:]) for mark in marks):
+            return size
+    return 0
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _header(element: Element, names: Mapping[str, Any]) -> re.Pattern[str]:
+    """What stands before a value: the begin of its element, with the name of an argument."""
+
+    def pattern(text: str) -> str:
+        gap = r"[ \t\r\n]*"
+        return re.escape(text).replace(re.escape("{gap}"), gap).replace(re.escape("{type}"), "[a-z]+")
+
+    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+    kinds = f"(?:(?P<string>{pattern(element.string)})|{pattern(element.other)})"
+    return re.compile(rf"[ \t\r\n]*{re.escape(element.begin)}(?P<name>{listed}){kinds}")

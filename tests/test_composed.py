@@ -1,0 +1,195 @@
+"""Parts with a lexer in composed specifications: the texts are those that can be split, and masks lead to an end."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+import guided
+from guided.errors import BudgetError, LimitExceeded, UnsupportedError
+
+pytest.importorskip("lark", reason="lark is not installed")
+
+TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"aa", b"bc", b"ca", b"abc", b"aab", b"cab", b"bab")
+VOCABULARY = guided.Vocabulary([*TOKENS, None], eos_token_ids=[len(TOKENS)])
+COMPILER = guided.GrammarCompiler(VOCABULARY)
+LEXED = (
+    'start: A "b"\nA: /a+/',
+    'start: (A | AB)*\nA: "a"\nAB: "ab"',
+    'start: "a" start "b" |\n%ignore "c"',
+    'start: NAME ("c" NAME)*\nNAME: /[ab]+/',
+    "start: A+ | B\nA: /ab?/\nB: /b.*?a/",
+)
+PLAIN = ("a", "b+", "c?", "(ab)*", "[abc]", "")
+
+
+def fits(grammar: guided.CompiledGrammar, text: str) -> bool:
+    matcher = guided.GrammarMatcher(grammar)
+    return matcher.accept_string(text) and matcher.is_accepting()
+
+
+class Drawn:
+    """A composition, and its texts by their definition: all ways to cut a text are tried."""
+
+    def __init__(self, rng: random.Random, depth: int = 0) -> None:
+        self.kind = rng.choice(("lexed", "plain", "sequence", "choice", "repeat") if depth < 3 else ("lexed", "plain"))
+        self.parts: list[Drawn] = []
+        if self.kind == "lexed":
+            text = rng.choice(LEXED)
+            self.part = guided.lark(text)
+            self.alone = COMPILER.compile_lark(text)
+        elif self.kind == "plain":
+            text = rng.choice(PLAIN)
+            self.part = guided.regex(text)
+            self.alone = COMPILER.compile_regex(text)
+        elif self.kind == "repeat":
+            self.parts = [Drawn(rng, depth + 1)]
+            self.bounds = rng.choice(((0, None), (1, None), (0, 2), (2, 3), (1, 1), (2, None)))
+            self.part = guided.repeat(self.parts[0].part, *self.bounds)
+        else:
+            self.parts = [Drawn(rng, depth + 1) for _ in range(rng.randint(2, 3))]
+            make = guided.sequence if self.kind == "sequence" else guided.choice
+            self.part = make(*(part.part for part in self.parts))
+        self.known: dict[tuple[str, int], bool] = {}
+
+    def has(self, text: str) -> bool:
+        if self.kind == "choice":
+            return any(part.has(text) for part in self.parts)
+        if self.kind == "sequence":
+            return self.in_row(text, 0)
+        if self.kind == "repeat":
+            return self.repeated(text, 0)
+        if (text, 0) not in self.known:
+            self.known[text, 0] = fits(self.alone, text)
+        return self.known[text, 0]
+
+    def in_row(self, text: str, at: int) -> bool:
+        if at == len(self.parts):
+            return not text
+        return any(self.parts[at].has(text[:cut]) and self.in_row(text[cut:], at + 1) for cut in range(len(text) + 1))
+
+    def repeated(self, text: str, count: int) -> bool:
+        low, high = self.bounds
+        if count >= low and not text:
+            return True
+        if high is not None and count == high:
+            return False
+        key = (text, min(count, 4))
+        if key not in self.known:
+            start = 0 if count < low else 1  # an empty one more changes nothing
+            self.known[key] = any(
+                self.parts[0].has(text[:cut]) and self.repeated(text[cut:], count + 1)
+                for cut in range(start, len(text) + 1)
+            )
+        return self.known[key]
+
+
+def drawn(seed: int, count: int) -> list[tuple[Drawn, guided.CompiledGrammar]]:
+    rng, out = random.Random(seed), []
+    while len(out) < count:
+        whole = Drawn(rng)
+        if "lexed" in kinds(whole):
+            out.append((whole, COMPILER.compile(whole.part)))
+    return out
+
+
+def kinds(whole: Drawn) -> set[str]:
+    return {whole.kind}.union(*map(kinds, whole.parts))
+
+
+TEXTS = ["".join(letters) for length in range(6) for letters in product("abc", repeat=length)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_are_those_that_can_be_split(seed: int) -> None:
+    found = 0
+    for whole, grammar in drawn(seed, 12):
+        for text in TEXTS:
+            assert fits(grammar, text) == whole.has(text), (whole.part, text)
+            found += whole.has(text)
+    assert found > 100
+
+
+def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
+    row = guided.allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(row, 0, max_tokens=max_tokens)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: VOCABULARY.size]
+    return set(np.flatnonzero(bits).tolist())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_and_budgets(seed: int) -> None:
+    """A mask has the tokens that can be accepted; under a budget a walk ends within it, whatever is chosen."""
+    rng, enough, missed = random.Random(seed), 0, 0
+    for whole, grammar in drawn(100 + seed, 12):
+        for _ in range(4):
+            matcher = guided.GrammarMatcher(grammar)
+            budget = matcher.min_tokens_to_finish() + rng.randrange(6)
+            text = b""
+            while not matcher.is_terminated():
+                plain = mask_of(matcher)
+                assert plain == set(matcher._walk_mask()) == mask_of(matcher.fork())
+                allowed = mask_of(matcher, budget)
+                assert allowed <= plain
+                least = matcher.min_tokens_to_finish()
+                assert 1 <= least <= budget
+                with pytest.raises(BudgetError):
+                    mask_of(matcher, least - 1)
+                for token in plain - {len(TOKENS)}:
+                    after = matcher.fork()
+                    assert after.accept_token(token)
+                    enough += token in allowed
+                    assert token not in allowed or after.min_tokens_to_finish() <= budget - 1
+                    missed += token not in allowed and after.min_tokens_to_finish() <= budget - 1
+                token = rng.choice(sorted(allowed))
+                assert matcher.accept_token(token)
+                text += TOKENS[token] if token < len(TOKENS) else b""
+                budget -= 1
+            assert whole.has(text.decode())
+    assert missed <= enough // 50  # what is left of a lexeme is an upper bound
+
+
+def test_states_are_dropped_and_carried_over() -> None:
+    part = guided.lark('start: (A | B | "(" start ")")*\nA: /a+/\nB: /b+/\nC: "c"\n%ignore C')
+    tokens = [*TOKENS, b"(", b")", b"x"]
+    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    small = guided.GrammarCompiler(vocabulary, limits=guided.Limits(memory=1 << 16))
+    grammar = small.compile("x" + part + guided.regex("x+"))
+    large = guided.GrammarCompiler(vocabulary).compile("x" + part + guided.regex("x+"))
+    text = "x" + "(ab" * 300 + "c" + ")" * 300 + "xx"
+    one, other = guided.GrammarMatcher(grammar), guided.GrammarMatcher(large)
+    rows = [guided.allocate_token_bitmask(1, vocabulary.size) for _ in range(2)]
+    for letter in text:
+        for matcher, row in zip((one, other), rows, strict=True):
+            matcher.fill_next_token_bitmask(row)
+            assert matcher.accept_string(letter)
+        assert (rows[0] == rows[1]).all()
+    assert one.is_accepting() and other.is_accepting()
+    assert grammar.native.rebuilds > 0
+    one.rollback(302)
+    assert not one.accept_string("x") and one.accept_string("c" + ")" * 300 + "x") and one.is_accepting()
+
+
+def test_control_tokens_beside_a_lexer() -> None:
+    vocabulary = guided.Vocabulary(
+        [b"1", b"+", b"2", b"1+", None, None, None], eos_token_ids=[4], special_tokens={5: "<call>", 6: "<end>"}
+    )
+    part = guided.special("<call>") + guided.lark('start: N ("+" N)*\nN: /[0-9]+/') + guided.special("<end>")
+    grammar = guided.GrammarCompiler(vocabulary).compile(guided.repeat(part, 1, 2))
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.validate_tokens([5, 0, 1, 2, 6, 5, 3, 2, 6, 4]) == 10
+    assert matcher.validate_tokens([5, 0, 1, 6]) == 3
+    assert matcher.validate_tokens([5, 0, 6, 5, 0, 6, 5]) == 6
+    assert matcher.min_tokens_to_finish() == 4
+
+
+def test_what_is_refused() -> None:
+    part = guided.lark('start: "a"+')
+    with pytest.raises(UnsupportedError, match="contains itself") as caught:
+        COMPILER.compile(guided.rules(guided.rule("x"), x=guided.choice("a", part + guided.rule("x"))))
+    assert "scannerless" in caught.value.hint
+    with pytest.raises(LimitExceeded):
+        COMPILER.compile(guided.repeat(part, 0, 1000))

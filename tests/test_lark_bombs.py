@@ -1,0 +1,96 @@
+"""Texts of a few lines that stand for more than a memory holds: each ends soon, in a grammar or in an error."""
+
+from __future__ import annotations
+
+import pytest
+
+import guided
+from guided.errors import GuidedError, LimitExceeded
+
+pytest.importorskip("lark", reason="lark is not installed")
+
+COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
+TERMINALS = "\n".join(f"A{number}: A{number + 1} A{number + 1}" for number in range(40))
+TEMPLATES = "\n".join(f"t{at}{{x}}: t{at + 1}{{x}} t{at + 1}{{p{{x}}}}" for at in range(25))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('start: ("a"? "b")~0..40', "rule start"),
+        ('start: ("a"|"b")~0..25', "rule start"),
+        ("start: " + '"a"? ' * 40, "rule start"),
+        ("start: " + '["a"] ' * 40, "rule start"),
+        ("start: x\nx: " + '("a"|"b") ' * 40, "rule x"),
+        ('start: t{"a"}\nt{x}: x | t{t{x}}', "the template t"),
+        ('start: t{"a", "b"}\nt{x, y}: x | t{y, u{x}}\nu{x}: x "c"', "the template"),
+        (f'start: A0\n{TERMINALS}\nA40: "a"', "terminal A0"),
+        ("start: " + " | ".join(f'"a{number}"' for number in range(6_000)), "one regular expression"),
+        ('start: "a"~0..100000', "10000 times is the most"),
+    ],
+)
+def test_what_would_be_too_much_is_refused(text: str, hint: str) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        COMPILER.compile_lark(text)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "start: " + "(" * 20_000 + '"a"' + ")" * 20_000,
+        "start: /" + "(" * 5_000 + "a" + ")" * 5_000 + "/",
+        "start: A\nA: /(a{1000}){1000}/",
+        "start: A\nA: /((a{0,300}b){0,300}c){0,300}/",
+        'start: A\nA: (("a"~0..50)~0..50)~0..50',
+        "start: A\nA.1" + "0" * 5_000 + ': "a"',
+        'start: A\nA: %regex {"substring_chars": "' + "abcdefgh" * 130_000 + '"}',
+        "start: A\nA: /[" + "".join(map(chr, range(0x4E00, 0x9000, 2))) + "]{1,50}/",
+        "start: a\n%import .a.a",
+    ],
+)
+def test_what_is_too_large_is_an_error(text: str) -> None:
+    with pytest.raises(GuidedError):
+        COMPILER.compile_lark(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ('start: sum | "x"\nsum{a}: a "b"', "sum is a template", 8),
+        ("start: a (D&OT a)*\nB: //\na: B", "& is for terminals", 12),
+        ("start: A\nA: /a/[\nB: /b/", "Expecting a value", 8),
+        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "Unexpected token Token('_COLON', ':')", 6),
+    ],
+)
+def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:
+    with pytest.raises(GuidedError) as caught:
+        COMPILER.compile_lark(text)
+    assert message in str(caught.value) and f"column {column})" in str(caught.value)
+
+
+def test_a_circle_of_imports_ends(tmp_path) -> None:
+    (tmp_path / "one.lark").write_text('%import .two.b\na: b "x"\n')
+    (tmp_path / "two.lark").write_text('%import .one.a\nb: a "y"\n')
+    with pytest.raises(GuidedError):
+        COMPILER.compile_lark("start: a\n%import .one.a", import_paths=[str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        (f'start: t0{{"a"}}\n{TEMPLATES}\nt25{{x}}: x\np{{x}}: x "b"', None, "a"),
+        ('start: A | B\nA.1000000000: "a"\nB.-99999999999999999999: "b"', "b", "ab"),
+        ("start: r0\n" + "\n".join(f'r{at}: "a" r{at + 1}' for at in range(800)) + '\nr800: "b"', "a" * 800 + "b", "b"),
+        ('start: "a"\n' + "\n".join(f'%ignore "x{at}"' for at in range(300)), "x7a", "xa"),
+        ("start: " + '("a"|"b"|"c") ' * 8, "abcabcab", "abc"),
+        ('start: ("a"|"b")~60', "ab" * 30, "ab" * 29),
+        ("start: A\nA: " + '("a"|"b") ' * 200, "ab" * 100, "ab"),
+    ],
+)
+def test_what_is_large_is_read(text: str, good: str | None, bad: str) -> None:
+    grammar = COMPILER.compile_lark(text)
+    for sample, expected in ((good, True), (bad, False)):
+        if sample is not None:
+            matcher = guided.GrammarMatcher(grammar)
+            assert (matcher.accept_string(sample) and matcher.is_accepting()) == expected
