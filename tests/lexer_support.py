@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from lark.indenter import Indenter
 
+import guided
+from guided.automaton.reference_lexer import LexedLanguage, LexedState
+from tests import core_support
+
 TERMINALS = [
     *('"a"', '"b"', '"ab"', '"ba"', '"aa"', '"abb"', '"A"i', '"aB"i'),
     *("/a+/", "/b+/", "/[ab]+/", "/ab?/", "/a*b/", "/ba*/", "/aab?/", "/b[ab]/", "/[ab]c?/", "/a/i"),
@@ -38,6 +42,26 @@ class Blocks(Indenter):
     OPEN_PAREN_types = ["LPAR"]  # noqa: RUF012 - as in Lark
     CLOSE_PAREN_types = ["RPAR"]  # noqa: RUF012 - as in Lark
     tab_len = 2
+
+
+def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
+    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+
+
+def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
+    return set(core_support.mask_of(matcher, max_tokens))
+
+
+def allowed_by(language: LexedLanguage, state: LexedState, tokens: tuple[bytes, ...]) -> set[int]:
+    """The mask by the twin: the tokens after which some output goes on, and the end token behind them."""
+    found = {len(tokens)} if language.accepting(state) else set()
+    for number, token in enumerate(tokens):
+        after = state
+        for byte in token:
+            after = after and language.read(after, byte)
+        if after and language._is_completable(after):
+            found.add(number)
+    return found
 
 
 def random_grammar(rng):

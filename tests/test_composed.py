@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from itertools import product
 
-import numpy as np
 import pytest
 
 import guided
@@ -13,9 +12,10 @@ from guided.errors import BudgetError, LimitExceeded, UnsupportedError
 
 pytest.importorskip("lark", reason="lark is not installed")
 
+from tests.lexer_support import mask_of, vocabulary_of
+
 TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"aa", b"bc", b"ca", b"abc", b"aab", b"cab", b"bab")
-VOCABULARY = guided.Vocabulary([*TOKENS, None], eos_token_ids=[len(TOKENS)])
-COMPILER = guided.GrammarCompiler(VOCABULARY)
+COMPILER = guided.GrammarCompiler(vocabulary_of(TOKENS))
 LEXED = (
     'start: A "b"\nA: /a+/',
     'start: (A | AB)*\nA: "a"\nAB: "ab"',
@@ -113,13 +113,6 @@ def test_texts_are_those_that_can_be_split(seed: int) -> None:
     assert found > 100
 
 
-def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
-    row = guided.allocate_token_bitmask(1, VOCABULARY.size)
-    matcher.fill_next_token_bitmask(row, 0, max_tokens=max_tokens)
-    bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: VOCABULARY.size]
-    return set(np.flatnonzero(bits).tolist())
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_masks_and_budgets(seed: int) -> None:
     """A mask has the tokens that can be accepted; under a budget a walk ends within it, whatever is chosen."""
@@ -155,7 +148,7 @@ def test_masks_and_budgets(seed: int) -> None:
 def test_states_are_dropped_and_carried_over() -> None:
     part = guided.lark('start: (A | B | "(" start ")")*\nA: /a+/\nB: /b+/\nC: "c"\n%ignore C')
     tokens = [*TOKENS, b"(", b")", b"x"]
-    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    vocabulary = vocabulary_of(tokens)
     small = guided.GrammarCompiler(vocabulary, limits=guided.Limits(memory=1 << 16))
     grammar = small.compile("x" + part + guided.regex("x+"))
     large = guided.GrammarCompiler(vocabulary).compile("x" + part + guided.regex("x+"))
@@ -193,3 +186,14 @@ def test_what_is_refused() -> None:
     assert "scannerless" in caught.value.hint
     with pytest.raises(LimitExceeded):
         COMPILER.compile(guided.repeat(part, 0, 1000))
+
+
+def test_explanations_name_rules_of_all_parts() -> None:
+    vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+    grammar = guided.GrammarCompiler(vocabulary).compile("Sum: " + guided.grammar("arithmetic") + guided.regex(";|!"))
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.accept_string("Sum: (1")
+    assert not matcher.explain(";").accepted
+    assert "product (line 8)" in matcher.explain(";").places
+    assert matcher.accept_string(")") and matcher.explain(";").accepted
+    assert matcher.explain().expected.characters[0] == (ord("\t"), ord("\t"))

@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import guided
@@ -18,23 +17,11 @@ from guided.spec.lark import lark_to_lexed
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
 
-from tests.lexer_support import Blocks, random_blocks  # noqa: E402
+from tests.lexer_support import Blocks, allowed_by, mask_of, random_blocks, vocabulary_of  # noqa: E402
 
 TOKENS = (b"a", b"b", b"(", b")", b" ", b"\t", b"\n", b"#", b"\n ", b"\n  ", b"\n\n", b"  ", b"a\n", b"b\n ", b"\n a",
           b" a", b"a)\n", b"(\n", b"\n\t", b"\n a\nb", b"a\n\n", b"b(", b")\n b\n")  # fmt: skip
 ALPHABET = frozenset(b"".join(TOKENS))
-
-
-def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
-    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
-
-
-def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
-    size = matcher.grammar.vocabulary.size
-    row = guided.allocate_token_bitmask(1, size)
-    if not matcher.fill_next_token_bitmask(row, 0, max_tokens=max_tokens):
-        return set(range(size))
-    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[:size]).tolist())
 
 
 @dataclass
@@ -46,17 +33,6 @@ class Pair:
     tokens: tuple[bytes, ...]
     grammar: guided.CompiledGrammar
     language: LexedLanguage
-
-    def allowed(self, state: Any) -> set[int]:
-        """The mask by the twin: the tokens after which some output goes on."""
-        found = {len(self.tokens)} if self.language.accepting(state) else set()
-        for number, token in enumerate(self.tokens):
-            after = state
-            for byte in token:
-                after = after and self.language.read(after, byte)
-            if after and self.language._is_completable(after):
-                found.add(number)
-        return found
 
 
 def lexed(text: str, postlex: Any, levels: int = 3, width: int = 4, **options: Any) -> tuple[Grammar, Any]:
@@ -101,7 +77,7 @@ def test_masks_are_those_of_the_twin(seed: int, how: str) -> None:
             for _ in range(8):
                 assert state is not None
                 try:
-                    allowed = pair.allowed(state)
+                    allowed = allowed_by(pair.language, state, pair.tokens)
                     found = mask_of(matcher)
                 except LimitExceeded:
                     break

@@ -22,8 +22,8 @@ from lark.parsers.lalr_analysis import LALR_Analyzer  # noqa: E402
 
 from tests.lark_judge import lalr, parses, parses_in_exact_contexts  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
-from tests.lexer_support import random_blocks, random_grammar  # noqa: E402
-from tests.test_lexer_masks import Pair, mask_of  # noqa: E402
+from tests.lexer_support import mask_of, random_blocks, random_grammar  # noqa: E402
+from tests.test_lexer_masks import Pair  # noqa: E402
 
 
 def rows_of_lark(text, start):

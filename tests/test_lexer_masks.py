@@ -5,15 +5,14 @@ import random
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-import numpy as np
 import pytest
 
 import guided
-from guided.automaton.reference_lexer import LexedLanguage
+from guided.automaton.reference_lexer import LexedLanguage, LexedState
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.spec.lark import lark_to_lexed
 from tests.lark_judge import lalr, parses
-from tests.lexer_support import random_grammar
+from tests.lexer_support import allowed_by, mask_of, random_grammar, vocabulary_of
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
 SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
@@ -46,18 +45,6 @@ struct point next;
 """
 
 
-def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
-    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
-
-
-def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
-    size = matcher.grammar.vocabulary.size
-    row = guided.allocate_token_bitmask(1, size)
-    if not matcher.fill_next_token_bitmask(row, 0, max_tokens=max_tokens):
-        return set(range(size))
-    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[:size]).tolist())
-
-
 class Pair:
     """A drawn grammar that the core compiles, beside its twin."""
 
@@ -67,16 +54,8 @@ class Pair:
         rules, lexer = lark_to_lexed(text, lexer=how)
         self.language = LexedLanguage(rules, lexer, frozenset(b"".join(tokens)))
 
-    def allowed(self, state: object) -> set[int]:
-        """The mask by the twin: the tokens after which some output goes on."""
-        found = {len(self.tokens)} if self.language.accepting(state) else set()  # type: ignore[arg-type]
-        for number, token in enumerate(self.tokens):
-            after = state
-            for byte in token:
-                after = after and self.language.read(after, byte)  # type: ignore[arg-type]
-            if after and self.language._is_completable(after):  # type: ignore[arg-type]
-                found.add(number)
-        return found
+    def allowed(self, state: LexedState) -> set[int]:
+        return allowed_by(self.language, state, self.tokens)
 
 
 def drawn_pairs(rng: random.Random, count: int, how: Lexing) -> list[Pair]:

@@ -101,8 +101,9 @@ class _Builder:
         self.rules, self.origins = rules, origins
         self.graph = PartGraph()
         self.numbers: dict[object, int] = {}
+        self.known: dict[int, set[str]] = {}
         self.open: list[str] = []
-        self.mentioned = {name: _mentioned(node) for name, node in rules.items()}
+        self.mentioned = {name: self.mentions(node) for name, node in rules.items()}
         self.lexed = {name for name, found in self.mentioned.items() if "" in found}
         while more := {name for name, found in self.mentioned.items() if found & self.lexed} - self.lexed:
             self.lexed |= more
@@ -132,8 +133,14 @@ class _Builder:
             f"a grammar with a lexer cannot stand in {type(node).__name__}, which takes sets of texts", hint=_HINT
         )
 
+    def mentions(self, node: Node) -> set[str]:
+        """As `_mentioned`, which walks each node once."""
+        if serial(node) not in self.known:
+            self.known[serial(node)] = _mentioned(node)
+        return self.known[serial(node)]
+
     def has_lexer(self, node: Node) -> bool:
-        found = _mentioned(node)
+        found = self.mentions(node)
         return "" in found or bool(found & self.lexed)
 
     def joined(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
@@ -152,7 +159,7 @@ class _Builder:
 
     def part(self, node: Node, rule: str) -> _Fragment:
         """A node without a lexer, with the rules that it needs. Its own rule has one, so that its name is free."""
-        needed = dict.fromkeys(_mentioned(node))
+        needed = dict.fromkeys(self.mentions(node))
         work = list(needed)
         for name in work:  # grows while it is read
             more = [other for other in self.mentioned.get(name, ()) if other not in needed]

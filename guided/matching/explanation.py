@@ -211,6 +211,8 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
         return None
     try:
         rules = grammar.grammar
+        if rules.composed:  # a part with a lexer has no rules beside those of the whole
+            return None
         return labelled(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError):  # too large
         return None
