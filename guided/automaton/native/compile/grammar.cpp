@@ -112,21 +112,16 @@ class Linker {
     rule.size = static_cast<int32_t>(block.positions.size());
     rule.byte_class = block.byte_class;
     rule.classes = block.classes;
-    const auto row = static_cast<int32_t>(g_.next.size()), byte = static_cast<int32_t>(g_.spans.size()),
-               call = static_cast<int32_t>(g_.calls.size()), effect = static_cast<int32_t>(g_.effects.size()),
-               token = static_cast<int32_t>(g_.tokens.size()), base = rule.base;
+    const int32_t base = rule.base;
+    const Position::Before before{.rows = static_cast<int32_t>(g_.next.size()),
+                                  .spans = static_cast<int32_t>(g_.spans.size()),
+                                  .calls = static_cast<int32_t>(g_.calls.size()),
+                                  .effects = static_cast<int32_t>(g_.effects.size()),
+                                  .tokens = static_cast<int32_t>(g_.tokens.size())};
     for (const Position& at : block.positions) {
       Position& p = g_.positions.emplace_back(at);
       p.rule = static_cast<int32_t>(&rule - g_.rules.data());
-      if (p.row >= 0) p.row += row;
-      p.byte_lo += byte;
-      p.byte_hi += byte;
-      p.call_lo += call;
-      p.call_hi += call;
-      p.effect_lo += effect;
-      p.effect_hi += effect;
-      p.token_lo += token;
-      p.token_hi += token;
+      p.move_behind(before);
     }
     for (int32_t to : block.next) g_.next.push_back(to < 0 ? to : to + base);
     for (const ByteSpan& s : block.spans) g_.spans.push_back({s.lo, s.hi, s.to + base});

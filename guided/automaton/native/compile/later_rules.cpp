@@ -32,9 +32,12 @@ int32_t count(const std::vector<Item>& list) {
 
 // Adds a part, with its numbers counted from the end of the grammar.
 void append(Grammar& g, const Grammar& part) {
-  const int32_t rule = count(g.rules), position = count(g.positions), row = count(g.next), span = count(g.spans),
-                call = count(g.calls), effect = count(g.effects), token = count(g.tokens), name = count(g.names),
-                scope = count(g.known);
+  const int32_t rule = count(g.rules), position = count(g.positions), name = count(g.names), scope = count(g.known);
+  const Position::Before before{.rows = count(g.next),
+                                .spans = count(g.spans),
+                                .calls = count(g.calls),
+                                .effects = count(g.effects),
+                                .tokens = count(g.tokens)};
   for (Rule r : part.rules) {
     r.start += position;
     r.base += position;
@@ -43,15 +46,7 @@ void append(Grammar& g, const Grammar& part) {
   }
   for (Position p : part.positions) {
     p.rule += rule;
-    if (p.row >= 0) p.row += row;
-    p.byte_lo += span;
-    p.byte_hi += span;
-    p.call_lo += call;
-    p.call_hi += call;
-    p.effect_lo += effect;
-    p.effect_hi += effect;
-    p.token_lo += token;
-    p.token_hi += token;
+    p.move_behind(before);
     g.positions.push_back(p);
   }
   for (int32_t to : part.next) g.next.push_back(to < 0 ? to : to + position);

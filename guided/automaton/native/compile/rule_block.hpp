@@ -61,6 +61,22 @@ struct Position {
   int32_t rest = 0;      // in a relative rule: the least that the frame must still count
   bool boundary = true;  // a token may end here; false only if no complete token leads on to an end
   ByteSet bytes;         // bytes with an edge
+
+  // How many entries stand before those of its block, once they are appended to the lists of a grammar.
+  struct Before {
+    int32_t rows, spans, calls, effects, tokens;
+  };
+  void move_behind(const Before& before) {
+    if (row >= 0) row += before.rows;
+    byte_lo += before.spans;
+    byte_hi += before.spans;
+    call_lo += before.calls;
+    call_hi += before.calls;
+    effect_lo += before.effects;
+    effect_hi += before.effects;
+    token_lo += before.tokens;
+    token_hi += before.tokens;
+  }
 };
 
 struct RuleBlock {
