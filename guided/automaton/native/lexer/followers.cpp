@@ -3,7 +3,8 @@
 namespace guided {
 
 Followers::Followers(const Grammar& rules, int32_t symbols)
-    : words_((static_cast<size_t>(symbols) + 63) / 64),
+    : start_(rules.rules[rules.start].size > 0 ? rules.rules[rules.start].start : -1),
+      words_((static_cast<size_t>(symbols) + 63) / 64),
       first_(rules.positions.size() * words_),
       behind_rule_(rules.rules.size() * words_),
       after_symbol_(static_cast<size_t>(symbols) * words_),

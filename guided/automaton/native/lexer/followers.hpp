@@ -1,7 +1,7 @@
 // Which terminals can stand next to each other.
 //
 // In: the rules, compiled over terminals. Out: for each symbol, those that some text has right behind it, or more: callers
-// of a rule are not told apart. These are the FIRST and FOLLOW sets of the literature (Aho, Lam, Sethi and Ullman,
+// of a rule are not told apart; and those that some text begins with. These are the FIRST and FOLLOW sets of the literature (Aho, Lam, Sethi and Ullman,
 // section 4.4.2), over the positions of the rules' automata.
 // Cost: rounds over all positions until nothing changes; a bit for each pair of a position and a symbol.
 #pragma once
@@ -17,6 +17,7 @@ class Followers {
  public:
   Followers(const Grammar& rules, int32_t symbols);
   bool can_follow(int32_t symbol, int32_t next) const { return has(after_symbol_, symbol, next); }
+  bool can_begin(int32_t symbol) const { return start_ >= 0 && has(first_, start_, symbol); }
 
  private:
   using Bits = std::vector<uint64_t>;
@@ -27,6 +28,7 @@ class Followers {
   void add_all(Bits& to, int32_t set, const Bits& from, int32_t other);
   void look_at(const Grammar& rules, int32_t position);
 
+  const int32_t start_;  // the position in which texts begin, or -1
   size_t words_;
   bool changed_ = true;
   Bits first_, behind_rule_, after_symbol_;  // by position, by rule, by symbol

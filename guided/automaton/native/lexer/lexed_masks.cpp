@@ -37,9 +37,10 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   for (const LexerTables::End& end : table.ends) {
     const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
     if (after == kDead) continue;
-    const bool sure = !end.tokens.empty() && (rests_.all_sure(after) || rests_.rest(after) < kNever);
     for (const LexerTables::Group& group : end.tokens)
-      if (sure || rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever) group.tokens.add_to(row);
+      if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
+          rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever)
+        group.tokens.add_to(row);
     if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
   }
 }
@@ -92,11 +93,11 @@ int64_t LexedMasks::most_after(int32_t place, const Table& table) {
 }
 
 // The most that is left after a token that stays within a lexeme of the table; kNever where some such lexeme may be none
-// that the parser can take. `lines`: of lexemes that can become nothing but lines.
+// that the parser can take. `lines`: of lexemes that can become nothing but lines, or spaces before one.
 int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) {
   int64_t most = 0;
   for (const LexerTables::Profile& profile : table.profiles) {
-    if (lines && !profile.labels.empty()) continue;
+    if (lines && std::ranges::any_of(profile.labels, [](const auto& label) { return label.last != kSpace; })) continue;
     int64_t least = kNever;
     for (size_t i = 0; i < profile.labels.size(); ++i) {
       const LexerTables::Label& label = profile.labels[i];

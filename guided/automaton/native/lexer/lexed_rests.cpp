@@ -30,12 +30,12 @@ int64_t LexedRests::surely(const Reading& reading) {
 // Where the next lexeme begins: what must be written before any text can follow, or one of the texts that can.
 int64_t LexedRests::surely(int32_t place, int32_t rivals) {
   if (rivals == 0) return rest(place);
-  if (ends_.sure().is_line(rivals)) return rest(place, kLine);
   auto [at, added] = sure_after_.try_emplace(pair_key(place, rivals), kNever);
   if (!added) return at->second;
   SureTexts& sure = ends_.sure();
   const std::vector<int32_t> taken = places_.taken(place);
-  int64_t best = sure.charge(rivals, taken) + rest(place);
+  const Demand demand = sure.demand(rivals, taken, places_.start(place));
+  int64_t best = demand.tokens < kNever ? demand.tokens + rest(place, demand.last) : kNever;
   for (int32_t terminal : taken) {
     if (best < kNever || terminal == places_.indentation().newline || !sure.can_follow(rivals, terminal)) continue;
     const int32_t after = places_.after(place, terminal);
@@ -90,9 +90,7 @@ bool LexedRests::viable(int32_t state) {
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool found = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) &&
-          (r.boundary ? ends_.sure().charge(r.rivals) : ends_.least({r.lexeme, r.rivals})) < kNever)
-        return true;
+      if (all_sure(r.place) && (r.boundary ? r.rivals == 0 : ends_.least({r.lexeme, r.rivals}) < kNever)) return true;
       return distance(r) < kNever;
     });
     if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);

@@ -86,7 +86,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
     const int32_t pending = state.label == kNoTerminal ? 0 : rivals_.add(at.rivals, at.lexeme);
     if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.ignored, 0, pending});
-    const bool free = sure_.is_line(pending) || sure_.charge(pending) < kNever;
+    const bool free =
+        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .rivals = pending}).tokens < kNever;
     if (is_line && !has(found, label)) {
       if (begins_line(nodes, i, pending)) found.push_back(label);
     } else if (state.label != kNoTerminal && !has(found, label) && (free || !has(any, label))) {
@@ -113,10 +114,15 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
   return out.list;
 }
 
+Demand LexemeEnds::demand(const End& end) {
+  const bool is_left_out = end.ignored || end.label == lexemes_.indentation().newline;  // a line is no end
+  return sure_.demand(end.rivals, is_left_out ? static_cast<int32_t>(kNoTerminal) : end.label);
+}
+
 int64_t LexemeEnds::least(Begun begun) {
   int64_t out = kNever;
   for (const End& end : ends(begun))
-    out = std::min(out, end.tokens + (sure_.is_line(end.rivals) ? 0 : sure_.charge(end.rivals)));
+    if (const Demand after = demand(end); after.last == kWord) out = std::min(out, end.tokens + after.tokens);
   return out;
 }
 

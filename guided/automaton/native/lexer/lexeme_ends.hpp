@@ -39,6 +39,8 @@ class LexemeEnds {
   bool complete(Begun begun) { return ends(begun), at(begun).complete; }
   // All ways to end but those of lines, tokens left out; null if the search has not seen all.
   const std::vector<End>* all(Begun begun) { return ends(begun), at(begun).has_all ? &at(begun).all : nullptr; }
+  // What must be written behind an end before a text can follow.
+  Demand demand(const End& end);
   int64_t least(Begun begun);  // of the ends' tokens, and those before any text can follow
   // The ways to become a line, if newlines are sure, and the tokens that this takes for a width, or kNever.
   const std::vector<Line>& lines(Begun begun) { return ends(begun), at(begun).lines; }

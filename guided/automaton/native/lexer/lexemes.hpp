@@ -101,6 +101,7 @@ class Lexemes {
   const std::vector<int32_t>& groups(int32_t state);
   const LexemeState& state(int32_t id) const { return *states_[id]; }
   std::vector<LexerTerminal>& terminals() { return terminals_; }
+  const std::vector<LexerTerminal>& terminals() const { return terminals_; }
   std::vector<LexerKeyword>& keywords() { return keywords_; }
   const Indentation& indentation() const { return indentation_; }
   int32_t size() const { return static_cast<int32_t>(states_.size()); }

@@ -69,8 +69,8 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
     End end{.label = label.first, .ignored = label.second, .tokens = {}};
     for (auto& [rivals, tokens] : part.tokens) {
       if (tokens.empty()) continue;
-      table->unsure |= ends_.sure().charge(rivals) >= kNever;
-      end.tokens.push_back({{kNoLexeme, rivals}, make_token_set(std::move(tokens), vocabulary_.words)});
+      const Demand demand = ends_.demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .rivals = rivals});
+      end.tokens.push_back({{kNoLexeme, rivals}, make_token_set(std::move(tokens), vocabulary_.words), demand});
       memory_ += end.tokens.back().tokens.bytes();
     }
     memory_ += part.spots.size() * sizeof(Spot);
@@ -155,9 +155,9 @@ void LexerTables::find_profiles(Table& table, const Found& found) {
     const Begun begun{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     std::map<Label, int64_t> ends;
     for (const LexemeEnds::End& end : ends_.ends(begun)) {
-      const bool is_line = ends_.sure().is_line(end.rivals);
-      const int64_t tokens = end.tokens + (is_line ? 0 : ends_.sure().charge(end.rivals));
-      auto [at, added] = ends.try_emplace({end.label, end.ignored, is_line ? kLine : kWord}, tokens);
+      const Demand after = ends_.demand(end);
+      const int64_t tokens = end.tokens + after.tokens;
+      auto [at, added] = ends.try_emplace({end.label, end.ignored, after.last}, tokens);
       at->second = std::min(at->second, tokens);
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });

@@ -42,6 +42,7 @@ class LexerTables {
   struct Group {  // tokens that end in the same state of a lexeme, or with the same rivals
     Begun begun;
     TokenSet tokens;
+    Demand after = {};  // of the rivals, where the lexeme has ended
   };
   struct End {
     int32_t label;

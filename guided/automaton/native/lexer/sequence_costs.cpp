@@ -16,7 +16,7 @@ SequenceCosts::SequenceCosts(const Grammar& rules, const Indentation& indentatio
       levels_(levels),
       weights_(weights),
       lines_(lines),
-      kinds_(lines.sure ? kEnd + 1 : 1) {
+      kinds_(lines.sure ? kSpace + 1 : 1) {
   if (lines.sure) find_nesting();
 }
 
@@ -25,7 +25,8 @@ int32_t SequenceCosts::next(int32_t last, int32_t symbol) const {
   if (kinds_ == 1) return 0;
   if (symbol == indentation_.indent) return last == kNewline ? kLine : kNowhere;
   if (symbol == indentation_.dedent) return last == kNewline || last == kDedent ? kDedent : kEnd;
-  if (last == kEnd || (last != kWord && !lines_.follow[symbol])) return kNowhere;
+  if (last == kEnd || (last == kSpace && symbol == indentation_.newline)) return kNowhere;
+  if (last != kWord && last != kSpace && !lines_.follow[symbol]) return kNowhere;
   return symbol == indentation_.newline ? kNewline : kWord;
 }
 
@@ -98,8 +99,8 @@ void SequenceCosts::find_nesting() {
   std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: what may have been read last in its end
   const Costs& most = costs_of(nesting_);
   for (size_t p = 0; p < rules_.positions.size(); ++p)
-    for (int32_t before = 0; before < kinds_; ++before)
-      for (int32_t last = 0; last < kinds_; ++last)
+    for (int32_t before = 0; before < kSpace; ++before)
+      for (int32_t last = 0; last < kSpace; ++last)
         if (at(most, static_cast<int32_t>(p), before, last) < kNever)
           ends[rules_.positions[p].rule * kinds_ + last] = true;
   for (int32_t nesting = 0; nesting <= nesting_; ++nesting)

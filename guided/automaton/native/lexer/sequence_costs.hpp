@@ -13,6 +13,7 @@
 //     kLine       a line has begun: a text that ends the newline may follow, or the end
 //     kDedent     a dedentation after a newline: as kLine, or one more
 //     kEnd        a dedentation after anything else: only more of them may follow
+//     kSpace      something that is ignored was read, which a newline would have begun with: no newline may follow
 //
 // The weight of a newline grows with its width. Prices are those of the position's own block, of a block in it, and so on;
 // blocks nest no deeper than that. After a block has ended, its rule goes on with its price, so that what is counted
@@ -30,7 +31,7 @@ namespace guided {
 
 constexpr int64_t kNever = INT64_MAX / 4;  // a distance to what cannot be reached
 
-enum LastRead : int32_t { kWord, kNewline, kLine, kDedent, kEnd };
+enum LastRead : int32_t { kWord, kNewline, kLine, kDedent, kEnd, kSpace };
 
 // Newlines that can be written with any width.
 struct SureLines {
@@ -47,7 +48,7 @@ class SequenceCosts {
   };
   SequenceCosts(const Grammar& rules, const Indentation& indentation, const BlockLevels& levels,
                 const std::vector<int64_t>& weights, const SureLines& lines);
-  int32_t kinds() const { return kinds_; }  // of what was read last: one, or those of LastRead
+  int32_t kinds() const { return kinds_; }  // of what was read last: one, or those of `LastRead`
   int64_t at(const Costs& costs, int32_t position, int32_t before, int32_t last) const {
     const int32_t cost = costs.cells[(static_cast<size_t>(position) * kinds_ + before) * kinds_ + last];
     return cost == kNone ? kNever : cost;

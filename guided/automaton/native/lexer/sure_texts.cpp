@@ -15,13 +15,14 @@ constexpr size_t kSeparators = 6;     // of one ignored terminal
 }  // namespace
 
 SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary,
-                     const std::vector<int32_t>& control, const std::vector<uint8_t>& used, Followers followers,
-                     bool balanced, size_t symbols)
+                     const std::vector<int32_t>& control, const LexerContexts& contexts,
+                     const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols)
     : lexemes_(lexemes),
       rivals_(rivals),
       vocabulary_(vocabulary),
       control_(control),
       followers_(std::move(followers)),
+      tried_(followers_, contexts, lexemes),
       enduring_(rivals, lexemes.indentation().newline, [this](int32_t t, int32_t next) { return meet(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
@@ -34,12 +35,7 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
     }
     for (std::string& text : texts_of(t, 1)) texts_[t] = std::move(text);
   }
-  for (int32_t t = 0; t < count; ++t)
-    if (lexemes_.terminals()[t].ignored && control_[t] == kNoTerminal)
-      for (std::string& text : texts_of(t, kSeparators))
-        if (can_separate(text)) separators_.emplace_back(tokens_of(text, vocabulary_)[0], std::move(text));
-  std::stable_sort(separators_.begin(), separators_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  find_separators();
   for (int32_t t = 0; t < count; ++t) {
     weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
@@ -80,9 +76,7 @@ void SureTexts::find_lines(size_t symbols) {
   }
   lines_.follow.resize(symbols);
   for (size_t t = 0; t < texts_.size(); ++t)
-    lines_.follow[t] = !texts_[t].empty() && std::ranges::all_of(open_in_line_, [&](const auto& each) {
-      return leaves_nothing(each.first, each.second, texts_[t]);
-    });
+    lines_.follow[t] = !texts_[t].empty() && leave_nothing(open_in_line_, texts_[t]);
   spaces_ = tokens_of(std::string(static_cast<size_t>(indentation.most_width), ' '), vocabulary_);
   std::ranges::reverse(spaces_);
   int64_t most = 0;
@@ -157,10 +151,11 @@ std::vector<std::string> SureTexts::texts_of(int32_t terminal, size_t most) {
   return out;
 }
 
-// Whether the lexer reads the whole of a text as this terminal, or as something that is ignored if the terminal is,
-// whatever other terminals are tried.
+// Whether the lexer reads the whole of a text as this terminal, whatever terminals are tried beside it; of an ignored one,
+// whatever other ones are ignored.
 bool SureTexts::is_read_as(std::string_view text, int32_t terminal) {
   const bool ignored = lexemes_.terminals()[terminal].ignored;
+  auto is_tried = [&](int32_t t) { return ignored ? lexemes_.terminals()[t].ignored : tried_.beside(terminal).has(t); };
   auto in_keyword = [&](LexerKeyword& keyword) {
     int32_t state = keyword.automaton.start();
     for (char c : text)
@@ -168,35 +163,39 @@ bool SureTexts::is_read_as(std::string_view text, int32_t terminal) {
     return keyword.automaton.matches(state);
   };
   std::vector<uint8_t> is_host(lexemes_.terminals().size());
-  if (!ignored)
-    for (LexerKeyword& keyword : lexemes_.keywords()) {
-      if (keyword.of != terminal && keyword.terminal != terminal) continue;
-      // An ignored lexeme is no keyword, and embedded ones are not tried by themselves.
-      if (keyword.embedded && lexemes_.terminals()[keyword.of].ignored) return false;
-      if (!in_keyword(keyword)) continue;
-      if (keyword.of == terminal) return false;
-      is_host[keyword.of] = !lexemes_.terminals()[keyword.of].ignored;
-    }
-  for (int32_t t = 0; t < static_cast<int32_t>(lexemes_.terminals().size()); ++t) {
-    if (control_[t] != kNoTerminal) continue;
-    TerminalAutomaton& automaton = lexemes_.terminals()[t].automaton;
-    int32_t state = automaton.start();
-    size_t longest = 0;
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (state = automaton.step(state, static_cast<uint8_t>(text[i])); state == kDead) break;
-      if (automaton.matches(state)) longest = i + 1;
-    }
+  for (LexerKeyword& keyword : lexemes_.keywords()) {
+    if (ignored || (keyword.of != terminal && keyword.terminal != terminal)) continue;
+    // An ignored lexeme is no keyword, and embedded ones are not tried by themselves.
+    if (keyword.embedded && lexemes_.terminals()[keyword.of].ignored) return false;
+    if (!in_keyword(keyword)) continue;
+    if (keyword.of == terminal && is_tried(keyword.terminal)) return false;
+    is_host[keyword.of] = !lexemes_.terminals()[keyword.of].ignored;
+  }
+  for (int32_t t = 0; t <= terminal; ++t) {
+    if (control_[t] != kNoTerminal || !is_tried(t)) continue;
+    const size_t longest = longest_match(t, text);
     if (t == terminal) return longest == text.size();
     if (longest > 0 && !(is_host[t] && longest == text.size())) return false;
   }
   return false;
 }
 
+size_t SureTexts::longest_match(int32_t terminal, std::string_view text) {
+  TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
+  int32_t state = automaton.start();
+  size_t longest = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (state = automaton.step(state, static_cast<uint8_t>(text[i])); state == kDead) break;
+    if (automaton.matches(state)) longest = i + 1;
+  }
+  return longest;
+}
+
 // Terminals that have read all of the text and may match more, with their states.
-std::vector<std::pair<int32_t, int32_t>> SureTexts::open_after(std::string_view text) {
-  std::vector<std::pair<int32_t, int32_t>> out;
+SureTexts::Open SureTexts::open_after(std::string_view text, int32_t beside) {
+  Open out;
   for (int32_t t = 0; t < static_cast<int32_t>(lexemes_.terminals().size()); ++t) {
-    if (control_[t] != kNoTerminal) continue;
+    if (control_[t] != kNoTerminal || (beside != kNoTerminal && !tried_.beside(beside).has(t))) continue;
     TerminalAutomaton& automaton = lexemes_.terminals()[t].automaton;
     int32_t state = automaton.start();
     for (size_t i = 0; i < text.size() && state != kDead; ++i)
@@ -217,49 +216,115 @@ bool SureTexts::leaves_nothing(int32_t of, int32_t state, std::string_view text)
   return false;
 }
 
-bool SureTexts::can_separate(const std::string& text) {
-  for (auto [of, state] : open_after(text))
-    for (const std::string& next : texts_)
-      if (!next.empty() && !leaves_nothing(of, state, next)) return false;
+bool SureTexts::leave_nothing(const Open& open, std::string_view text) {
+  return std::ranges::all_of(open, [&](const auto& each) { return leaves_nothing(each.first, each.second, text); });
+}
+
+// ---- separators
+void SureTexts::find_separators() {
+  const int32_t count = static_cast<int32_t>(texts_.size());
+  for (int32_t of = 0; of < count; ++of) {
+    if (!lexemes_.terminals()[of].ignored || control_[of] != kNoTerminal) continue;
+    for (std::string& text : texts_of(of, kSeparators)) {
+      Separator made{.tokens = tokens_of(text, vocabulary_)[0],
+                     .text = std::move(text),
+                     .shadows = TerminalSet(texts_.size()),
+                     .open = open_after(made.text),
+                     .hinders = {},
+                     .valid = {}};
+      for (int32_t t = 0; t < of; ++t)
+        if (control_[t] == kNoTerminal && !lexemes_.terminals()[t].ignored && longest_match(t, made.text) > 0)
+          made.shadows.add(t);
+      for (const auto& [terminal, state] : made.open) {
+        TerminalSet& hinders = made.hinders.emplace_back(texts_.size());
+        for (int32_t next = 0; next < count; ++next)
+          if (!texts_[next].empty() && !leaves_nothing(terminal, state, texts_[next])) hinders.add(next);
+      }
+      bool everywhere = can_separate(made, tried_.in_the_beginning(), kNoTerminal);
+      for (int32_t t = 0; t < count; ++t) {
+        made.valid.push_back(can_separate(made, tried_.behind(t), t));
+        everywhere = everywhere && (made.valid[t] || lexemes_.terminals()[t].ignored);
+      }
+      made.valid.push_back(everywhere);
+      separators_.push_back(std::move(made));
+    }
+  }
+  std::ranges::stable_sort(separators_, {}, &Separator::tokens);
+}
+
+// Where these terminals are tried, and one was read last.
+bool SureTexts::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
+  if (separator.shadows.meets(tried)) return false;
+  for (size_t i = 0; i < separator.open.size(); ++i) {
+    if (!tried.has(separator.open[i].first)) continue;
+    for (int32_t next = 0; next < static_cast<int32_t>(texts_.size()); ++next)
+      if (separator.hinders[i].has(next) && next != lexemes_.indentation().newline &&
+          (terminal == kNoTerminal || followers_.can_follow(terminal, next)))
+        return false;
+  }
   return true;
 }
 
 // The tokens that may be needed between a terminal's text and the next one.
 int64_t SureTexts::gap_after(int32_t terminal) {
-  const std::vector<std::pair<int32_t, int32_t>> open = open_after(texts_[terminal]);
-  auto ends_all = [&](const std::string& next) {
-    return std::ranges::all_of(open, [&](const auto& each) { return leaves_nothing(each.first, each.second, next); });
-  };
+  const Open open = open_after(texts_[terminal], terminal);
   bool needed = false;
-  for (size_t t = 0; t < texts_.size() && !needed; ++t)
-    needed = !texts_[t].empty() && followers_.can_follow(terminal, static_cast<int32_t>(t)) && !ends_all(texts_[t]);
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
+    if (texts_[t].empty() || !followers_.can_follow(terminal, t) || leave_nothing(open, texts_[t])) continue;
+    if (t == lexemes_.indentation().newline) return kNever;
+    needed = true;
+  }
   if (!needed) return 0;
-  for (const auto& [tokens, separator] : separators_) {
-    if (!ends_all(separator)) continue;
-    enduring_.add_separator(separator);
-    return tokens;
+  for (const Separator& separator : separators_) {
+    if (!separator.valid[terminal] || !leave_nothing(open, separator.text)) continue;
+    enduring_.add_separator(separator.text);
+    return separator.tokens;
   }
   return kNever;
 }
 
-int64_t SureTexts::charge(int32_t rivals) {
-  if (rivals == 0) return 0;
-  if (rivals >= static_cast<int32_t>(charges_.size())) charges_.resize(rivals + 1, -1);
-  if (charges_[rivals] < 0) {
-    std::vector<int32_t> all(texts_.size());
-    std::iota(all.begin(), all.end(), 0);
-    charges_[rivals] = charge(rivals, all);
-  }
-  return charges_[rivals];
+// ---- rivals
+// `separate`: whether what is left of the rivals after a separator is no hindrance.
+template <class Separate>
+Demand SureTexts::demand_of(int32_t rivals, const std::vector<int32_t>& next, Separate&& separate) {
+  if (is_line(rivals)) return {.last = kLine};
+  const int32_t left = enduring_.hindering(rivals), newline = lexemes_.indentation().newline;
+  auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(left, t); };
+  const bool lines = newline == kNoTerminal || std::ranges::find(next, newline) == next.end() || follows(newline);
+  Demand out{.last = lines ? kWord : kSpace};
+  if (std::ranges::all_of(next, [&](int32_t t) { return t == newline || follows(t); })) return out;
+  for (const Separator& separator : separators_)
+    if (const int32_t after = rivals_.advance(rivals, separator.text); after != kDropped && separate(separator, after))
+      return out.tokens = separator.tokens, out;
+  return {.tokens = kNever};
 }
 
-int64_t SureTexts::charge(int32_t rivals, const std::vector<int32_t>& next) {
-  const int32_t left = enduring_.hindering(rivals);
-  if (std::ranges::all_of(next, [&](int32_t t) { return texts_[t].empty() || can_follow(left, t); })) return 0;
-  for (const auto& [tokens, separator] : separators_)
-    if (const int32_t after = rivals_.advance(rivals, separator); after != kDropped && !enduring_.hindering(after))
-      return tokens;
-  return kNever;
+Demand SureTexts::demand(int32_t rivals, int32_t terminal) {
+  if (rivals == 0) return {};
+  auto [known, added] = demands_.try_emplace(pair_key(rivals, terminal));
+  if (!added) return known->second;
+  std::vector<int32_t> next;
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
+    if (terminal == kNoTerminal || followers_.can_follow(terminal, t)) next.push_back(t);
+  const size_t at = terminal == kNoTerminal ? texts_.size() : static_cast<size_t>(terminal);
+  return demands_[pair_key(rivals, terminal)] = demand_of(rivals, next, [&](const Separator& separator, int32_t after) {
+           return separator.valid[at] && !enduring_.hindering(after);
+         });
+}
+
+Demand SureTexts::demand(int32_t rivals, const std::vector<int32_t>& next, int32_t start) {
+  if (rivals == 0) return {};
+  return demand_of(rivals, next, [&](const Separator& separator, int32_t after) {
+    int32_t lexeme = start;
+    for (size_t i = 0; i < separator.text.size() && lexeme != kNoLexeme; ++i)
+      lexeme = lexemes_.step(lexeme, static_cast<uint8_t>(separator.text[i]));
+    if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).ignored)
+      return false;
+    const int32_t left = enduring_.hindering(rivals_.add(after, lexeme));
+    return std::ranges::all_of(next, [&](int32_t t) {
+      return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(left, t);
+    });
+  });
 }
 
 bool SureTexts::can_follow(int32_t rivals, int32_t terminal) {
@@ -272,9 +337,7 @@ bool SureTexts::can_follow(int32_t rivals, int32_t terminal) {
 bool SureTexts::meet(int32_t terminal, int32_t next) {
   auto [at, added] = meet_.try_emplace(pair_key(terminal, next), false);
   if (added && followers_.can_follow(terminal, next))
-    at->second = std::ranges::all_of(open_after(texts_[terminal]), [&](const auto& each) {
-      return leaves_nothing(each.first, each.second, texts_[next]);
-    });
+    at->second = leave_nothing(open_after(texts_[terminal], terminal), texts_[next]);
   return at->second;
 }
 

@@ -4,24 +4,24 @@
 // the lexer: after `a` the name `b` cannot follow at once, since `ab` is one name. To search for completions in every
 // state costs too much.
 //
-// How: one text t(T) is fixed for terminals T, and some separators w, texts of ignored terminals. They are *sure* if,
-// whatever terminals are tried,
+// How: one text t(T) is fixed for terminals T, and for each of them a separator w(T) where one is needed, a text of an
+// ignored terminal. They are *sure* if, whatever terminals are tried in any place where T is (tried_terminals.hpp),
 //
-//     (1) t(T) is read as T, and w as something that is ignored;
+//     (1) t(T) is read as T, and w(T), right behind a T, as something that is ignored;
 //     (2) terminals that could have matched more than t(T) match no more while the text of any terminal is read that can
-//         follow T (followers.hpp), and none is left after it; or the same holds of a separator, which is then written
-//         first;
-//     (3) terminals that could have matched more than w match no more while any t(T) is read, and none is left.
+//         follow T (followers.hpp), and none is left after it; or the same holds of w(T), which is then written first;
+//     (3) terminals that could have matched more than w(T) match no more while the text of any terminal is read that can
+//         follow T, and none is left.
 //
 // Rivals of lexemes that were written before may be left as long as they do not match (enduring_rivals.hpp).
 //
-// Then any sequence of such terminals that the parser takes can be written, t(T1) w t(T2) ..., so nothing is dead, and
-// the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp). Conditions are checked for
-// the automata of the terminals alone, all of them at once, so they hold in each context.
+// Then any sequence of such terminals that the parser takes can be written, t(T1) w(T1) t(T2) ..., so nothing is dead, and
+// the number of tokens is bounded by the weights of the terminals (terminal_rests.hpp).
 //
 // With indentation, the text of a newline is a line feed and spaces, any number of them. It is sure if all automata are in
 // the same states after each number of spaces but none, and rules open and close their blocks in pairs. Which terminals
-// may come after it is a question for sequence_costs.hpp. If newlines are not sure, no terminal is.
+// may come after it is a question for sequence_costs.hpp. A newline may begin with spaces, so none can follow a space that
+// was ignored; no separator is written before one. If newlines are not sure, no terminal is.
 //
 // Of a terminal without a sure text nothing is said, and where it is needed, or rivals are pending that no separator
 // ends, completions are searched for (lexed_rests.hpp). So `=` may be one terminal in assignments and another one, tried
@@ -35,13 +35,22 @@
 #include "lexer/enduring_rivals.hpp"
 #include "lexer/followers.hpp"
 #include "lexer/sequence_costs.hpp"
+#include "lexer/tried_terminals.hpp"
 
 namespace guided {
+
+// What rivals demand before a text: tokens of a separator that may be needed, kNever if none is known that does; and what
+// can then follow.
+struct Demand {
+  int64_t tokens = 0;
+  LastRead last = kWord;
+};
 
 class SureTexts {
  public:
   SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vocabulary, const std::vector<int32_t>& control,
-            const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols);
+            const LexerContexts& contexts, const std::vector<uint8_t>& used, Followers followers, bool balanced,
+            size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_; }
   // Whether anything is sure at all.
@@ -56,41 +65,58 @@ class SureTexts {
   const std::vector<int64_t>& weights() const { return weights_; }
   // The same, with a guess for terminals without a sure text.
   const std::vector<int64_t>& guesses() const { return guesses_; }
-  // The tokens that must be written before any text can follow, or before that of one of `next`; kNever where that is not
-  // known.
-  int64_t charge(int32_t rivals);
-  int64_t charge(int32_t rivals, const std::vector<int32_t>& next);
+  // Of rivals that are pending where a terminal was read last; kNoTerminal: where that is not known.
+  Demand demand(int32_t rivals, int32_t terminal = kNoTerminal);
+  // The same in a place: the terminals that can come next, and the state before a lexeme.
+  Demand demand(int32_t rivals, const std::vector<int32_t>& next, int32_t start);
   // Whether a terminal has a sure text that can be written at once, and is then no hindrance to what follows.
   bool can_follow(int32_t rivals, int32_t terminal);
   // The fewest tokens that spell the end of a text, from each of its bytes on; kNever where none do.
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
  private:
+  using Open = std::vector<std::pair<int32_t, int32_t>>;  // terminals that may match more, with their states
+  struct Separator {
+    int64_t tokens;
+    std::string text;
+    TerminalSet shadows;  // terminals that match a beginning of it, and are tried first
+    Open open;
+    std::vector<TerminalSet> hinders;  // for each of `open`: the terminals whose texts it does not end at
+    std::vector<uint8_t> valid;        // by terminal that was read last, and at last wherever it is written
+  };
   std::vector<std::string> texts_of(int32_t terminal, size_t most);
   bool is_read_as(std::string_view text, int32_t terminal);
-  bool can_separate(const std::string& text);
+  size_t longest_match(int32_t terminal, std::string_view text);
+  void find_separators();
+  bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;
   int64_t gap_after(int32_t terminal);
   bool finds_newline();
   void find_lines(size_t symbols);
   bool meet(int32_t terminal, int32_t next);
   bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
-  std::vector<std::pair<int32_t, int32_t>> open_after(std::string_view text);
+  bool leave_nothing(const Open& open, std::string_view text);
+  template <class Separate>
+  Demand demand_of(int32_t rivals, const std::vector<int32_t>& next, Separate&& separate);
+  // Of those that are tried beside a terminal; kNoTerminal: of all.
+  Open open_after(std::string_view text, int32_t beside = kNoTerminal);
 
   Lexemes& lexemes_;
   Rivals& rivals_;
   const TokenVocabulary& vocabulary_;
   const std::vector<int32_t>& control_;
   const Followers followers_;
+  const TriedTerminals tried_;
   std::unordered_map<uint64_t, bool> meet_;
   EnduringRivals enduring_;
   bool all_ = true;
-  std::vector<std::string> texts_;  // by terminal; empty: those without a sure text, and control tokens
-  std::vector<std::pair<int64_t, std::string>> separators_;  // with their tokens, fewest first
-  std::vector<int64_t> weights_, guesses_, charges_;
+  std::vector<std::string> texts_;     // by terminal; empty: those without a sure text, and control tokens
+  std::vector<Separator> separators_;  // fewest tokens first
+  std::vector<int64_t> weights_, guesses_;
+  std::unordered_map<uint64_t, Demand> demands_;
   SureLines lines_;
-  std::vector<std::pair<int32_t, int32_t>> open_in_line_;  // terminals that a newline's text leaves, with their states
-  std::vector<int64_t> spaces_;                            // the tokens of so many spaces
-  std::vector<int8_t> is_line_;                            // by rivals; -1: not known
+  Open open_in_line_;            // of a newline's text
+  std::vector<int64_t> spaces_;  // the tokens of so many spaces
+  std::vector<int8_t> is_line_;  // by rivals; -1: not known
 };
 
 }  // namespace guided

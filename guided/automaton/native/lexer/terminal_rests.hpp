@@ -21,7 +21,7 @@ class TerminalRests {
   bool always_ends(int32_t place) { return costs_.always_ends(nesting(lines(place))); }
 
  private:
-  using Rest = std::array<int64_t, kEnd + 1>;  // by what was read last
+  using Rest = std::array<int64_t, kSpace + 1>;  // by what was read last
   int32_t lines(int32_t place) const { return costs_.kinds() > 1 ? places_.lines(place) : 0; }
   int32_t nesting(int32_t lines) const;
   const SequenceCosts::Costs& costs_at(int32_t lines);

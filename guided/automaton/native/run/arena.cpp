@@ -9,9 +9,6 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMaxThreads = 200000;
-constexpr int kMergeDepth = 256;
-constexpr int kManyEffects = 4;   // of one position, whose closure is kept
 constexpr size_t kSlabRows = 16;  // the first slabs have fewer: most grammars take a few steps
 }  // namespace
 
@@ -116,112 +113,6 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
   known.add(hash, id);
   charge(16);
   return id;
-}
-
-// ---- closure
-int32_t Arena::merge(int32_t a, int32_t b, int depth) {
-  if (a == b) return a;
-  if (a > b) std::swap(a, b);
-  const uint64_t key = pair_key(a, b);
-  if (const int32_t* known = merged_.find(key)) return *known;
-  std::vector<Thread> all(config(a).begin(), config(a).end());
-  all.insert(all.end(), config(b).begin(), config(b).end());
-  merge_threads(all, depth + 1);
-  int32_t id = intern(all, false);
-  merged_.set(key, id);
-  charge(24);
-  return id;
-}
-
-void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
-  std::sort(threads.begin(), threads.end());
-  size_t n = 0;
-  for (size_t i = 0; i < threads.size(); ++i) {
-    const Thread t = threads[i];
-    if (n && threads[n - 1] == t) continue;
-    // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
-    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg &&
-        threads[n - 1].mem == t.mem && t.ret != kFree && threads[n - 1].ret != kFree && depth < kMergeDepth) {
-      threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
-      continue;
-    }
-    threads[n++] = t;
-  }
-  threads.resize(n);
-}
-
-void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
-  if (thread.ret == kFree) {
-    out.push_back({.pos = kExit, .reg = thread.reg, .ret = kFree, .mem = thread.mem});
-    return;
-  }
-  for (Thread t : config(thread.ret)) {  // what is remembered goes along
-    t.mem = thread.mem;
-    out.push_back(t);
-  }
-}
-
-int32_t Arena::close(std::vector<Thread>& kernel) {
-  // Many bytes lead to one position from which many members may begin: white space before a name.
-  if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
-  const Thread alone = kernel[0];
-  const Position& p = grammar_->positions[alone.pos];
-  if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
-  if (const int32_t* known = closures_.find(alone)) return *known;
-  const int32_t id = closure_of(kernel);
-  if (!closures_.find(alone)) {  // to find out whether entries can end takes steps
-    charge(48);
-    closures_.add(alone, id);
-  }
-  return id;
-}
-
-int32_t Arena::closure_of(std::vector<Thread>& kernel) {
-  const Grammar& g = *grammar_;
-  work_.assign(kernel.begin(), kernel.end());
-  closed_.clear();
-  met_.clear();
-  bool reading = false;
-  while (!work_.empty()) {
-    Thread t = work_.back();
-    work_.pop_back();
-    if (t.pos == kExit) {
-      closed_.push_back(t);
-      continue;
-    }
-    if (!met_.add(t)) continue;
-    if (met_.size() > kMaxThreads)
-      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);
-    const Position& p = g.positions[t.pos];
-    const Rule& rule = g.rules[p.rule];
-    bool free = t.ret == kFree;
-    if (p.active) {
-      closed_.push_back(t);
-      reading |= t.mem != kOutside;
-    }
-    if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
-    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
-      const CallEdge& call = g.calls[i];
-      int32_t ret = t.ret;
-      if (!call.tail) {
-        kernel_.assign(1, {call.after, t.reg, t.ret});
-        ret = intern(kernel_, false);
-      }
-      work_.push_back({.pos = g.rules[call.rule].start, .reg = initial_register(call.rule), .ret = ret, .mem = t.mem});
-    }
-    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
-      Thread after = t;
-      after.pos = g.effects[i].to;
-      if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
-    }
-  }
-  if (reading && !raw_) {  // asking takes steps, which use these vectors
-    std::vector<Thread> threads = std::move(closed_);
-    std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
-    closed_ = std::move(threads);
-  }
-  merge_threads(closed_, 0);
-  return intern(closed_, true);
 }
 
 int32_t Arena::lone(Thread thread) {

@@ -28,6 +28,7 @@
 #include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
 #include "run/few_strings.hpp"
+#include "run/rule_entries.hpp"
 #include "run/thread_set.hpp"
 #include "run/unbounded_strings.hpp"
 #include "run/value_counts.hpp"
@@ -188,6 +189,9 @@ class Arena {
   int32_t merge(int32_t a, int32_t b, int depth);
   void merge_threads(std::vector<Thread>& threads, int depth);
   void pop(const Thread& thread, std::vector<Thread>& out);
+  Thread enter(RuleEntries::Entry entry);
+  int32_t height(int32_t rule);
+  std::vector<int32_t> first_rules(int32_t rule) const;
   int32_t intern_seen(const SeenSet& set);
   void release();
   struct Left {
@@ -227,6 +231,8 @@ class Arena {
   std::unordered_map<const Rule*, std::unordered_map<std::string, bool>> outlooks_;  // of parts of conditions
   std::vector<Thread> work_, closed_, kernel_;
   ThreadSet met_;
+  RuleEntries entries_;
+  std::vector<int32_t> heights_;  // by rule; -1: not known
 };
 
 }  // namespace guided

@@ -1,0 +1,197 @@
+// The closure of threads: the ends of rules that they have come to, and the rules that may begin there.
+//
+// In: threads right after a byte or token. Out: the state of all threads that can read on, or have left a bottom.
+//
+// How: threads at the end of a rule go on behind its callers. Of rules that may begin, each is entered once, with all
+// callers in one return configuration: the callers of a rule are all known when no rule is left that could call it first.
+// So rules are entered in the order of their height: a rule is higher than those that may begin it (the graph of left
+// corners, which has no cycles, see left_recursion.cpp). It is what a parser with a graph-structured stack does (Tomita; Scott
+// and Johnstone, "GLL Parsing"), in an order that extends no node twice.
+//
+// Cost: O(threads + edges from them); entering rules from each caller by itself would cost the product of the callers
+// at all levels, as in expressions with many levels of precedence. Threads with effects before calls may be met late:
+// then a rule is entered again, with what was not known before.
+#include <algorithm>
+#include <unordered_set>
+
+#include "run/arena.hpp"
+
+namespace guided {
+
+namespace {
+constexpr size_t kMaxThreads = 200000;
+constexpr int kMergeDepth = 256;
+constexpr int kManyEffects = 4;  // of one position, whose closure is kept
+}  // namespace
+
+int32_t Arena::merge(int32_t a, int32_t b, int depth) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const uint64_t key = pair_key(a, b);
+  if (const int32_t* known = merged_.find(key)) return *known;
+  std::vector<Thread> all(config(a).begin(), config(a).end());
+  all.insert(all.end(), config(b).begin(), config(b).end());
+  merge_threads(all, depth + 1);
+  int32_t id = intern(all, false);
+  merged_.set(key, id);
+  charge(24);
+  return id;
+}
+
+void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
+  std::sort(threads.begin(), threads.end());
+  size_t n = 0;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const Thread t = threads[i];
+    if (n && threads[n - 1] == t) continue;
+    // Past the depth bound twins stay apart: the same language, less sharing. Exits keep their bottoms.
+    if (n && t.pos != kExit && threads[n - 1].pos == t.pos && threads[n - 1].reg == t.reg &&
+        threads[n - 1].mem == t.mem && t.ret != kFree && threads[n - 1].ret != kFree && depth < kMergeDepth) {
+      threads[n - 1].ret = merge(threads[n - 1].ret, t.ret, depth);
+      continue;
+    }
+    threads[n++] = t;
+  }
+  threads.resize(n);
+}
+
+void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
+  if (thread.ret == kFree) {
+    out.push_back({.pos = kExit, .reg = thread.reg, .ret = kFree, .mem = thread.mem});
+    return;
+  }
+  for (Thread t : config(thread.ret)) {  // what is remembered goes along
+    t.mem = thread.mem;
+    out.push_back(t);
+  }
+}
+
+int32_t Arena::close(std::vector<Thread>& kernel) {
+  // Many bytes lead to one position from which many members may begin: white space before a name.
+  if (kernel.size() != 1 || raw_ || kernel[0].pos == kExit) return closure_of(kernel);
+  const Thread alone = kernel[0];
+  const Position& p = grammar_->positions[alone.pos];
+  if (p.effect_hi - p.effect_lo < kManyEffects) return closure_of(kernel);
+  if (const int32_t* known = closures_.find(alone)) return *known;
+  const int32_t id = closure_of(kernel);
+  if (!closures_.find(alone)) {  // to find out whether entries can end takes steps
+    charge(48);
+    closures_.add(alone, id);
+  }
+  return id;
+}
+
+int32_t Arena::closure_of(std::vector<Thread>& kernel) {
+  const Grammar& g = *grammar_;
+  work_.assign(kernel.begin(), kernel.end());
+  closed_.clear();
+  met_.clear();
+  bool reading = false;
+  entries_.clear();
+  while (!work_.empty() || !entries_.empty()) {
+    if (work_.empty()) work_.push_back(enter(entries_.highest()));
+    Thread t = work_.back();
+    work_.pop_back();
+    if (t.pos == kExit) {
+      closed_.push_back(t);
+      continue;
+    }
+    if (!met_.add(t)) continue;
+    if (met_.size() > kMaxThreads)
+      throw LimitFailure("states", static_cast<double>(met_.size()), static_cast<double>(kMaxThreads), true);
+    const Position& p = g.positions[t.pos];
+    const Rule& rule = g.rules[p.rule];
+    bool free = t.ret == kFree;
+    if (p.active) {
+      closed_.push_back(t);
+      reading |= t.mem != kOutside;
+    }
+    if (p.accept && (free || may_end(rule, t.reg))) pop(t, work_);
+    for (int32_t i = p.call_lo; i < p.call_hi; ++i) {
+      const CallEdge& call = g.calls[i];
+      if (call.tail && free)  // whose registers the caller has
+        work_.push_back(
+            {.pos = g.rules[call.rule].start, .reg = initial_register(call.rule), .ret = kFree, .mem = t.mem});
+      else
+        entries_.add(call.rule, height(call.rule), t.mem,
+                     call.tail ? Thread{RuleEntries::kTail, 0, t.ret} : Thread{call.after, t.reg, t.ret});
+    }
+    for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
+      Thread after = t;
+      after.pos = g.effects[i].to;
+      if (apply(rule, g.effects[i].effect, after)) work_.push_back(after);
+    }
+  }
+  if (reading && !raw_) {  // asking takes steps, which use these vectors
+    std::vector<Thread> threads = std::move(closed_);
+    std::erase_if(threads, [&](const Thread& t) { return t.pos != kExit && !leads_to_an_end(t); });
+    closed_ = std::move(threads);
+  }
+  merge_threads(closed_, 0);
+  return intern(closed_, true);
+}
+
+// The thread that enters a rule for all of its callers.
+Thread Arena::enter(RuleEntries::Entry entry) {
+  Thread thread{
+      .pos = grammar_->rules[entry.rule].start, .reg = initial_register(entry.rule), .ret = 0, .mem = entry.mem};
+  std::vector<Thread> callers = std::move(kernel_);  // merging uses none of these vectors
+  callers.clear();
+  entries_.each_caller(entry, [&](const Thread& caller) {
+    if (caller.pos != RuleEntries::kTail)
+      callers.push_back(caller);
+    else if (entry.is_single())
+      thread.ret = caller.ret;
+    else
+      callers.insert(callers.end(), config(caller.ret).begin(), config(caller.ret).end());
+  });
+  if (!callers.empty()) {
+    merge_threads(callers, 0);
+    thread.ret = intern(callers, false);
+  }
+  kernel_ = std::move(callers);
+  return thread;
+}
+
+// The longest chain of rules that may begin one another. A chain that comes back to a rule counts up to there.
+int32_t Arena::height(int32_t rule) {
+  if (heights_.empty()) heights_.resize(grammar_->rules.size(), -1);
+  if (heights_[rule] >= 0) return heights_[rule];
+  struct Task {
+    int32_t rule;
+    std::vector<int32_t> first;  // rules that may begin it
+    size_t next = 0;
+  };
+  auto begun = [&](int32_t of) {
+    heights_[of] = 0;
+    return Task{of, first_rules(of)};
+  };
+  std::vector<Task> todo;
+  todo.push_back(begun(rule));
+  while (!todo.empty()) {
+    Task& task = todo.back();
+    if (task.next < task.first.size()) {
+      const int32_t called = task.first[task.next++];
+      if (heights_[called] < 0) todo.push_back(begun(called));
+      continue;
+    }
+    for (int32_t called : task.first) heights_[task.rule] = std::max(heights_[task.rule], heights_[called] + 1);
+    todo.pop_back();
+  }
+  return heights_[rule];
+}
+
+// The rules that are called where a rule begins.
+std::vector<int32_t> Arena::first_rules(int32_t rule) const {
+  std::vector<int32_t> out, positions{grammar_->rules[rule].start};
+  std::unordered_set<int32_t> met(positions.begin(), positions.end());
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const Position& p = grammar_->positions[positions[i]];
+    for (int32_t c = p.call_lo; c < p.call_hi; ++c) out.push_back(grammar_->calls[c].rule);
+    for (int32_t e = p.effect_lo; e < p.effect_hi; ++e)
+      if (met.insert(grammar_->effects[e].to).second) positions.push_back(grammar_->effects[e].to);
+  }
+  return out;
+}
+
+}  // namespace guided

@@ -1,0 +1,70 @@
+// Rules that are about to be entered, each with all of its callers, the highest first (closure.cpp).
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "run/thread_set.hpp"
+
+namespace guided {
+
+class RuleEntries {
+ public:
+  // Of a caller's position: nothing is left of the caller, whose own callers stand behind `ret`.
+  static constexpr int32_t kTail = -2;
+  struct Entry {
+    int32_t rule, mem;
+    int32_t first, last;  // callers
+    int32_t other;        // one of the same rule, or -1
+    bool open = true;
+    bool is_single() const { return first == last; }
+  };
+  bool empty() const { return heap_.empty(); }
+  void clear() {
+    for (const Entry& entry : entries_) latest_[entry.rule] = -1;
+    entries_.clear();
+    callers_.clear();
+    heap_.clear();
+  }
+  void add(int32_t rule, int32_t height, int32_t mem, const Thread& caller) {
+    if (rule >= static_cast<int32_t>(latest_.size())) latest_.resize(rule + 1, -1);
+    const int32_t number = static_cast<int32_t>(callers_.size());
+    callers_.push_back({caller, -1});
+    int32_t at = latest_[rule];
+    while (at >= 0 && (!entries_[at].open || entries_[at].mem != mem)) at = entries_[at].other;
+    if (at >= 0) {
+      callers_[entries_[at].last].next = number;
+      entries_[at].last = number;
+      return;
+    }
+    entries_.push_back({.rule = rule, .mem = mem, .first = number, .last = number, .other = latest_[rule]});
+    latest_[rule] = static_cast<int32_t>(entries_.size()) - 1;
+    heap_.emplace_back(height, latest_[rule]);
+    std::ranges::push_heap(heap_);
+  }
+  // Takes one away.
+  Entry highest() {
+    std::ranges::pop_heap(heap_);
+    Entry& out = entries_[heap_.back().second];
+    heap_.pop_back();
+    out.open = false;
+    return out;
+  }
+  template <class Visit>
+  void each_caller(const Entry& entry, Visit&& visit) const {
+    for (int32_t i = entry.first; i >= 0; i = callers_[i].next) visit(callers_[i].thread);
+  }
+
+ private:
+  struct Caller {
+    Thread thread;
+    int32_t next;
+  };
+  std::vector<Entry> entries_;
+  std::vector<Caller> callers_;
+  std::vector<std::pair<int32_t, int32_t>> heap_;  // height, entry
+  std::vector<int32_t> latest_;                    // by rule: an entry, or -1
+};
+
+}  // namespace guided
