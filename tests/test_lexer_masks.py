@@ -323,3 +323,16 @@ def test_a_lexer_cuts_whole_outputs_only() -> None:
     grammar = replace(rules, lexer=lexer)
     compiler = guided.GrammarCompiler(vocabulary_of(TOKENS))
     assert guided.GrammarMatcher(compiler.compile_grammar(grammar)).accept_string("aa")
+
+
+def test_a_terminal_that_shadows_spaces_in_the_beginning_alone_is_no_hindrance() -> None:
+    """Names are separated by the spaces that are ignored: a completion is known without a search for one."""
+    terminals = r"_MARGIN: / +/" + "\n" + r"NAME: /[a-z]+/" + "\n" + r"NUMBER: /[0-9]+/" + "\n"
+    text = f'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n{terminals}%ignore " "'
+        'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n_MARGIN: / +/\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore " "'
+    )
+    grammar = guided.GrammarCompiler(vocabulary_of([bytes([b]) for b in range(256)])).compile_lark(text)
+    assert grammar.native.sure
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.accept_string("a b")
+    assert mask_of(matcher, max_tokens=2) == {*b"abcdefghijklmnopqrstuvwxyz0123456789 ", 256}

@@ -170,3 +170,22 @@ def test_where_names_go_on_in_bytes_no_state_is_made_to_see_that_entries_can_end
     mask = mask_of(matcher)
     assert matcher.configurations - before < 300
     assert mask == tuple(matcher._walk_mask())
+
+
+def levels(count: int) -> str:
+    """So many levels of expressions, and brackets of five kinds, each of which begins with one of some level."""
+    rules = [f'e{n}: e{n + 1} ("{"<" * (n + 1)}" e{n + 1})*' for n in range(count)]
+    kinds = [f'k{n}: "(" (e{n} "{mark}" | "[" e{n + 1} "]") e0? ")"' for n, mark in enumerate(",=:;")]
+    return "\n".join(["start: e0", *rules, f'e{count}: NAME | "(" e0 ")" | k0 | k1 | k2 | k3', *kinds, "NAME: /[a-z]/"])
+
+
+def test_a_rule_is_entered_once_for_all_of_its_callers() -> None:
+    """What brackets push grows with the levels, and not with the product of the levels and all that may be inside."""
+    counts = []
+    for count in (10, 20, 40):
+        matcher = GrammarMatcher(byte_compiler().compile_lark(levels(count), semantics="scannerless"))
+        before = matcher.configurations
+        assert matcher.accept_string("((((((((")
+        counts.append(matcher.configurations - before)
+    assert counts[2] < 2.5 * counts[1] < 6.25 * counts[0]
+    assert counts[0] < 8 * 3 * 10
