@@ -23,7 +23,9 @@ LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
       readings_(compiled.lexemes_, compiled.rivals_, places_, compiled.control_),
       rests_(readings_, places_, parser_, compiled.ends_, compiled.costs_, compiled.guesses_, *compiled.vocabulary),
       masks_(readings_, places_, rests_, compiled.tables_, *compiled.vocabulary, memory / 2),
-      memory_limit_(memory) {}
+      memory_limit_(memory) {
+  measured();
+}
 
 std::mutex& LexedStates::mutex() { return compiled_.mutex_; }
 
