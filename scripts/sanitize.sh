@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests of the native modules under the compiler's sanitizers.
 #
-#   scripts/sanitize.sh address|thread [pytest arguments; default: test_core_*, and for addresses those of the kernels]
+#   scripts/sanitize.sh address|thread [pytest arguments; default: the tests of the core, for addresses of the kernels, too]
 #
 # Builds the modules with address and undefined-behaviour checks, or with race checks, into build/sanitize-*/, lays a
 # copy of the package with them beside it, and runs the tests there: the developer's own stay as they are.
@@ -33,10 +33,16 @@ ninja -C "$build/cmake" -j "${JOBS:-2}"
 # pytest puts the folder above tests/ first on the path, so the tests lie beside the package.
 rm -rf "$shadow"
 mkdir -p "$shadow"
-cp -R "$root/guided" "$root/tests" "$root/pyproject.toml" "$shadow/"
+cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/pyproject.toml" "$shadow/"
 find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
 cp "$build"/cmake/_kernels*.so "$shadow/guided/kernels/"
+# An editable install redirects imports to the developer's own modules, before any path is searched.
+cat >"$shadow/sitecustomize.py" <<'PYTHON'
+import sys
+
+sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "ScikitBuildRedirectingFinder"]
+PYTHON
 
 # The interpreter is not instrumented: the runtimes are loaded before it, with libstdc++, whose exceptions they watch.
 preload=""
@@ -46,7 +52,7 @@ rm -f "$reports".*
 printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # numpy's own threads are not ours to check
 
 if [ $# -eq 0 ]; then
-  set -- tests/test_core_*.py
+  set -- tests/test_core_*.py tests/test_composed.py tests/test_lexed_walks.py
   [ "$kind" = thread ] || set -- "$@" tests/test_kernels.py tests/test_kv_quantised.py
 fi
 cd "$shadow"
@@ -54,6 +60,11 @@ cd "$shadow"
 # randomised widely: setarch -R turns that off.
 # Instrumented frames are several times as large: so is the stack.
 ulimit -s 65536 2>/dev/null || ulimit -s "$(ulimit -H -s)"
+found="$(PYTHONPATH="$shadow" "$python" -c "import importlib.util as u; print(u.find_spec('guided').origin)")"
+if [ "$found" != "$shadow/guided/__init__.py" ]; then
+  echo "guided is imported from $found, not from $shadow" >&2
+  exit 2
+fi
 status=0
 env PYTHONPATH="$shadow" PYTHONMALLOC=malloc PYTHONFAULTHANDLER=1 OPENBLAS_NUM_THREADS=1 LD_PRELOAD="$preload" \
   ASAN_OPTIONS="detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=$reports" \

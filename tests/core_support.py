@@ -10,7 +10,9 @@ import os
 import random
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 
+import guided
 from guided.ir import (
     Alt,
     And,
@@ -140,6 +142,53 @@ SPECS: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
     "numbers": lambda c: c.compile_regex(r"(?:\d{1,3},){1,50}(?:é|ab|aab)*end"),
     "any": lambda c: c.compile_regex(r".{10,300}"),
 }
+
+PROGRAM = r"""
+start: (assignment | loop)*
+assignment: NAME "=" sum ";"
+loop: "ab" sum "{" start "}"
+sum: sum ("," | ",," | ":") value | value
+value: NAME | NUMBER | "(" sum ")" | STRING
+NAME: /[a-z]+/
+NUMBER: /[0-9]+/
+STRING: /"[^"]*"/
+%ignore /[ \n]+/
+"""
+BLOCKS = r"""
+start: (_NL | line)*
+line: NAME ("," NAME)* _NL | NAME ":" _NL _INDENT line+ _DEDENT | "(" NAME* ")" _NL
+NAME: /[a-z0-9]+/
+_NL: /(\n[ \t]*)+/
+%ignore " "
+%declare _INDENT _DEDENT
+"""
+
+
+def blocks(compiler: GrammarCompiler) -> CompiledGrammar:
+    from tests.lexer_support import Blocks  # needs lark
+
+    return compiler.compile_lark(BLOCKS + 'LPAR: "("\nRPAR: ")"\n', postlex=Blocks())
+
+
+def composed(compiler: GrammarCompiler) -> CompiledGrammar:
+    call = guided.special("<call>") + guided.lark(PROGRAM) + guided.special("<end>")
+    return compiler.compile(guided.repeat(guided.choice(call, guided.regex("[a-c]+")), 1, 3))
+
+
+def captured(compiler: GrammarCompiler) -> CompiledGrammar:
+    pair = guided.capture("name", guided.regex("[a-z]+")) + ":" + guided.capture("value", guided.regex("[0-9a-f]*"))
+    return compiler.compile(guided.repeat(pair + guided.regex("[ ,]"), 1, 9))
+
+
+LEXED_SPECS: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
+    "lexed": lambda c: c.compile_lark(PROGRAM),
+    "blocks": blocks,
+    "composed": composed,
+    "captured lexemes": lambda c: c.compile_lark(PROGRAM.replace("assignment: ", "assignment[capture]: ")),
+    "limited": lambda c: c.compile_lark('start: a "b" a\na[max_tokens=4]: /[a-c]+}/'),
+}
+"""Grammars with a lexer, and what was built upon them: these need Lark."""
+EVERY_SPEC = {**SPECS, "captured": captured, **(LEXED_SPECS if find_spec("lark") else {})}
 
 
 def mask_of(matcher: GrammarMatcher, max_tokens: int | None = None) -> tuple[int, ...]:

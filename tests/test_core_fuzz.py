@@ -22,7 +22,7 @@ from guided.automaton import _core
 from guided.errors import BudgetError, GuidedError, GuidedWarning
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
 from guided.matching.compiled import native_vocabulary
-from tests.core_support import FREE, SPECS, TREE, vocabulary
+from tests.core_support import EVERY_SPEC, FREE, SPECS, TREE, vocabulary
 
 CASES = int(os.environ.get("GUIDED_FUZZ_CASES", "20"))
 SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))
@@ -140,7 +140,7 @@ def test_mutated_specifications() -> None:
 
 def test_random_calls() -> None:
     compiler = GrammarCompiler(vocabulary(), limits=Limits(memory=1 << 18))
-    shared = [make(compiler) for make in SPECS.values()]
+    shared = [make(compiler) for make in EVERY_SPEC.values()]
     for rng in chances(CASES):
         calls(GrammarMatcher(rng.choice(shared)), rng, 60)
 

@@ -15,7 +15,7 @@ from guided import Limits
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
 from guided.matching.compiled import native_vocabulary
-from tests.core_support import SPECS, journey, vocabulary
+from tests.core_support import EVERY_SPEC, journey, vocabulary
 
 THREADS = 8
 STEPS = 15
@@ -37,14 +37,14 @@ def at_once(jobs: list[Callable[[], object]]) -> list[object]:
 @cache
 def alone(name: str, seed: int) -> list[object]:
     native_vocabulary(vocabulary()).clear_cache()
-    return journey(GrammarMatcher(SPECS[name](GrammarCompiler(vocabulary()))), seed, STEPS)
+    return journey(GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), seed, STEPS)
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", EVERY_SPEC)
 def test_one_grammar(name: str) -> None:
     expected = [alone(name, seed) for seed in range(THREADS)]
     native_vocabulary(vocabulary()).clear_cache()
-    grammar = SPECS[name](GrammarCompiler(vocabulary()))
+    grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
     assert (
         at_once([lambda seed=seed: journey(GrammarMatcher(grammar), seed, STEPS) for seed in range(THREADS)])
         == expected
@@ -54,11 +54,11 @@ def test_one_grammar(name: str) -> None:
 @pytest.mark.parametrize("memory", [128 << 20, 1 << 15])
 def test_different_grammars(memory: int) -> None:
     """All grammars at once, sharing token tables; with little memory their workspaces are renewed under way."""
-    cases = [(name, seed) for seed in range(2) for name in SPECS]
+    cases = [(name, seed) for seed in range(2) for name in EVERY_SPEC]
     expected = [alone(*case) for case in cases]
     native_vocabulary(vocabulary()).clear_cache()
     compiler = GrammarCompiler(vocabulary(), limits=Limits(memory=memory))
-    grammars = {name: make(compiler) for name, make in SPECS.items()}
+    grammars = {name: make(compiler) for name, make in EVERY_SPEC.items()}
     found = at_once([lambda n=name, s=seed: journey(GrammarMatcher(grammars[n]), s, STEPS) for name, seed in cases])
     assert found == expected
     assert any(grammar.native.rebuilds for grammar in grammars.values()) == (memory < 1 << 20)
@@ -67,11 +67,11 @@ def test_different_grammars(memory: int) -> None:
 def test_compiling_and_measuring_meanwhile() -> None:
     """Compilation, statistics, clearing of caches and the end of matchers beside fills of the same grammars."""
     compiler = GrammarCompiler(vocabulary(), cache_bytes=0)
-    shared = {name: make(compiler) for name, make in SPECS.items()}
+    shared = {name: make(compiler) for name, make in EVERY_SPEC.items()}
 
     def follow(name: str, seed: int) -> None:
         journey(GrammarMatcher(shared[name]), seed, STEPS // 2)
-        journey(GrammarMatcher(SPECS[name](compiler)), seed, 3)
+        journey(GrammarMatcher(EVERY_SPEC[name](compiler)), seed, 3)
 
     def measure() -> None:
         for _ in range(30):
@@ -79,7 +79,7 @@ def test_compiling_and_measuring_meanwhile() -> None:
                 assert grammar.native.memory_bytes > 0 and grammar.native.states > 0 and grammar.native.rebuilds == 0
             native_vocabulary(vocabulary()).clear_cache()
 
-    names = cycle(SPECS)
+    names = cycle(EVERY_SPEC)
     at_once([(lambda n=next(names), s=i: follow(n, s)) if i % 4 else measure for i in range(3 * THREADS)])  # noqa: B008
 
 
@@ -92,7 +92,7 @@ def test_batches(threads: int) -> None:
         native_vocabulary(vocabulary()).clear_cache()
         compiler = GrammarCompiler(vocabulary())
         out = []
-        for make in SPECS.values():
+        for make in EVERY_SPEC.values():
             grammar = make(compiler)
             for seed in range(4):
                 matcher = GrammarMatcher(grammar)
@@ -118,7 +118,7 @@ def test_batches(threads: int) -> None:
 
 def test_failures_in_batches() -> None:
     """One row's failure is raised after all threads are done, and hurts no other call."""
-    grammar = SPECS["tree"](GrammarCompiler(vocabulary()))
+    grammar = EVERY_SPEC["tree"](GrammarCompiler(vocabulary()))
     matchers = [GrammarMatcher(grammar) for _ in range(32)]
     bitmask = allocate_token_bitmask(len(matchers), vocabulary().size)
     with pytest.raises(BudgetError):
@@ -129,7 +129,7 @@ def test_failures_in_batches() -> None:
 
 def test_one_matcher_on_two_threads_is_refused() -> None:
     """Calls at once end in an error or in an answer, and leave the matcher whole."""
-    matcher = GrammarMatcher(SPECS["tree"](GrammarCompiler(vocabulary(), limits=Limits(memory=1 << 15))))
+    matcher = GrammarMatcher(EVERY_SPEC["tree"](GrammarCompiler(vocabulary(), limits=Limits(memory=1 << 15))))
     refused: list[RuntimeError] = []
 
     def use(seed: int) -> None:

@@ -91,9 +91,9 @@ def test_where_the_table_shifts_all_that_rules_take_is_tried():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_grammars_are_cut_by_the_basic_lexer(seed):
-    """Whatever conflicts a table would have: Lark's Earley parser takes its lexemes."""
+    """Whatever conflicts a table would have, as at least four of these do: Lark's Earley parser takes its lexemes."""
     rng, alphabet, done, conflicts = random.Random(seed), "abcAB", 0, 0
-    while done < 30:
+    while done < 30 or conflicts < 4:
         text = random_grammar(rng)
         try:
             parser = lark.Lark(text, parser="earley", lexer="basic")
@@ -104,7 +104,6 @@ def test_all_grammars_are_cut_by_the_basic_lexer(seed):
         samples = ["".join(rng.choice("aabbcA") for _ in range(rng.randrange(8))) for _ in range(16)]
         for sample in [*samples, *(near(rng, walk(rng, twin, alphabet, 10), alphabet) for _ in range(12))]:
             assert twin.accepts(sample.encode()) == parses(parser, sample), (text, sample)
-    assert conflicts > 1
 
 
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])

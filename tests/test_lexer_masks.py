@@ -155,6 +155,31 @@ def test_budgets_hold(seed: int, how: Lexing) -> None:
     assert sum(finish_within(pair, rng, (0, 0, 1, 3, 6)) for pair in drawn_pairs(rng, 10, how)) >= 40
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'T0.2: /a|ab/\nT1: /a+/\nT2: /a.*?b/\nT3: "aB"i\nstart: T3 T0\n',
+        'T0.2: /b[ab]/\nT1: /ab?/\nT2: /ab??/\nstart: T1 T2 T0 | T0 T0 T1 | T1 start\n%ignore "c"\n',
+        'T0: "ba"\nT1: /b(a|ab)/\nT2.1: /a|ab/\nT3: /ba*/\nT4: /[ab]c?/\nstart: T2 T0 T4\n',
+        'T0: "b"\nT1: /b[ab]/\nT2: /a+/\nT3: /b+/\nstart: T2 T1 T0 | start T3 | T1 T3 T3\n%ignore T2\n',
+    ],
+)
+def test_budgets_hold_where_states_are_renewed(text: str) -> None:
+    """Completions that were searched for are carried over: another search might find longer ones."""
+    compiler, rng = guided.GrammarCompiler(vocabulary_of(TOKENS), limits=guided.Limits(memory=1)), random.Random(0)
+    rebuilds = 0
+    for _ in range(100):  # each time anew, since a renewal leaves room
+        grammar = compiler.compile_lark(text)
+        matcher = guided.GrammarMatcher(grammar)
+        budget = matcher.min_tokens_to_finish() + rng.randrange(3)
+        while not matcher.is_terminated():
+            assert matcher.accept_token(rng.choice(sorted(mask_of(matcher, budget))))
+            budget -= 1
+        assert budget >= 0
+        rebuilds += grammar.native.rebuilds
+    assert rebuilds > 50 and not grammar.native.sure
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["contextual", "basic"])
 @pytest.mark.parametrize("part", range(8))

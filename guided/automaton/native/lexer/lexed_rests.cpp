@@ -48,8 +48,8 @@ int64_t LexedRests::distance(const Reading& reading) {
   if (reading.boundary && places_.accepting(reading.place)) return 0;
   const int64_t sure = surely(reading);
   const auto known = known_.find(reading);
-  if (sure < kNever) return known == known_.end() ? sure : std::min(sure, known->second);
-  if (known != known_.end()) return known->second;
+  if (sure < kNever) return known == known_.end() ? sure : std::min(sure, known->second.tokens);
+  if (known != known_.end()) return known->second.tokens;
   return surely_dead(reading) ? kNever : search(reading);
 }
 
@@ -120,7 +120,7 @@ int64_t LexedRests::search(const Reading& from) {
   const bool by_bytes = vocabulary_.byte_complete;
   auto reach = [&](const Reading& reading, int32_t before, int32_t symbol) {
     const auto known = known_.find(reading);
-    if ((known != known_.end() && known->second >= kNever) || !met.emplace(reading, true).second) return;
+    if ((known != known_.end() && known->second.tokens >= kNever) || !met.emplace(reading, true).second) return;
     const int64_t length = visited[before].length + 1;
     visited.push_back({reading, before, symbol, length});
     todo.emplace(length + guessed_.of(reading.place), static_cast<int32_t>(visited.size()) - 1);
@@ -131,7 +131,7 @@ int64_t LexedRests::search(const Reading& from) {
     const Reading reading = visited[at].reading;
     const auto known = known_.find(reading);
     if ((reading.boundary && places_.accepting(reading.place)) || known != known_.end()) {
-      const int64_t left = known == known_.end() ? 0 : known->second;
+      const int64_t left = known == known_.end() ? 0 : known->second.tokens;
       std::vector<Reading> path{reading};
       std::vector<int32_t> symbols;
       for (int32_t n = at; visited[n].before >= 0; n = visited[n].before) {
@@ -140,8 +140,9 @@ int64_t LexedRests::search(const Reading& from) {
       }
       std::reverse(path.begin(), path.end());
       std::reverse(symbols.begin(), symbols.end());
-      keep(path, symbols, left);
-      return known_[from];
+      std::vector<int64_t> tokens = tokens_along(symbols, left);
+      keep({std::move(path), std::move(tokens)});
+      return known_.at(from).tokens;
     }
     if (visited.size() > kMostReadings)
       throw LimitFailure("states", static_cast<double>(visited.size()), kMostReadings, true);
@@ -168,30 +169,36 @@ int64_t LexedRests::search(const Reading& from) {
       for (const Reading& after : now) reach(after, at, 256 + id);
     }
   }
-  for (const Visited& dead : visited) known_[dead.reading] = kNever;
+  for (const Visited& dead : visited) known_[dead.reading] = {kNever, -1};
   return kNever;
 }
 
-// Readings along a completion, with what is left after each of them.
-void LexedRests::keep(const std::vector<Reading>& path, const std::vector<int32_t>& symbols, int64_t left) {
-  int64_t tokens = left;
+// What is left after each beginning of these symbols, if `left` is after all of them.
+std::vector<int64_t> LexedRests::tokens_along(const std::vector<int32_t>& symbols, int64_t left) const {
+  std::vector<int64_t> out(symbols.size() + 1, left);
   size_t end = symbols.size();
-  auto lower = [&](const Reading& reading, int64_t to) {
-    auto [at, added] = known_.try_emplace(reading, to);
-    at->second = std::min(at->second, to);
-  };
-  lower(path[end], tokens);
   while (end > 0) {  // runs of bytes are spelled by themselves
     size_t begin = end;
     std::string text;
     while (begin > 0 && symbols[begin - 1] < 256) --begin;
     for (size_t i = begin; i < end; ++i) text.push_back(static_cast<char>(symbols[i]));
     const std::vector<int64_t> spelled = SureTexts::tokens_of(text, vocabulary_);
-    for (size_t i = begin; i < end; ++i) lower(path[i], tokens + spelled[i - begin]);
-    tokens += spelled[0];
-    if (begin > 0) lower(path[begin - 1], ++tokens);
+    for (size_t i = begin; i < end; ++i) out[i] = out[end] + spelled[i - begin];
+    if (begin > 0) out[begin - 1] = out[begin] + 1;
     end = begin > 0 ? begin - 1 : 0;
   }
+  return out;
+}
+
+void LexedRests::keep(Completion&& completion) {
+  const int32_t number = static_cast<int32_t>(completions_.size());
+  for (size_t i = 0; i < completion.readings.size(); ++i) {
+    const int64_t tokens = completion.tokens[i];
+    auto [at, added] = known_.try_emplace(completion.readings[i], tokens, number);
+    if (!added && tokens < at->second.tokens) at->second = {tokens, number};
+  }
+  memory_ += 64 + completion.readings.size() * (sizeof(Reading) + sizeof(int64_t));
+  completions_.push_back(std::move(completion));
 }
 
 }  // namespace guided

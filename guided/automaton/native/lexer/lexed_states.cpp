@@ -23,12 +23,14 @@ LexedStates::LexedStates(CompiledLexer& compiled, size_t memory)
       readings_(compiled.lexemes_, compiled.rivals_, places_, compiled.control_),
       rests_(readings_, places_, parser_, compiled.ends_, compiled.costs_, compiled.guesses_, *compiled.vocabulary),
       masks_(readings_, places_, rests_, compiled.tables_, *compiled.vocabulary, memory / 2),
-      memory_limit_(memory) {}
+      memory_limit_(memory) {
+  measured();
+}
 
 std::mutex& LexedStates::mutex() { return compiled_.mutex_; }
 
 size_t LexedStates::measured() {
-  return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + masks_.memory();
+  return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + rests_.memory() + masks_.memory();
 }
 
 // ---- steps
@@ -155,9 +157,16 @@ void LexedStates::open_rules(int32_t state, std::vector<std::string>& out) const
   for (const Reading& reading : readings_.readings(state)) places_.open_rules(reading.place, out);
 }
 
-int32_t LexedStates::import(LexedStates& other, int32_t state, Arena::Carried& carried) {
+int32_t LexedStates::import(LexedStates& other, int32_t state, Carried& carried) {
+  auto move = [&](Reading reading) {
+    reading.place = places_.import(other.places_, reading.place, carried.parser);
+    return reading;
+  };
   std::vector<Reading> readings = other.readings_.readings(state);
-  for (Reading& reading : readings) reading.place = places_.import(other.places_, reading.place, carried);
+  for (Reading& reading : readings) {
+    rests_.import(other.rests_, reading, move, carried.completions);
+    reading = move(reading);
+  }
   return readings_.intern(std::move(readings));
 }
 
@@ -201,7 +210,7 @@ std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& ol
     renewed = current_;
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  Arena::Carried known;
+  LexedStates::Carried known;
   for (int32_t& code : carried) {
     const int32_t moved = renewed->import(static_cast<LexedStates&>(*old), code < 0 ? ~code : code, known);
     code = code < 0 ? ~moved : moved;

@@ -40,8 +40,12 @@ class LexedStates final : public States {
   int32_t size() const override { return readings_.size(); }
 
   bool viable(int32_t state) { return rests_.viable(state); }
-  // The state of `other` with this number, here. With the lock held.
-  int32_t import(LexedStates& other, int32_t state, Arena::Carried& carried);
+  // The state of `other` with this number, here; what was carried over before is not looked at again. With the lock held.
+  struct Carried {
+    Arena::Carried parser;
+    std::unordered_set<int32_t> completions;
+  };
+  int32_t import(LexedStates& other, int32_t state, Carried& carried);
   void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * measured()); }
 
  private:
