@@ -352,10 +352,8 @@ def test_a_lexer_cuts_whole_outputs_only() -> None:
 
 def test_a_terminal_that_shadows_spaces_in_the_beginning_alone_is_no_hindrance() -> None:
     """Names are separated by the spaces that are ignored: a completion is known without a search for one."""
-    terminals = r"_MARGIN: / +/" + "\n" + r"NAME: /[a-z]+/" + "\n" + r"NUMBER: /[0-9]+/" + "\n"
-    text = f'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n{terminals}%ignore " "'
-        'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n_MARGIN: / +/\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore " "'
-    )
+    rules = 'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n%ignore " "'
+    text = f"{rules}\n_MARGIN: / +/\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/"
     grammar = guided.GrammarCompiler(vocabulary_of([bytes([b]) for b in range(256)])).compile_lark(text)
     assert grammar.native.sure
     matcher = guided.GrammarMatcher(grammar)
