@@ -197,3 +197,17 @@ def test_explanations_name_rules_of_all_parts() -> None:
     assert "product (line 8)" in matcher.explain(";").places
     assert matcher.accept_string(")") and matcher.explain(";").accepted
     assert matcher.explain().expected.characters[0] == (ord("\t"), ord("\t"))
+
+
+def test_tokens_that_leave_a_long_lexeme() -> None:
+    """Inside of a string of JSON, tokens without a quote are left out at once; the masks are what single bytes say."""
+    words = ["abc", 'a"', '"}', '"}\n', '"]}\n`', 'é"', "é", "a\\", '\\"', " a", 'b c"}', "a b", '"}\nabc', '"]', "\n`"]
+    tokens = sorted({bytes([byte]) for byte in range(256)} | {word.encode() for word in words})
+    grammar = guided.GrammarCompiler(vocabulary_of(tokens)).compile(guided.grammar("json") + guided.regex("\n`[a-c]*"))
+    matcher, met = guided.GrammarMatcher(grammar), 0
+    for byte in '{"a": [1, "bcé d", {"a": "b"}], "c": "a"'.encode():
+        mask = mask_of(matcher)
+        assert sorted(mask) == sorted(matcher._walk_mask())
+        met += tokens.index(b'"}\n') in mask
+        assert matcher.accept_token(tokens.index(bytes([byte])))
+    assert met == 4  # twice the line feed is white space of JSON

@@ -30,19 +30,28 @@ void LeavingTokens::walk(Spot from, int32_t node, bool is_begun, std::vector<Ent
   const TokenTrie& trie = vocabulary_.trie;
   std::lock_guard<std::mutex> lock(part.mutex());
   std::vector<std::pair<int32_t, int32_t>> work{{node, from.state}};  // nodes and states
+  auto visit = [&](int32_t child, int32_t state) {
+    const TokenTrie::Node& below = trie.nodes()[child];
+    const int32_t to = part.step(state, below.byte);
+    if (to == kDead) return;
+    if (is_begun && below.payload_hi > below.payload_lo && part.ends_token(to))
+      for (int32_t i = below.payload_lo; i < below.payload_hi; ++i) out.push_back({trie.payloads()[i], {from.at, to}});
+    if (below.children == 0) return;
+    const bool ends = goes_on && part.accepting(to);
+    if (ends) exits.push_back({from.at, child});
+    if (is_begun || ends || (below.below & ~part.loops(to)) != 0) work.emplace_back(child, to);
+  };
   while (!work.empty()) {
     const auto [above, state] = work.back();
     work.pop_back();
-    trie.children(above, part.bytes(state), [&](int32_t child) {
-      const TokenTrie::Node& below = trie.nodes()[child];
-      const int32_t to = part.step(state, below.byte);
-      if (to == kDead) return;
-      if (is_begun && below.payload_hi > below.payload_lo && part.ends_token(to))
-        for (int32_t i = below.payload_lo; i < below.payload_hi; ++i)
-          out.push_back({trie.payloads()[i], {from.at, to}});
-      if (below.children == 0) return;
-      if (goes_on && part.accepting(to)) exits.push_back({from.at, child});
-      work.emplace_back(child, to);
+    const CharClasses loops = above == 0 && !is_begun && !part.accepting(state) ? part.loops(state) : 0;
+    if (loops == 0) {
+      trie.children(above, part.bytes(state), [&](int32_t child) { visit(child, state); });
+      continue;
+    }
+    const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
+    part.bytes(state).each([&](uint8_t byte) {
+      for (const ClassTokens::Edge& edge : tokens->edges[byte]) visit(edge.node, state);
     });
   }
 }

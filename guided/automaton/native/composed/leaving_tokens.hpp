@@ -4,8 +4,9 @@
 // part are in the part's own mask.
 //
 // How: the trie of tokens is walked with the part alone. Wherever the part may end, what follows is begun at that node,
-// and the tokens below it are the ones. Each part is walked under its own lock, so entries are kept in a list.
-// Cost: the nodes of the trie that the part can read, for each state that is met first; then a look-up.
+// and the tokens below it are the ones. Each part is walked under its own lock, so entries are kept in a list. Inside of a
+// long lexeme, where most characters lead back to the state and the part cannot end, only what else there is is read.
+// Cost: these nodes of the trie, for each state that is met first; then a look-up.
 #pragma once
 
 #include <map>

@@ -33,6 +33,7 @@ class LexedStates final : public States {
   int32_t step(int32_t state, uint8_t byte) override;
   int32_t step_control(int32_t state, int32_t token) override;
   ByteSet bytes(int32_t state) const override { return readings_.bytes(state); }
+  CharClasses loops(int32_t state) override { return readings_.loops(state); }
   std::vector<int32_t> controls(int32_t state) const override { return readings_.controls(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   bool full() const override { return bytes() > memory_limit_.load(std::memory_order_relaxed); }

@@ -43,6 +43,12 @@ std::vector<int32_t> Readings::controls(int32_t state) const {
   return out;
 }
 
+CharClasses Readings::loops(int32_t state) const {
+  const std::vector<Reading>& readings = *states_[state];
+  const bool is_one = readings.size() == 1 && !readings[0].boundary && readings[0].rivals == 0;
+  return is_one && lexemes_.state(readings[0].lexeme).label == kNoTerminal ? lexemes_.loops(readings[0].lexeme) : 0;
+}
+
 ByteSet Readings::bytes(int32_t state) const {
   ByteSet out;
   for (const Reading& reading : *states_[state]) out |= lexemes_.state(reading.lexeme).bytes;
