@@ -1,10 +1,10 @@
 """LR automata of a grammar. In: rules as lists of alternatives. Out: what the lexer must know of an LALR(1) table.
 
 After a terminal, which terminals does the row of the table have? `terminal_states` gives the first state, and those
-that are entered by a terminal. Each has its kernel, which are the places in the rules at which the parser may stand, and
-the terminals in its row: those that it shifts, and those before which it reduces. Some of the latter may be `doubtful`:
-the state is entered in several contexts, which the table does not tell apart, and the terminal can follow in some of
-them only.
+that are entered by a terminal. Each has its kernel, which are the places in the rules at which the parser may stand,
+and the terminals in its row: those that it shifts, and those before which it reduces. Some of the latter may be
+`doubtful`: the state is entered in several contexts, which the table does not tell apart, and the terminal can follow
+in some of them only.
 
     start: "(" e ")" | "[" e "]"        one state after NAME, which has ")" and "]" in its row, both doubtful:
     e: NAME                             after "(" NAME, no "]" can follow

@@ -11,10 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "bind_ebnf.hpp"
 #include "lalr.hpp"
 #include "lr0.hpp"
-
-namespace nb = nanobind;
 
 namespace guided::lark {
 namespace {
@@ -147,15 +146,15 @@ nb::object lr0_kernels(const nb::dict& given, const nb::str& start, int64_t most
 
 NB_MODULE(_lark, m) {
   using namespace guided::lark;
-  m.doc() = "LR automata of Lark's grammars.";
+  m.doc() = "Rules of Lark's grammars, and their LR automata.";
+  bind_ebnf(m);
   m.def(
       "lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
       nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int) -> list[tuple[list[tuple[str, int, "
               "int]], frozenset[str], frozenset[str]]] | None"),
       R"(Kernel, terminals and doubtful terminals of states of the LALR(1) table.
 
-The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more than so many
-steps.)");
+The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.)");
   m.def("lr0_kernels", &lr0_kernels, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
         nb::sig(
             "def lr0_kernels(rules: dict[str, typing.Any], start: str, most: int) -> list[list[tuple[str, int, int]]] "
