@@ -23,8 +23,8 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar off
 STEP := sh scripts/step.sh $(VENV)/setup.log
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/*)
-SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp)
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/spec/lark/native/*)
+SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/spec/lark/native/*.[ch]pp)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 export CXX

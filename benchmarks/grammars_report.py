@@ -13,9 +13,9 @@ Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
     "What stands in the way of the goals that are missed? *First mask*: llguidance reads Lark's notation by a reader "
-    "of its own and compiles regular expressions while it goes. guided lets Lark itself read the text, in Python, "
-    "which takes longer than that alone, and looks in an LALR table for terminals that Lark tries where they cannot "
-    "follow. *99th percentile*: about one mask in ten stands in a state of the parser that was not met before, and "
+    "of its own and compiles regular expressions while it goes. guided lets Lark itself parse the text, in Python, "
+    "which takes longer than that alone. What Lark's rules become, and the LALR table, are made in C++. "
+    "*99th percentile*: about one mask in ten stands in a state of the parser that was not met before, and "
     "takes 50 to 150 steps of the parser, of about a microsecond each, for the terminals that one token may hold. "
     "llguidance computes most masks anew, so its 99th percentile lies close to its mean."
 )

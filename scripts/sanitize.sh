@@ -34,9 +34,10 @@ ninja -C "$build/cmake" -j "${JOBS:-2}"
 rm -rf "$shadow"
 mkdir -p "$shadow"
 cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/pyproject.toml" "$shadow/"
-find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
+find "$shadow" \( -name '_core*.so' -o -name '_kernels*.so' -o -name '_lark*.so' -o -name '__pycache__' \) -prune -exec rm -rf {} +
 cp "$build"/cmake/_core*.so "$shadow/guided/automaton/"
 cp "$build"/cmake/_kernels*.so "$shadow/guided/kernels/"
+cp "$build"/cmake/_lark*.so "$shadow/guided/spec/lark/"
 # An editable install redirects imports to the developer's own modules, before any path is searched.
 cat >"$shadow/sitecustomize.py" <<'PYTHON'
 import sys
@@ -53,7 +54,7 @@ printf 'race:libopenblas\nrace:_multiarray_umath\n' >"$build/suppressions"  # nu
 
 if [ $# -eq 0 ]; then
   set -- tests/test_core_*.py tests/test_composed.py tests/test_lexed_walks.py
-  [ "$kind" = thread ] || set -- "$@" tests/test_kernels.py tests/test_kv_quantised.py
+  [ "$kind" = thread ] || set -- "$@" tests/test_lark_lalr.py tests/test_lark_expanded.py tests/test_kernels.py tests/test_kv_quantised.py
 fi
 cd "$shadow"
 # CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are

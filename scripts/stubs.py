@@ -1,4 +1,4 @@
-"""Writes the stubs of the native modules, guided/*/_*.pyi, from the signatures and docstrings in the built modules.
+"""Writes the stubs of the native modules, _*.pyi, from the signatures and docstrings in the built modules.
 
     python scripts/stubs.py [--check]
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from nanobind.stubgen import StubGen
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = "guided.automaton._core", "guided.kernels._kernels"
+MODULES = "guided.automaton._core", "guided.kernels._kernels", "guided.spec.lark._lark"
 
 
 def path_of(module: str) -> Path:

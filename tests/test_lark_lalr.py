@@ -12,7 +12,7 @@ from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
 from guided.spec.lark import lark_to_lexed
-from guided.spec.lark.lalr import FIRST, terminal_states
+from guided.spec.lark.lalr import FIRST, kernels, terminal_states
 from guided.spec.lark.loader import load
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
@@ -20,6 +20,7 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 from lark.common import ParserConf  # noqa: E402 - needs lark
 from lark.parsers.lalr_analysis import LALR_Analyzer  # noqa: E402
 
+from tests import lalr_twin  # noqa: E402
 from tests.lark_judge import lalr, parses, parses_in_exact_contexts  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
 from tests.lexer_support import mask_of, random_blocks, random_grammar  # noqa: E402
@@ -47,8 +48,7 @@ def rows_of_lark(text, start):
 
 def rows(text, start):
     """The same, of the states that are found here."""
-    loaded = load(text, start, (), Limits(), frozenset({"_INDENT", "_DEDENT"}))
-    rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
+    rules = loaded_rules(text)
     states = terminal_states(rules, start)
     if states is None:
         return None
@@ -84,6 +84,56 @@ def test_tables_of_random_grammars():
             continue
         assert found == rows_of_lark(text, "start"), text
     assert 0 < conflicts < 100
+
+
+def random_rules(rng):
+    """Rules as no text can have them: without alternatives, empty, that stand for themselves or for nothing."""
+    names, terminals = [f"r{i}" for i in range(rng.randint(1, 5))], "ABCD"[: rng.randint(1, 4)]
+
+    def symbol():
+        return (rng.choice(terminals), True) if rng.random() < 0.5 else (rng.choice(names), False)
+
+    return {
+        name: [tuple(symbol() for _ in range(rng.choice((0, 1, 1, 2, 2, 3)))) for _ in range(rng.randint(0, 3))]
+        for name in names
+    }
+
+
+def random_recursion(rng):
+    """Rules that end with each other in many circles; no two alternatives begin alike, so few have conflicts."""
+    names, terminals = [f"r{i}" for i in range(rng.randint(3, 9))], iter(f"T{i}" for i in range(1000))
+
+    def alternative():
+        after = [(rng.choice(names), False) for _ in range(rng.choice((0, 1, 1, 2)))]
+        return ((next(terminals), True), *after)
+
+    return {name: [alternative() for _ in range(rng.randint(1, 4))] + [()] * (rng.random() < 0.1) for name in names}
+
+
+def test_tables_are_those_of_the_twin():
+    """Also which terminals are doubtful, which Lark does not know."""
+    rng = random.Random(2)
+    several = [each for text, *_ in PUBLIC.values() for each in [loaded_rules(text)]]
+    several += [make(rng) for make in (random_rules, random_recursion) for _ in range(1500)]
+    counts = {"conflicts": 0, "doubtful": 0, "certain": 0}
+    for rules in several:
+        start = "start" if "start" in rules else "r0"
+        found, expected = terminal_states(rules, start), lalr_twin.terminal_states(rules, start)
+        automaton = lalr_twin.Lr0({"": [[(start, False)]], **rules})
+        assert set(kernels(rules, start)) == set(automaton.kernels)
+        if expected is None or found is None:
+            assert found is expected, rules
+            counts["conflicts"] += 1
+            continue
+        assert len(found) == len(expected)
+        assert {each.kernel: each for each in found} == {each.kernel: each for each in expected}, rules
+        counts["doubtful" if any(each.doubtful for each in found) else "certain"] += 1
+    assert min(counts.values()) > 100, counts
+
+
+def loaded_rules(text):
+    loaded = load(text, "start", (), Limits(), frozenset({"_INDENT", "_DEDENT"}))
+    return {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
 
 
 def test_a_table_that_is_too_large_is_not_made():

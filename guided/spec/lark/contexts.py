@@ -104,8 +104,8 @@ class _Matters:
         self.rivals = cache(self._rivals)
 
     def __call__(self, state: State) -> bool:
-        others = state.terminals | self.always
-        doubtful = state.doubtful & self.order.keys() - self.always
+        doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
+        others = state.terminals | self.always if doubtful else frozenset()
         return any(not self.rivals(each).isdisjoint(others) for each in doubtful)
 
     def _rivals(self, doubtful: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .lalr import FIRST, ROOT, Lr0, NoTable, Place, Rules, Steps, nullable
+from .lalr import FIRST, ROOT, Place, Rules, kernels, nullable
 
 __all__ = ["kept_from"]
 
@@ -30,12 +30,11 @@ def kept_from(rules: Rules, start: str, lazy: frozenset[str]) -> Mapping[Place, 
         return {}
     rooted = {ROOT: [[(start, False)]], **rules}
     out: dict[Place, set[str]] = {}
-    try:
-        kernels = Lr0(rooted, Steps()).kernels
-    except NoTable:
-        kernels = [frozenset(Place(name, at, 0) for name, each in rooted.items() for at in range(len(each)))]
+    found = kernels(rules, start)
+    if found is None:
+        found = [frozenset(Place(name, at, 0) for name, each in rooted.items() for at in range(len(each)))]
     empty = nullable(rooted)
-    for kernel in kernels:
+    for kernel in found:
         places = {place: _symbol(rooted, place) for place in _terminals_before(rooted, kernel, empty)}
         competing = lazy & set(places.values())
         for place, name in places.items():

@@ -109,12 +109,12 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
                 hint="let it match one character at least, and make it optional where rules use it",
             )
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
-    out = []
+    out, texts = [], [each for each in found if each.is_text]
     for each in found:
         keywords = [
             Keyword(text.name, nodes[text.name], text.flags <= each.flags)
-            for text in found
-            if not each.is_text and text.is_text and text.priority == each.priority and _takes(nodes[each.name], text)
+            for text in ([] if each.is_text else texts)
+            if text.priority == each.priority and _takes(nodes[each.name], text)
         ]
         out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
     return tuple(out)

@@ -22,9 +22,10 @@ from guided.ir.nodes import Grammar, Node
 from guided.ir.regions import Region
 from guided.limits import Limits
 
-from .bounds import check_bounds, check_terminals
+from .bounds import check_bounds
+from .expanded import built, compiled, lark_package
 
-__all__ = ["Alternative", "Loaded", "LoadedTerminal", "lark_package", "load"]
+__all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
 
 _LARGEST_REPETITION: Final = 10_000
 _REPETITION: Final = re.compile(r"~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
@@ -111,13 +112,12 @@ def load(
             hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
             raise LimitExceeded("nodes", count, _LARGEST_REPETITION, fixed=True, hint=hint)
     try:
-        check_terminals(lark.load_grammar._parse_grammar(text, "<grammar>"), text)
-        grammar, _ = lark.load_grammar.load_grammar(text, "<grammar>", list(import_paths), False)
+        grammar = built(text, import_paths)
         if start not in {rule for rule, *_ in _definitions(grammar)}:
             _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
         check_bounds(grammar)
         named = {str(name) for name, _ in grammar.term_defs}
-        terminals, rules, ignored = grammar.compile([start], "*")
+        terminals, rules = compiled(grammar, start)
     except lark.exceptions.LarkError as error:
         raise _spec_error(text, error) from None
     except TypeError as error:  # Lark's search for a similar error fails on some; what it searched for is what is wrong
@@ -128,47 +128,23 @@ def load(
         raise SpecError(f"there is no grammar {name!r} to import", text=text, hint=hint) from None
     except (re.error, RecursionError, ValueError, AssertionError, KeyError) as error:
         raise SpecError(f"Lark cannot read the grammar: {type(error).__name__} {str(error)[:200]}", text=text) from None
-    if len(rules) > limits.nodes:
-        raise LimitExceeded("nodes", len(rules), limits.nodes)
-    out: dict[str, list[Alternative]] = {}
-    for rule in rules:
-        symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
-        out.setdefault(str(rule.origin.name), []).append(Alternative(symbols))
-    for rule in {name for each in out.values() for it in each for name, is_term in it.symbols if not is_term}:
-        if rule not in out:
+    if (count := sum(map(len, rules.values()))) > limits.nodes:
+        raise LimitExceeded("nodes", count, limits.nodes)
+    used = dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
+    for rule in (name for name, is_term in used if not is_term):
+        if rule not in rules:
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"give its arguments, as {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
     lines = _lines(text)
     found = {terminal.name: _terminal(terminal, named) for terminal in terminals}
-    for alternatives in out.values():
-        for name in (name for alternative in alternatives for name, is_term in alternative.symbols if is_term):
-            _check_defined(name, found.keys() | produced)
-    for name in map(str, ignored):
-        _check_defined(name, found.keys() | produced)
-    return Loaded(text, start, out, found, tuple(map(str, ignored)), lines)
-
-
-def lark_package() -> Any:
-    """The package lark.
-
-    Raises:
-        SpecError: it is not installed.
-    """
-    try:
-        import lark
-        import lark.load_grammar
-    except ImportError:
-        raise SpecError(
-            "grammars in Lark's notation need the package lark", hint="pip install 'guided-decoding[grammars]'"
-        ) from None
-    return lark
-
-
-def _check_defined(name: str, defined: Collection[str]) -> None:
-    if name not in defined:
-        reason = f"the terminal {name} is declared, but not defined"
-        raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+    ignored = tuple(map(str, grammar.ignore))
+    for name in (*(name for name, is_term in used if is_term), *ignored):
+        if name not in found and name not in produced:
+            reason = f"the terminal {name} is declared, but not defined"
+            raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+    out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
+    return Loaded(text, start, out, found, ignored, lines)
 
 
 def _definitions(grammar: Any) -> list[tuple[str, Any]]:

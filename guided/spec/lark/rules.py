@@ -6,7 +6,7 @@ and at the end, what is ignored may stand (`gaps.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from guided.errors import SpecError, brief
 from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Repeat, Seq
@@ -112,12 +112,19 @@ def origin(loaded: Loaded, name: str) -> str:
     A rule that Lark made for a repetition or for the arguments of a template stands for the rule that it was made for.
     """
     if name not in loaded.lines:
-        made_for = [rule for rule in loaded.lines if name.startswith((f"__{rule}_", f"{rule}{{"))]
-        name = max(made_for, key=len, default=name)
+        name = next((rule for rule in _made_for(name) if rule in loaded.lines), name)
     if line := loaded.lines.get(name):
         return f"{_written(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
     return terminal.written if terminal is not None and terminal.written else name
+
+
+def _made_for(name: str) -> Iterator[str]:
+    """The names that Lark may have made a name of, as `__rule_star_0` or `rule{A}`, the longest first."""
+    made = name.removeprefix("__")
+    if made != name:
+        yield from (made[:at] for at in range(len(made) - 1, 0, -1) if made[at] == "_")
+    yield name.split("{")[0]
 
 
 def _written(loaded: Loaded, name: str) -> str:

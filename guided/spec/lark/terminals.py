@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
+from functools import lru_cache
 from typing import Any, Final
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.ir.nodes import Node
+from guided.ir.nodes import Automaton, Node
 from guided.limits import Limits
 from guided.spec.regex.budget import Budget
 from guided.spec.regex.derivatives import TooLarge
@@ -30,6 +31,7 @@ from .loader import LoadedTerminal
 __all__ = ["terminal_node"]
 
 _FAR: Final = 1 << 30
+_SHORT: Final = 1_000  # longer strings are read as expressions are, within the limits of these
 
 
 def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
@@ -40,6 +42,8 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """
     if terminal.node is not None:
         return terminal.node
+    if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
+        return _string(terminal.value, bool(terminal.flags))
     try:
         _check_borders(parser.parse(terminal.source), 0, 0, terminal)
         return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
@@ -59,6 +63,22 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise
     except (re.error, RecursionError, OverflowError) as error:
         raise SpecError(f"terminal {terminal.name}: {error}") from None
+
+
+def _string(value: str, any_case: bool) -> Automaton:
+    """The automaton of one string, as reading its regular expression would make it."""
+    edges = [_either_case(char) if any_case else ((ord(char), ord(char)),) for char in value]
+    states = [(False, tuple((low, high, at + 1) for low, high in ranges)) for at, ranges in enumerate(edges)]
+    return Automaton((*states, (True, ())), 0)
+
+
+@lru_cache(maxsize=4096)
+def _either_case(char: str) -> tuple[tuple[int, int], ...]:
+    """The characters that a pattern of one character matches if case is ignored, as ranges."""
+    pattern = f"(?i:{re.escape(char)})"
+    node = preferred(PythonReader(pattern, Budget(Limits()), classes="full", ordered=True).read())
+    assert isinstance(node, Automaton)
+    return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 
 def _check_borders(pattern: Any, before: int, after: int, terminal: LoadedTerminal) -> None:

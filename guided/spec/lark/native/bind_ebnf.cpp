@@ -1,0 +1,183 @@
+// The border of trees: rules as Lark's parser reads them, in Python's objects, become those of `Ebnf`.
+#include "bind_ebnf.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <string_view>
+#include <unordered_map>
+
+#include "ebnf.hpp"
+
+namespace guided::lark {
+namespace {
+
+constexpr int kDeepest = 200;
+
+std::string_view view(nb::handle text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_Check(text.ptr()) ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
+  if (data == nullptr) {
+    PyErr_Clear();  // a lone surrogate, or no text
+    throw Unusual{};
+  }
+  return {data, static_cast<size_t>(size)};
+}
+
+class TreeReader {
+ public:
+  TreeReader(Ebnf& out, const nb::callable& terminal_of) : out_(out), terminal_of_(terminal_of) {}
+
+  // `keeps_all`: nothing is left out of trees.
+  int32_t root(nb::handle tree, bool keeps_all) {
+    if (!nb::hasattr(tree, "children") || view(tree.attr("data")) != "expansions") throw Unusual{};
+    const int32_t out = node(tree, 0);
+    name_literals(out, keeps_all);
+    return out;
+  }
+
+ private:
+  using Kind = Ebnf::Kind;
+
+  int32_t node(nb::handle at, int depth) {
+    if (depth > kDeepest) throw Unusual{};
+    if (!nb::hasattr(at, "children")) return symbol(at);
+    const auto kind = view(at.attr("data"));
+    const nb::list parts = nb::cast<nb::list>(at.attr("children"));
+    if (kind == "value" && parts.size() == 1) return node(parts[0], depth);
+    if (kind == "expansions" || kind == "expansion") {
+      Ebnf::Node out{.kind = kind == "expansion" ? Kind::kSequence : Kind::kChoice};
+      for (const nb::handle part : parts) out.parts.push_back(node(part, depth + 1));
+      return out_.add(std::move(out));
+    }
+    if (kind == "literal" || kind == "range") return literal(at, parts);
+    if (kind == "maybe" && parts.size() == 1)
+      return out_.add({.kind = Kind::kMaybe, .parts = {node(parts[0], depth + 1)}});
+    if (kind == "alias" && parts.size() == 2)
+      return out_.add({.kind = Kind::kAlias, .symbol = named(parts[1], false), .parts = {node(parts[0], depth + 1)}});
+    if (kind == "expr" && parts.size() >= 2) return operation(parts, depth);
+    throw Unusual{};
+  }
+
+  int32_t operation(const nb::list& parts, int depth) {
+    const auto sign = view(parts[1]);
+    Ebnf::Node out{.kind = sign == "?"   ? Kind::kOptional
+                           : sign == "*" ? Kind::kStar
+                           : sign == "+" ? Kind::kPlus
+                                         : Kind::kTimes};
+    if (out.kind == Kind::kTimes) {
+      if (sign != "~" || parts.size() < 3 || parts.size() > 4) throw Unusual{};
+      out.low = count(parts[2]);
+      out.high = count(parts[parts.size() - 1]);
+    }
+    out.parts.push_back(node(parts[0], depth + 1));
+    return out_.add(std::move(out));
+  }
+
+  static int32_t count(nb::handle number) {
+    const auto digits = view(number);
+    int32_t out = 0;
+    if (digits.empty() || digits.size() > 4) throw Unusual{};
+    for (const char digit : digits) {
+      if (digit < '0' || digit > '9') throw Unusual{};
+      out = 10 * out + (digit - '0');
+    }
+    return out;
+  }
+
+  int32_t named(nb::handle symbol, bool is_terminal) {
+    return out_.symbol(std::string(view(symbol.attr("name"))), is_terminal);
+  }
+
+  int32_t symbol(nb::handle at) {
+    if (!nb::hasattr(at, "is_term")) throw Unusual{};
+    const bool is_terminal = nb::cast<bool>(at.attr("is_term"));
+    return out_.add({.kind = Kind::kSymbol,
+                     .symbol = named(at, is_terminal),
+                     .is_left_out = is_terminal && nb::cast<bool>(at.attr("filter_out"))});
+  }
+
+  // A literal gets its name later, since names count in an order of their own.
+  int32_t literal(nb::handle tree, const nb::list& parts) {
+    const int32_t out = out_.add({.kind = Kind::kSymbol});
+    std::string key;
+    for (const nb::handle part : parts) key.append(view(part)).append("\n..\n");
+    unnamed_.emplace(out, std::pair{std::move(key), nb::borrow(tree)});
+    return out;
+  }
+
+  void name_literals(int32_t root, bool keeps_all) {
+    for (const int32_t at : out_.walk(root)) {
+      const auto found = unnamed_.find(at);
+      if (found == unnamed_.end()) continue;
+      const auto& [key, tree] = found->second;
+      auto known = terminals_.find(key);
+      if (known == terminals_.end()) {
+        const nb::tuple named = nb::cast<nb::tuple>(terminal_of_(tree));
+        const int32_t number = out_.symbol(nb::cast<std::string>(named[0]), true);
+        known = terminals_.emplace(key, std::pair{number, nb::cast<bool>(named[1])}).first;
+      }
+      out_.name(at, known->second.first, known->second.second && !keeps_all);
+    }
+    unnamed_.clear();
+  }
+
+  Ebnf& out_;
+  const nb::callable& terminal_of_;
+  std::unordered_map<int32_t, std::pair<std::string, nb::object>> unnamed_;
+  std::unordered_map<std::string, std::pair<int32_t, bool>>
+      terminals_;  // as written: its symbol, whether it is a string
+};
+
+nb::object expanded(const nb::list& definitions, const nb::str& start, const nb::callable& terminal_of) {
+  Ebnf all;
+  TreeReader reader(all, terminal_of);
+  try {
+    for (const nb::handle each : definitions) {
+      const auto definition = nb::cast<nb::tuple>(each);
+      const nb::handle options = definition[3];
+      if (nb::len(nb::object(definition[1])) != 0) throw Unusual{};  // a template
+      const bool keeps_all = !options.is_none() && nb::cast<bool>(options.attr("keep_all_tokens"));
+      const int32_t name = all.symbol(std::string(view(definition[0])), false);
+      all.add_rule(name, reader.root(definition[2], keeps_all), keeps_all);
+    }
+    const auto rules = all.rules(all.symbol(std::string(view(start)), false));
+    std::unordered_map<int32_t, nb::tuple> symbols;
+    nb::dict out;
+    for (const auto& rule : rules) {
+      nb::list alternatives;
+      for (const auto& written : rule.alternatives) {
+        nb::list items;
+        for (const int32_t symbol : written) {
+          auto known = symbols.find(symbol);
+          if (known == symbols.end()) {
+            const auto& [name, is_terminal] = all.of_symbol(symbol);
+            known = symbols.emplace(symbol, nb::make_tuple(name, is_terminal)).first;
+          }
+          items.append(known->second);
+        }
+        alternatives.append(nb::tuple(items));
+      }
+      out[all.of_symbol(rule.name).first.c_str()] = alternatives;
+    }
+    return out;
+  } catch (const Unusual&) {
+    return nb::none();
+  }
+}
+
+}  // namespace
+
+void bind_ebnf(nb::module_& m) {
+  m.def("expanded", &expanded, nb::arg("definitions"), nb::arg("start"), nb::arg("terminal_of"),
+        nb::sig("def expanded(definitions: list[typing.Any], start: str, terminal_of: typing.Callable[[typing.Any], "
+                "tuple[str, bool]]) -> dict[str, list[tuple[tuple[str, bool], ...]]] | None"),
+        R"(The alternatives of rules that are given as Lark's trees.
+
+Args:
+    definitions: name, parameters, tree and options of each rule.
+    terminal_of: the name of the terminal of a literal or range, and whether it is a string.
+
+None: Lark itself has to do it, see `native/ebnf.hpp`.)");
+}
+
+}  // namespace guided::lark

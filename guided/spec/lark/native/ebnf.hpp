@@ -1,0 +1,77 @@
+// Rules with operators become lists of alternatives, as Lark's loader makes them. In: trees of rules. Out: for each rule,
+// and for those that repetitions are made of, its alternatives in order, and their names.
+//
+//     a: b (c | d)? e+        a: b c __a_plus_0 | b d __a_plus_0 | b __a_plus_0        __a_plus_0: e | __a_plus_0 e
+//
+// How: `x+` and `x*` become a rule of their own, one for all that repeat the same. Choices inside of a sequence are
+// written out, the first choice varying slowest, and what is written twice is left out. Names count in the order in which
+// Lark walks a tree: the deepest level first, from left to right.
+//
+// Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in what is
+// written out. Not done here, but by Lark itself (`Unusual`): templates, repetitions of 50 and more, and all errors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace guided::lark {
+
+struct Unusual {};
+
+class Ebnf {
+ public:
+  enum class Kind : uint8_t { kSymbol, kSequence, kChoice, kAlias, kMaybe, kOptional, kStar, kPlus, kTimes };
+  struct Node {
+    Kind kind;
+    int32_t symbol = 0;        // of a symbol; of an alias: its name
+    bool is_left_out = false;  // a symbol that is in no tree that Lark's parser makes
+    int32_t low = 0, high = 0;
+    std::vector<int32_t> parts = {};
+  };
+  using Alternatives = std::vector<std::vector<int32_t>>;
+  struct Rule {
+    int32_t name;
+    Alternatives alternatives;
+  };
+
+  int32_t symbol(const std::string& name, bool is_terminal);
+  const std::pair<std::string, bool>& of_symbol(int32_t symbol) const { return names_[symbol]; }
+  int32_t add(Node node);
+  void name(int32_t node, int32_t symbol, bool is_left_out);
+  // The nodes of a tree in Lark's order, see the head; the root is the last one.
+  std::vector<int32_t> walk(int32_t root) const;
+  // The next rule, by its root. `keeps_all`: no symbol is left out.
+  void add_rule(int32_t name, int32_t root, bool keeps_all);
+  // All rules that can be used, in Lark's order. They are written out only now.
+  std::vector<Rule> rules(int32_t start);
+
+ private:
+  struct Root {
+    int32_t name, node;
+  };
+  struct Written {
+    std::vector<int32_t> symbols;
+    int32_t alias = -1;
+    auto operator<=>(const Written&) const = default;
+  };
+
+  int32_t replaced(int32_t node, const std::string& prefix, bool keeps_all);
+  int32_t repeated(int32_t item, const char* kind, const std::string& prefix);
+  int32_t size(int32_t node, bool keeps_all) const;
+  void append_key(int32_t node, std::vector<int32_t>& key) const;
+  const std::vector<Written>& written(int32_t node);
+  Alternatives alternatives(const Root& root);
+
+  std::vector<Node> nodes_;
+  std::vector<std::pair<std::string, bool>> names_;
+  std::map<std::pair<std::string, bool>, int32_t> numbers_;
+  std::vector<Root> roots_, made_;
+  std::map<std::vector<int32_t>, int32_t> repetitions_;  // what is repeated -> the node of the rule's name
+  std::map<int32_t, std::vector<Written>> written_;
+  int32_t counted_ = 0;
+};
+
+}  // namespace guided::lark

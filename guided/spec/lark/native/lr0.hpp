@@ -1,0 +1,69 @@
+// The LR(0) automaton of a grammar. In: rules over numbers. Out: states, their items, and where symbols lead.
+//
+// A symbol below `terminals` is a terminal, `terminals + r` is rule r. Rule 0 has one alternative, the rule to begin with.
+// Alternatives are numbered through all rules. A place is a number, too: that of an alternative's first place, plus the
+// symbols that were read.
+//
+// How: Knuth, "On the translation of languages from left to right" (Information and Control 8(6), 1965), without
+// lookahead. Cost: states times items. A grammar may have exponentially many states: after `Steps` there is no automaton.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace guided::lark {
+
+struct TooLarge {};
+
+// What may still be spent; of a step, some nanoseconds.
+class Steps {
+ public:
+  explicit Steps(int64_t most) : left_(most) {}
+  void spend(size_t steps) {
+    left_ -= static_cast<int64_t>(steps);
+    if (left_ < 0) throw TooLarge{};
+  }
+
+ private:
+  int64_t left_;
+};
+
+struct Rules {
+  int32_t terminals = 0;
+  std::vector<int32_t> first;    // of each rule: its first alternative; one more at the end
+  std::vector<int32_t> begin;    // of each alternative: its first place; one more at the end
+  std::vector<int32_t> symbols;  // of each place: the symbol behind it, -1 at the end of the alternative
+  std::vector<int32_t> rule;     // of each alternative
+
+  int32_t count() const { return static_cast<int32_t>(first.size()) - 1; }
+  bool is_rule(int32_t symbol) const { return symbol >= terminals; }
+  std::vector<bool> nullable() const;  // the rules that may be empty
+};
+
+class Lr0 {
+ public:
+  Lr0(const Rules& rules, Steps& steps);
+
+  int32_t states() const { return static_cast<int32_t>(kernel_begin_.size()) - 1; }
+  std::span<const int32_t> kernel(int32_t state) const { return part(kernels_, kernel_begin_, state); }
+  // The symbols that a state reads, in their order, so that terminals come first; and where they lead.
+  std::span<const int32_t> reads(int32_t state) const { return part(symbols_, row_begin_, state); }
+  std::span<const int32_t> targets(int32_t state) const { return part(targets_, row_begin_, state); }
+  // The number of the transition by a symbol that the state reads.
+  int32_t transition(int32_t state, int32_t symbol) const;
+  int32_t target(int32_t transition) const { return targets_[transition]; }
+  int32_t row_begin(int32_t state) const { return row_begin_[state]; }
+  // The rules that may be called at once in a state.
+  std::vector<int32_t> called(int32_t state) const;
+
+ private:
+  static std::span<const int32_t> part(const std::vector<int32_t>& all, const std::vector<int32_t>& begin, int32_t at) {
+    return {all.data() + begin[at], all.data() + begin[at + 1]};
+  }
+
+  const Rules& rules_;
+  std::vector<int32_t> kernels_, kernel_begin_, symbols_, targets_, row_begin_;
+};
+
+}  // namespace guided::lark

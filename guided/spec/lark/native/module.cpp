@@ -1,0 +1,163 @@
+// The border to Python: rules come as dictionaries, and tables go back with the names of rules and terminals.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bind_ebnf.hpp"
+#include "lalr.hpp"
+#include "lr0.hpp"
+
+namespace guided::lark {
+namespace {
+
+std::string_view view(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
+  if (data == nullptr) throw nb::python_error();
+  return {data, static_cast<size_t>(size)};
+}
+
+// Rules as numbers, and the names that these stand for. Rule 0 leads to the one to begin with.
+class NamedRules {
+ public:
+  NamedRules(const nb::dict& given, const nb::str& start) : given_(given) {
+    rule_names_.push_back(nb::str(""));
+    for (const auto& [name, _] : given) {
+      if (!nb::isinstance<nb::str>(name)) throw nb::type_error("rules have names");
+      rule_numbers_.emplace(view(name.ptr()), static_cast<int32_t>(rule_names_.size()));
+      rule_names_.push_back(nb::borrow<nb::str>(name));
+    }
+    rules.first.push_back(0);
+    add_symbol(start, false);
+    end_alternative();
+    for (const auto& [_, alternatives] : given) {
+      rules.first.push_back(static_cast<int32_t>(rules.rule.size()));
+      for (const nb::handle symbols : nb::borrow<nb::sequence>(alternatives)) {
+        for (const nb::handle symbol : nb::borrow<nb::sequence>(symbols)) {
+          if (!PyTuple_CheckExact(symbol.ptr()) || PyTuple_GET_SIZE(symbol.ptr()) != 2)
+            throw nb::type_error("a symbol is a name, and whether it is a terminal's");
+          add_symbol(PyTuple_GET_ITEM(symbol.ptr(), 0), PyTuple_GET_ITEM(symbol.ptr(), 1) == Py_True);
+        }
+        end_alternative();
+      }
+    }
+    rules.first.push_back(static_cast<int32_t>(rules.rule.size()));
+    rules.begin.push_back(static_cast<int32_t>(rules.symbols.size()));
+    rules.terminals = static_cast<int32_t>(terminal_names_.size());
+    for (int32_t& symbol : rules.symbols)  // rules come after the terminals, which are counted only now
+      if (symbol <= kRule) symbol = rules.terminals + (kRule - symbol);
+  }
+
+  // Place -> (rule, alternative of the rule, symbols that were read).
+  nb::list places(std::span<const int32_t> kernel) const {
+    nb::list out;
+    for (const int32_t place : kernel) {
+      const auto alternative = static_cast<int32_t>(std::upper_bound(rules.begin.begin(), rules.begin.end(), place) -
+                                                    rules.begin.begin() - 1);
+      const int32_t rule = rules.rule[alternative];
+      out.append(nb::make_tuple(rule_names_[rule], alternative - rules.first[rule], place - rules.begin[alternative]));
+    }
+    return out;
+  }
+
+  nb::object names(const Terminals& terminals) {
+    const auto found = sets_.find(terminals);
+    if (found != sets_.end()) return found->second;
+    const nb::object out = nb::steal(PyFrozenSet_New(nullptr));
+    for (int32_t at = 0; at < rules.terminals; ++at)
+      if ((terminals[at / 64] >> (at % 64) & 1) != 0 && PySet_Add(out.ptr(), terminal_names_[at].ptr()) != 0)
+        throw nb::python_error();
+    return sets_.emplace(terminals, out).first->second;
+  }
+
+  Rules rules;
+
+ private:
+  static constexpr int32_t kRule = -2;  // of rule 0; less for those after it
+
+  void add_symbol(nb::handle name, bool is_terminal) {
+    if (!PyUnicode_CheckExact(name.ptr())) throw nb::type_error("a symbol has a name");
+    if (is_terminal) {
+      const auto [it, is_new] =
+          terminal_numbers_.emplace(view(name.ptr()), static_cast<int32_t>(terminal_names_.size()));
+      if (is_new) terminal_names_.push_back(nb::borrow<nb::str>(name));
+      rules.symbols.push_back(it->second);
+      return;
+    }
+    const auto found = rule_numbers_.find(view(name.ptr()));
+    if (found == rule_numbers_.end()) throw nb::key_error("a rule is not defined");
+    rules.symbols.push_back(kRule - found->second);
+  }
+
+  void end_alternative() {
+    rules.rule.push_back(static_cast<int32_t>(rules.first.size()) - 1);
+    rules.begin.push_back(next_);
+    rules.symbols.push_back(-1);
+    next_ = static_cast<int32_t>(rules.symbols.size());
+  }
+
+  nb::dict given_;    // keeps the names
+  int32_t next_ = 0;  // the first place of the next alternative
+  std::vector<nb::str> rule_names_, terminal_names_;
+  std::unordered_map<std::string_view, int32_t> rule_numbers_, terminal_numbers_;
+  std::map<Terminals, nb::object> sets_;
+};
+
+nb::object lalr_states(const nb::dict& given, const nb::str& start, int64_t most) {
+  NamedRules named(given, start);
+  try {
+    Steps steps(most);
+    const Lr0 automaton(named.rules, steps);
+    const auto rows = lalr_rows(named.rules, automaton, steps);
+    if (!rows) return nb::none();
+    nb::list out;
+    for (const LalrRow& row : *rows)
+      out.append(nb::make_tuple(named.places(automaton.kernel(row.state)), named.names(row.terminals),
+                                named.names(row.doubtful)));
+    return out;
+  } catch (const TooLarge&) {
+    return nb::none();
+  }
+}
+
+nb::object lr0_kernels(const nb::dict& given, const nb::str& start, int64_t most) {
+  const NamedRules named(given, start);
+  try {
+    Steps steps(most);
+    const Lr0 automaton(named.rules, steps);
+    nb::list out;
+    for (int32_t state = 0; state < automaton.states(); ++state) out.append(named.places(automaton.kernel(state)));
+    return out;
+  } catch (const TooLarge&) {
+    return nb::none();
+  }
+}
+
+}  // namespace
+}  // namespace guided::lark
+
+NB_MODULE(_lark, m) {
+  using namespace guided::lark;
+  m.doc() = "Rules of Lark's grammars, and their LR automata.";
+  bind_ebnf(m);
+  m.def(
+      "lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
+      nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int) -> list[tuple[list[tuple[str, int, "
+              "int]], frozenset[str], frozenset[str]]] | None"),
+      R"(Kernel, terminals and doubtful terminals of states of the LALR(1) table.
+
+The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.)");
+  m.def("lr0_kernels", &lr0_kernels, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
+        nb::sig(
+            "def lr0_kernels(rules: dict[str, typing.Any], start: str, most: int) -> list[list[tuple[str, int, int]]] "
+            "| None"),
+        "The kernels of the LR(0) automaton; None: it takes more than so many steps.");
+}
