@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
+from unittest.mock import patch
 
 import lark
 from lark.lexer import BasicLexer, LexerState
@@ -20,10 +21,20 @@ from lark.parsers.lalr_analysis import LALR_Analyzer
 from lark.utils import TextSlice
 
 
+def load(text, **options):
+    """Lark's parser for a grammar.
+
+    Where interegular is installed, Lark looks for terminals that collide, only to log them. For terminals with most
+    characters of Unicode that takes minutes, so it is left out.
+    """
+    with patch("lark.lexer.has_interegular", False):
+        return lark.Lark(text, **options)
+
+
 def lalr(text, lexer="contextual", **options):
     """Lark's LALR parser with this lexer, or None if there is a conflict, or Lark refuses the grammar."""
     try:
-        parser = lark.Lark(text, parser="lalr", lexer=lexer, **options)
+        parser = load(text, parser="lalr", lexer=lexer, **options)
         LALR_Analyzer(parser.parser.parser_conf, strict=True).compute_lalr()
     except lark.exceptions.LarkError:
         return None
@@ -69,7 +80,7 @@ class Sequences:
     """The sequences of at most `most` terminals that the rules of a grammar generate, and the beginnings of any."""
 
     def __init__(self, text, most):
-        self.parser, self.most = lark.Lark(text, parser="earley", lexer="basic"), most
+        self.parser, self.most = load(text, parser="earley", lexer="basic"), most
         self.whole = {rule.origin: set() for rule in self.parser.rules}
         self.begun = {rule.origin: set() for rule in self.parser.rules}
         self.alive = {rule.origin for rule in self.parser.rules} - idle_rules(self.parser)

@@ -28,6 +28,8 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 
 from lark.indenter import PythonIndenter  # noqa: E402 - needs lark
 
+from tests.lark_judge import load  # noqa: E402
+
 FOLDER = Path(__file__).parent.parent / "grammars"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lark"))
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
@@ -90,8 +92,8 @@ def by_lark(name: str) -> object:
     found = guided.library()[name]
     if found.semantics == "lexer":
         postlex = PythonIndenter() if found.options.get("postlex") == "python" else None
-        return lark.Lark(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"), postlex=postlex)
-    return lark.Lark(found.text, parser="earley", lexer="dynamic_complete")
+        return load(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"), postlex=postlex)
+    return load(found.text, parser="earley", lexer="dynamic_complete")
 
 
 def parses(parser: object, text: str) -> bool:
