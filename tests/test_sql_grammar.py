@@ -1,0 +1,223 @@
+"""The grammar of SQL: what is written with it, its samples, and what is near them, judged by SQLite and by Lark."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sqlite3
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import guided
+
+pytest.importorskip("lark", reason="lark is not installed")
+if sqlite3.sqlite_version_info < (3, 39):
+    pytest.skip("SQLite before 3.39 does not know all joins and operators", allow_module_level=True)
+
+from tests.lark_judge import lalr
+from tests.sql_judge import GRAMMAR, PIECES, RELAXED, is_read, message, reason_for, verdict
+from tests.test_library import accepts, by_lark, parses, samples, written
+
+SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
+GOOD, BAD = samples("sql", "accept"), samples("sql", "reject")
+KEYWORDS = sorted(set(re.findall(r'"(\w+)"i', GRAMMAR)) | {"DATABASE", "EXPLAIN", "PLAN", "QUERY", "NOTHING"})
+WORDS = sorted({word for text in GOOD for word in PIECES.findall(text) if not word.isspace()} | {*KEYWORDS})
+
+# The grammar with the names of `sql_judge.SCHEMA` alone, and functions with as many values as they take
+SPECIALISED = """
+%override start: (query | change | create_index | create_view) ";"?
+%override table: "plays" | "main" "." "plays"
+%override column: "title"i | "kind" | "year" | "rowid"i
+%override columns: "(" "title" ("," "kind")? ")"
+%override assignment: ("kind" | "year") "=" expression
+%override results: "*" | "kind" | "title" alias? | expression alias?
+%override alias: "AS"i WORD
+%override row: "(" _constant "," _constant "," _constant ")"
+_constant: _literal | "-" _number
+%override limit: "LIMIT"i _number ["OFFSET"i _number]
+%override order: "ORDER"i "BY"i ("title" | "kind" | "year") _direction?
+%override _collation: "nocase"i | "binary"
+%override call: ("abs" | "length"i | "typeof") "(" expression ")" | "coalesce" "(" expression ("," expression)+ ")"
+%override with: "WITH"i WORD "AS"i "(" "SELECT"i "*" _one_source ")"
+%override create_index: "CREATE"i "UNIQUE"i? "INDEX"i WORD "ON"i "plays" "(" ("kind" | "year") _direction? ")"
+%override create_view: "CREATE"i _temporary? "VIEW"i _unless WORD "AS"i query
+%override source: "plays" alias?
+_one_source: "FROM"i source
+%override filtered: _select _one_source filters
+%override unfiltered: _select _one_source
+%override grouping: "GROUP"i "BY"i ("kind" | "year") having?
+%override windows: "WINDOW"i WORD "AS"i "(" window ")"
+%override window: order?
+%override set: "(" expressions? ")" | "(" "SELECT"i "kind" _one_source where? ")"
+WORD: /w[0-9]{1,3}/
+"""
+
+
+def compiled(text: str) -> guided.CompiledGrammar:
+    """Each byte is a token, and so are the words of the samples, with a space before them too, and pieces of words."""
+    pieces = {word[i : i + n] for word in WORDS for n in (2, 3) for i in range(len(word) - n + 1)}
+    texts = {each.encode() for each in (*pieces, *WORDS, *(f" {word}" for word in WORDS), ", ", " (", ");\n")}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(each for each in texts if len(each) > 1)
+    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    return guided.GrammarCompiler(vocabulary).compile_lark(text, lexer="basic")
+
+
+@pytest.fixture(scope="module")
+def grammar() -> guided.CompiledGrammar:
+    return compiled(guided.library()["sql"].text)
+
+
+@pytest.fixture(scope="module")
+def parser() -> object:
+    return by_lark("sql")
+
+
+def both(test):
+    """The same test on a few examples, always the same, and, marked slow, on many."""
+    rows = [pytest.param(300, "0", id="few"), pytest.param(2000, SEED, id="many", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize(("count", "seed"), rows)(test)
+
+
+def test_there_are_no_conflicts():
+    assert lalr(GRAMMAR, "basic") is not None
+
+
+def test_samples_are_judged_by_sqlite():
+    """Those that are accepted it reads to their end; of the others it takes some, each for a known reason."""
+    assert len(GOOD) >= 110 and len(BAD) >= 170
+    for text in GOOD:
+        assert is_read(text), (text, message(text))
+    taken = {text: reason_for(text) for text in BAD if verdict(text) != "syntax"}
+    assert len(taken) < len(BAD) / 8 and None not in taken.values(), taken
+    assert {*taken.values()} == {*RELAXED}, "a sample for each reason why SQLite takes more"
+
+
+PLACES = """SELECT 1 FROM {}|SELECT {} FROM t|SELECT t.{}|SELECT {}.a|SELECT a AS {}|SELECT a {}, b|SELECT a FROM t {}
+SELECT {}(1)|SELECT a IN {}|SELECT a LIKE {}|SELECT a COLLATE {}|SELECT CAST(a AS {})|SELECT CASE {} WHEN 1 THEN 2 END
+SELECT f() OVER {}|SELECT f() OVER ({})|SELECT f() OVER ({} ORDER BY a)|SELECT f() OVER (ROWS {} PRECEDING)
+SELECT 1 WINDOW {} AS ()|SELECT 1 FROM a JOIN b USING ({})|SELECT 1 FROM a {} JOIN b|WITH {} AS (SELECT 1) SELECT 1
+CREATE TABLE {}(a)|CREATE TABLE z({})|CREATE TABLE z(a {})|CREATE TABLE z({} INT AS (1))|CREATE TABLE z(a DEFAULT {})
+CREATE TABLE z(a CONSTRAINT {})|CREATE INDEX {} ON t(a)|UPDATE {} SET a = 1|UPDATE t SET {} = 1|INSERT INTO {} VALUES (1)
+INSERT INTO t({}) VALUES (1)|DELETE FROM t RETURNING {}|SELECT a ORDER BY {}|SELECT a LIMIT {}|CREATE VIEW {} AS SELECT 1"""
+
+
+def test_keywords_as_names(grammar: guided.CompiledGrammar):
+    """Each keyword in each place: SQLite takes all that the grammar does, and more for known reasons alone."""
+    found, kept = Counter[bool](), set[str]()
+    for place in re.split(r"[|\n]", PLACES):
+        for word in KEYWORDS:
+            text = place.format(word)
+            taken, read = accepts(grammar, text), is_read(text)
+            assert not taken or verdict(text) != "syntax", text
+            found[taken] += 1
+            if read and not taken:
+                kept.add(word)
+    assert found[True] > 1500 and found[False] > 1000
+    assert kept == {
+        "ALWAYS", "CAST", "CURRENT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "FILTER", "GENERATED", "IF",
+        "INDEXED", "OVER", "RAISE", "RECURSIVE", "UNBOUNDED", "WINDOW", "WITH",
+    }  # fmt: skip
+
+
+def liked(vocabulary: guided.Vocabulary) -> np.ndarray:
+    """Words with a space before them."""
+    return np.array([token is not None and token[:1] == b" " for token in vocabulary.tokens])
+
+
+@both
+def test_statements_that_are_written(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
+    """SQLite finds no error in how they are written; names and numbers of values are drawn, so most mean nothing."""
+    rng, found, texts = random.Random(f"{seed} written"), Counter[str](), set[str]()
+    least, plain = guided.GrammarMatcher(grammar).min_tokens_to_finish(), liked(grammar.vocabulary)
+    for _ in range(count):
+        text = written(grammar, rng, least + rng.choice([4, 15, 40, 100]), rng.choice([plain, plain, None]))
+        assert parses(parser, text), text
+        found[verdict(text)] += 1
+        texts.add(text)
+        assert not found["syntax"], (text, message(text))
+    assert len(texts) > 0.9 * count and found["prepared"] > count / 10
+    print(f"{len(texts)} statements, {sum(map(len, texts))} characters: {dict(found)}")
+
+
+@both
+def test_statements_with_the_names_of_a_schema_are_prepared(count: int, seed: str):
+    """With the names of a table, SQLite prepares most, and finds no error in how the others are written."""
+    grammar, rng = compiled(guided.library()["sql"].text + SPECIALISED), random.Random(f"{seed} schema")
+    least, plain = guided.GrammarMatcher(grammar).min_tokens_to_finish(), liked(grammar.vocabulary)
+    found, texts = Counter[str](), set[str]()
+    for _ in range(count):
+        text = written(grammar, rng, least + rng.choice([4, 15, 40, 100]), plain)
+        found[verdict(text)] += 1
+        texts.add(text)
+        assert not found["syntax"], (text, message(text))
+    assert len(texts) > 0.8 * count and found["prepared"] > count / 2
+    print(f"{len(texts)} statements: {dict(found)}")
+
+
+def mutated(rng: random.Random, text: str) -> str:
+    """The text with one word or character left out, put in, doubled, replaced or swapped with another."""
+    words = PIECES.findall(text)
+    places = [at for at, word in enumerate(words) if not word.isspace()]
+    at, other = rng.choice(places), rng.choice(places)
+    match rng.randrange(6):
+        case 0:
+            words[at] = ""
+        case 1:
+            words[at] += f" {rng.choice(WORDS)} "
+        case 2:
+            words[at] = f" {rng.choice(WORDS)} "
+        case 3:
+            words[at] += " " + words[at]
+        case 4:
+            words[at], words[other] = words[other], words[at]
+        case _:
+            at = rng.randrange(len(text))
+            return text[:at] + rng.choice(["", rng.choice(text)]) + text[at + rng.randrange(2) :]
+    return "".join(words)
+
+
+@both
+def test_mutated_statements_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
+    """guided and Lark agree on each; SQLite takes what they take, and more for known reasons alone."""
+    rng, found = random.Random(f"{seed} mutated"), Counter[str]()
+    for _ in range(count):
+        text = mutated(rng, rng.choice(GOOD))
+        taken, judged = accepts(grammar, text), verdict(text)
+        assert parses(parser, text) == taken, text
+        if taken:
+            assert judged != "syntax", (text, message(text))
+            found["both"] += 1
+        elif judged == "syntax":
+            found["neither"] += 1
+        elif is_read(text):
+            reason = reason_for(text)
+            assert reason is not None, text
+            found[reason] += 1
+        else:
+            found["SQLite stopped before the end"] += 1
+    assert found["both"] > count / 10 and found["neither"] > count / 2
+    assert found["SQLite stopped before the end"] < count / 10
+    print(dict(found))
+
+
+LEXEMES = [*"01eExXAaFgz_.+-'$@:?\"`[]/*<>=!|&%~ \n;,()éſ\ufeff\u212a", "0x", "1e", "--", "/*", "*/", "x'", "''"]
+AROUND = ["SELECT {}", "SELECT {} FROM t", "SELECT a{}", "SELECT 1{}2", "SELECT (a{})", "SELECT a {}b", "SELECT x'{}"]
+
+
+@both
+def test_numbers_strings_and_comments(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
+    """Characters in any order, where SQLite's lexer has to find numbers, names, strings, operators and comments."""
+    rng, found = random.Random(f"{seed} lexemes"), Counter[str]()
+    for _ in range(5 * count):
+        text = rng.choice(AROUND).format("".join(rng.choice(LEXEMES) for _ in range(rng.randrange(1, 6))))
+        taken, judged = accepts(grammar, text), verdict(text)
+        assert parses(parser, text) == taken, text
+        assert judged != "syntax" or not taken, (text, message(text))
+        if is_read(text) and not taken:
+            assert reason_for(text) is not None, text
+        found["both" if taken else judged] += 1
+    assert found["both"] > count / 10 and found["syntax"] > count
+    print(dict(found))
