@@ -27,21 +27,22 @@ CREATE TABLE speeches (id INTEGER PRIMARY KEY, play TEXT REFERENCES plays, speak
 CREATE TABLE customers (customer_name, address);
 CREATE VIEW customer_address AS SELECT customer_name, address AS cust_addr FROM customers;
 """  # the last two are there for the triggers of the samples
-PIECES: Final = re.compile(r"""--[^\n]*|/\*.*?\*/|x?'(?:[^']|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]|[\w$.]+|\s+|->>|->|<=|>=|<>"""
-                           r"""|[!=]=|<<|>>|\|\||.""", re.DOTALL)  # fmt: skip
+PIECES: Final = re.compile(r"""--[^\n]*|/\*.*?\*/|x?'(?:[^']|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]|[\w$.]+|\s+|->>|->|<="""
+                           r"""|>=|<>|[!=]=|<<|>>|\|\||.""", re.DOTALL)  # fmt: skip
 
 # What SQLite takes -> what that would be in the grammar: (what stands there, what would stand there), ...
 RELAXED: Final = {
     "words that are names in quotes alone": [
-        ('unreserved: "ABORT"i', 'unreserved: "CAST"i | "CURRENT"i | "CURRENT_DATE"i | "CURRENT_TIME"i | "FILTER"i | "IF"i'
-         ' | "CURRENT_TIMESTAMP"i | "INDEXED"i | "OVER"i | "RAISE"i | "RECURSIVE"i | "UNBOUNDED"i | "WINDOW"i | "WITH"i'
-         ' | "ABORT"i'),
+        ('unreserved: "ABORT"i', 'unreserved: "CAST"i | "CURRENT"i | "CURRENT_DATE"i | "CURRENT_TIME"i | "FILTER"i'
+         ' | "IF"i | "CURRENT_TIMESTAMP"i | "INDEXED"i | "OVER"i | "RAISE"i | "RECURSIVE"i | "UNBOUNDED"i | "WINDOW"i'
+         ' | "WITH"i | "ABORT"i'),
     ],
     "ALWAYS and GENERATED as types, and as names without AS": [
         ("_after_value: _plain", '_after_value: "ALWAYS"i | "GENERATED"i | _plain'),
     ],
     "joins whose words are doubled or change places": [
-        ('join: ","', 'join: ("CROSS"i | "FULL"i | "INNER"i | "LEFT"i | "NATURAL"i | "OUTER"i | "RIGHT"i)+ "JOIN"i | ","'),
+        ('join: ","', 'join: ("CROSS"i | "FULL"i | "INNER"i | "LEFT"i | "NATURAL"i | "OUTER"i | "RIGHT"i)+ "JOIN"i'
+         ' | ","'),
     ],
     "NOT before a comparison, before ESCAPE": [("_sum [\"ESCAPE\"i", "_comparison [\"ESCAPE\"i")],
     "a number and a name without a space": [('HEXADECIMAL /[G-Zg-z_$\\u0080-\\U0010ffff]/ | ', "")],
@@ -50,8 +51,8 @@ RELAXED: Final = {
     "ORDER BY and LIMIT in UPDATE and DELETE": [('["RETURNING"i results]', '["RETURNING"i results] order? limit?')],
     "other statements": [
         ("start: (", "start: OTHER | ("),
-        ("\nNEVER:", "\nOTHER.9: /(?<![\\s\\S])(alter|analyze|attach|begin|commit|create virtual|detach|drop|end|explain|pragma"
-         "|reindex|release|rollback|savepoint|vacuum)\\b[\\s\\S]*/i\nNEVER:"),
+        ("\nNEVER:", "\nOTHER.9: /(?<![\\s\\S])(alter|analyze|attach|begin|commit|create virtual|detach|drop|end"
+         "|explain|pragma|reindex|release|rollback|savepoint|vacuum)\\b[\\s\\S]*/i\nNEVER:"),
     ],
 }  # fmt: skip
 
@@ -63,7 +64,8 @@ SYNTAX: Final = (
     "unknown join type: .*", "a JOIN clause is required before (ON|USING)", "unknown table option: .*",
     "unsupported frame specification", "unsupported use of NULLS (FIRST|LAST)", "syntax error after column name .*",
     "qualified table names are not allowed on INSERT, UPDATE, and DELETE statements within triggers",
-    "cannot use RETURNING in a trigger", "the (INDEXED BY|NOT INDEXED) clause is not allowed on UPDATE or DELETE statements within triggers",
+    "cannot use RETURNING in a trigger",
+    "the (INDEXED BY|NOT INDEXED) clause is not allowed on UPDATE or DELETE statements within triggers",
 )  # fmt: skip
 # What is SQL, and means nothing
 SEMANTIC: Final = (
@@ -73,7 +75,8 @@ SEMANTIC: Final = (
     "table .* has no column named .*", "unknown column .* in foreign key definition", "no such rowid.*",
     "(table|view|index|trigger) .* already exists", "there is already .* name.*", "object name reserved .*",
     "duplicate (WITH table|column) name: .*", "'.*' is not a function", "temporary .* qualified.*",
-    "target object/alias may not appear in FROM clause: .*", "circular reference: .*", "(trigger|view) .* cannot reference .*",
+    "target object/alias may not appear in FROM clause: .*", "circular reference: .*",
+    "(trigger|view) .* cannot reference .*",
     # how many there are
     "wrong number of arguments to function .*", "sub-select returns .*", r"IN\(\.\.\.\) element has .*",
     "all VALUES must have the same number of terms", "SELECTs to the left and right of .*", "row value misused",

@@ -80,11 +80,16 @@ def both(test):
     rows = [pytest.param(300, "0", id="few"), pytest.param(2000, SEED, id="many", marks=pytest.mark.slow)]
     return pytest.mark.parametrize(("count", "seed"), rows)(test)
 
+in_detail = pytest.mark.skipif(
+    sqlite3.sqlite_version_info >= (3, 41), reason="later versions of SQLite read more: here what 3.40 reads is known"
+)
+
 
 def test_there_are_no_conflicts():
     assert lalr(GRAMMAR, "basic") is not None
 
 
+@in_detail
 def test_samples_are_judged_by_sqlite():
     """Those that are accepted it reads to their end; of the others it takes some, each for a known reason."""
     assert len(GOOD) >= 110 and len(BAD) >= 170
@@ -100,10 +105,12 @@ SELECT {}(1)|SELECT a IN {}|SELECT a LIKE {}|SELECT a COLLATE {}|SELECT CAST(a A
 SELECT f() OVER {}|SELECT f() OVER ({})|SELECT f() OVER ({} ORDER BY a)|SELECT f() OVER (ROWS {} PRECEDING)
 SELECT 1 WINDOW {} AS ()|SELECT 1 FROM a JOIN b USING ({})|SELECT 1 FROM a {} JOIN b|WITH {} AS (SELECT 1) SELECT 1
 CREATE TABLE {}(a)|CREATE TABLE z({})|CREATE TABLE z(a {})|CREATE TABLE z({} INT AS (1))|CREATE TABLE z(a DEFAULT {})
-CREATE TABLE z(a CONSTRAINT {})|CREATE INDEX {} ON t(a)|UPDATE {} SET a = 1|UPDATE t SET {} = 1|INSERT INTO {} VALUES (1)
-INSERT INTO t({}) VALUES (1)|DELETE FROM t RETURNING {}|SELECT a ORDER BY {}|SELECT a LIMIT {}|CREATE VIEW {} AS SELECT 1"""
+CREATE TABLE z(a CONSTRAINT {})|CREATE INDEX {} ON t(a)|CREATE VIEW {} AS SELECT 1|UPDATE {} SET a = 1
+UPDATE t SET {} = 1|INSERT INTO {} VALUES (1)|INSERT INTO t({}) VALUES (1)|DELETE FROM t RETURNING {}
+SELECT a ORDER BY {}|SELECT a LIMIT {}"""
 
 
+@in_detail
 def test_keywords_as_names(grammar: guided.CompiledGrammar):
     """Each keyword in each place: SQLite takes all that the grammar does, and more for known reasons alone."""
     found, kept = Counter[bool](), set[str]()
@@ -179,6 +186,7 @@ def mutated(rng: random.Random, text: str) -> str:
     return "".join(words)
 
 
+@in_detail
 @both
 def test_mutated_statements_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
     """guided and Lark agree on each; SQLite takes what they take, and more for known reasons alone."""
@@ -207,6 +215,7 @@ LEXEMES = [*"01eExXAaFgz_.+-'$@:?\"`[]/*<>=!|&%~ \n;,()éſ\ufeff\u212a", "0x", 
 AROUND = ["SELECT {}", "SELECT {} FROM t", "SELECT a{}", "SELECT 1{}2", "SELECT (a{})", "SELECT a {}b", "SELECT x'{}"]
 
 
+@in_detail
 @both
 def test_numbers_strings_and_comments(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
     """Characters in any order, where SQLite's lexer has to find numbers, names, strings, operators and comments."""
