@@ -80,6 +80,7 @@ def both(test):
     rows = [pytest.param(300, "0", id="few"), pytest.param(2000, SEED, id="many", marks=pytest.mark.slow)]
     return pytest.mark.parametrize(("count", "seed"), rows)(test)
 
+
 in_detail = pytest.mark.skipif(
     sqlite3.sqlite_version_info >= (3, 41), reason="later versions of SQLite read more: here what 3.40 reads is known"
 )
