@@ -48,7 +48,11 @@ RELAXED: Final = {
     "a number and a name without a space": [('HEXADECIMAL /[G-Zg-z_$\\u0080-\\U0010ffff]/ | ', "")],
     "other parameters": [(r"/\?([1-9][0-9]{0,3})?/ | /[:@$]", r"/\?[0-9]*/ | /[:@$#]")],
     "a comment without an end": [(r"\*+\//", r"(\*+\/|\**\Z)/")],
+    "a byte order mark as a space": [(r"%ignore /[ \t\n\f\r]+/", r"%ignore /[ \t\n\f\r\ufeff]+/")],
     "ORDER BY and LIMIT in UPDATE and DELETE": [('["RETURNING"i results]', '["RETURNING"i results] order? limit?')],
+    "options of tables, which SQLite refuses as well, but names another error first": [
+        ('option: "WITHOUT"i "ROWID"i', 'option: "WITHOUT"i? name'),
+    ],
     "other statements": [
         ("start: (", "start: OTHER | ("),
         ("\nNEVER:", "\nOTHER.9: /(?<![\\s\\S])(alter|analyze|attach|begin|commit|create virtual|detach|drop|end"
@@ -74,7 +78,7 @@ SEMANTIC: Final = (
     "unknown database .*", "ambiguous (column name: |reference to ).*", "no tables specified",
     "table .* has no column named .*", "unknown column .* in foreign key definition", "no such rowid.*",
     "(table|view|index|trigger) .* already exists", "there is already .* name.*", "object name reserved .*",
-    "duplicate (WITH table|column) name: .*", "'.*' is not a function", "temporary .* qualified.*",
+    "duplicate (WITH table|column) name: .*", "'.*' is not a function", "temporary .* (un)?qualified.*",
     "target object/alias may not appear in FROM clause: .*", "circular reference: .*",
     "(trigger|view) .* cannot reference .*",
     # how many there are
