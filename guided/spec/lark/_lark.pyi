@@ -29,3 +29,10 @@ def lr0_kernels(rules: dict[str, Any], start: str, most: int) -> list[list[tuple
     """
     The kernels of the LR(0) automaton; None: it takes more than so many steps.
     """
+
+def living_kernels(
+    rules: dict[str, Any], start: str, living: dict[str, list[int]], most: int
+) -> list[tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]] | None:
+    """
+    Kernels of the LR(0) automaton, each with the places there that are left where only `living` alternatives are; None: it takes more than so many steps.
+    """

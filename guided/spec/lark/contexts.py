@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from guided.ir.lexer import Terminal
 from guided.ir.nodes import Automaton
 
-from .lalr import FIRST, Place, Rules, State, terminal_states, with_all
+from .lalr import FIRST, Place, Rules, State, living_kernels, terminal_states, with_all
 
 __all__ = ["Marks", "alive", "marked"]
 
@@ -45,9 +45,7 @@ class Marks:
 
 def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: frozenset[str]) -> Marks:
     """See the head. `always` are the terminals that are tried everywhere."""
-    living = alive(rules)
-    usable = _usable(rules, start, living)
-    states = _states(rules, start, living)
+    states = _states(rules, start, alive(rules))
     matters = _Matters(terminals, always)
     chosen = {state.kernel for state in states if matters(state)}
     places = {place for kernel in chosen for place in kernel}
@@ -57,14 +55,13 @@ def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: froz
     members: dict[Place, list[int]] = {}
     for number, state in enumerate(states):
         for place in state.kernel if state.kernel in chosen else ():
-            if place == FIRST or (place.rule in usable and _is_alive(rules[place.rule][place.alternative], living)):
-                members.setdefault(place, []).append(number)
+            members.setdefault(place, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     of_place = {place: names.setdefault(tuple(numbers), f"@{len(names)}") for place, numbers in members.items()}
     found: dict[frozenset[str], set[frozenset[str]]] = {}
     for state in states:
         if state.kernel in chosen:
-            marks = frozenset(of_place[place] for place in state.kernel if place in of_place)
+            marks = frozenset(of_place[place] for place in state.kernel)
             found.setdefault(marks, set()).add(state.terminals)
     # States that differ only by rules without texts cannot be told apart: what all of them try is tried there.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
@@ -72,24 +69,30 @@ def marked(rules: Rules, start: str, terminals: Sequence[Terminal], always: froz
 
 
 def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
-    """The states of the table. Terminals that only rules without texts could take are doubtful, too."""
+    """The states of the table, with the places at which an exact parser may stand there.
+
+    Alternatives without texts are in the table, but lead an exact parser nowhere. So their places are left out, states
+    that only they lead to as well, and terminals that only they could take are doubtful, too.
+    """
     states = terminal_states(rules, start) or []
     kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
     if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
         return states
     if start not in alive:
         return []
-    renumbered = {(name, old): new for name, numbers in kept.items() for new, old in enumerate(numbers)}
     smaller = {name: [rules[name][number] for number in numbers] for name, numbers in kept.items()}
     certain = {state.kernel: state.terminals - state.doubtful for state in terminal_states(smaller, start) or []}
+    rows = {state.kernel: state.terminals for state in states}
+    renumbered = {(name, old): new for name, numbers in kept.items() for new, old in enumerate(numbers)}
     out = []
-    for state in states:
-        kernel = frozenset(
+    for kernel, places in living_kernels(rules, start, kept) if states else []:
+        if kernel not in rows:
+            continue
+        key = frozenset(
             place if place == FIRST else Place(place.rule, renumbered[place.rule, place.alternative], place.read)
-            for place in state.kernel
-            if place == FIRST or (place.rule, place.alternative) in renumbered
+            for place in places
         )
-        out.append(State(state.kernel, state.terminals, state.terminals - certain.get(kernel, frozenset())))
+        out.append(State(places, rows[kernel], rows[kernel] - certain.get(key, frozenset())))
     return out
 
 
@@ -168,19 +171,6 @@ def _live(automaton: Automaton) -> set[int]:
 def alive(rules: Rules) -> set[str]:
     """The rules that generate something: an exact parser leaves the others out."""
     return with_all(rules, terminals_count=True)
-
-
-def _usable(rules: Rules, start: str, living: set[str]) -> set[str]:
-    """The rules that an exact parser uses: those that alternatives with texts lead to."""
-    out = {start}
-    todo = [start]
-    while todo:
-        for symbols in rules[todo.pop()]:
-            for name, is_term in symbols if _is_alive(symbols, living) else ():
-                if not is_term and name not in out:
-                    out.add(name)
-                    todo.append(name)
-    return out
 
 
 def _is_alive(symbols: Sequence[tuple[str, bool]], alive: set[str]) -> bool:

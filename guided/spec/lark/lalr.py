@@ -23,7 +23,19 @@ from typing import Final, NamedTuple, TypeAlias
 
 from guided.spec.lark import _lark
 
-__all__ = ["FIRST", "MOST", "ROOT", "Place", "Rules", "State", "kernels", "nullable", "terminal_states", "with_all"]
+__all__ = [
+    "FIRST",
+    "MOST",
+    "ROOT",
+    "Place",
+    "Rules",
+    "State",
+    "kernels",
+    "living_kernels",
+    "nullable",
+    "terminal_states",
+    "with_all",
+]
 
 MOST: Final = 20_000_000
 
@@ -63,6 +75,17 @@ def kernels(rules: Rules, start: str) -> list[frozenset[Place]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MOST` is exceeded."""
     found = _lark.lr0_kernels(dict(rules), start, MOST)
     return None if found is None else [_places(kernel) for kernel in found]
+
+
+def living_kernels(
+    rules: Rules, start: str, living: Mapping[str, list[int]]
+) -> list[tuple[frozenset[Place], frozenset[Place]]]:
+    """Kernels that the `living` alternatives of rules lead to, each with its places in these. Empty: `MOST` is exceeded.
+
+    A kernel may be there several times, since it does not say which rules have called its own.
+    """
+    found = _lark.living_kernels(dict(rules), start, dict(living), MOST) or []
+    return [(_places(kernel), _places(part)) for kernel, part in found]
 
 
 def _places(kernel: list[tuple[str, int, int]]) -> frozenset[Place]:

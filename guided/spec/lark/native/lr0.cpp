@@ -1,6 +1,7 @@
 #include "lr0.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -66,8 +67,7 @@ void add_called(const Rules& rules, std::span<const int32_t> kernel, std::vector
   };
   for (const int32_t place : kernel) add(rules.symbols[place]);
   for (size_t at = 0; at < out.size(); ++at)
-    for (int32_t each = rules.first[out[at]]; each < rules.first[out[at] + 1]; ++each)
-      add(rules.symbols[rules.begin[each]]);
+    rules.each_alternative(out[at], [&](int32_t each) { add(rules.symbols[rules.begin[each]]); });
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ Lr0::Lr0(const Rules& rules, Steps& steps) : rules_(rules), kernel_begin_{0}, ro
     for (const int32_t rule : called) {
       seen[rule] = false;
       items += rules.first[rule + 1] - rules.first[rule];
-      for (int32_t each = rules.first[rule]; each < rules.first[rule + 1]; ++each) read(rules.begin[each]);
+      rules.each_alternative(rule, [&](int32_t each) { read(rules.begin[each]); });
     }
     steps.spend(10 * items);
     std::sort(touched.begin(), touched.end());
@@ -113,6 +113,20 @@ int32_t Lr0::transition(int32_t state, int32_t symbol) const {
   const auto all = reads(state);
   const auto found = std::lower_bound(all.begin(), all.end(), symbol);
   return row_begin_[state] + static_cast<int32_t>(found - all.begin());
+}
+
+std::vector<std::pair<int32_t, int32_t>> Lr0::beside(const Lr0& part, Steps& steps) const {
+  std::vector<std::pair<int32_t, int32_t>> out{{0, 0}};
+  std::set<std::pair<int32_t, int32_t>> met(out.begin(), out.end());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto [own, other] = out[i];
+    steps.spend(10 * part.reads(other).size());
+    for (size_t k = 0; k < part.reads(other).size(); ++k) {
+      const std::pair after(targets_[transition(own, part.reads(other)[k])], part.targets(other)[k]);
+      if (met.insert(after).second) out.push_back(after);
+    }
+  }
+  return out;
 }
 
 std::vector<int32_t> Lr0::called(int32_t state) const {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace guided::lark {
@@ -35,9 +36,15 @@ struct Rules {
   std::vector<int32_t> begin;    // of each alternative: its first place; one more at the end
   std::vector<int32_t> symbols;  // of each place: the symbol behind it, -1 at the end of the alternative
   std::vector<int32_t> rule;     // of each alternative
+  std::vector<bool> dead;        // of each alternative: it is left out; empty: none is
 
   int32_t count() const { return static_cast<int32_t>(first.size()) - 1; }
   bool is_rule(int32_t symbol) const { return symbol >= terminals; }
+  template <class Visit>
+  void each_alternative(int32_t of, Visit&& visit) const {
+    for (int32_t each = first[of]; each < first[of + 1]; ++each)
+      if (dead.empty() || !dead[each]) visit(each);
+  }
   std::vector<bool> nullable() const;  // the rules that may be empty
 };
 
@@ -52,6 +59,9 @@ class Lr0 {
   std::span<const int32_t> targets(int32_t state) const { return part(targets_, row_begin_, state); }
   // The number of the transition by a symbol that the state reads.
   int32_t transition(int32_t state, int32_t symbol) const;
+  // Pairs of a state and one of `part`, the automaton of rules some of whose alternatives are dead: those in which the same
+  // symbols leave both.
+  std::vector<std::pair<int32_t, int32_t>> beside(const Lr0& part, Steps& steps) const;
   int32_t target(int32_t transition) const { return targets_[transition]; }
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }
   // The rules that may be called at once in a state.

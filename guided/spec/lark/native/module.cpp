@@ -68,6 +68,17 @@ class NamedRules {
     return out;
   }
 
+  // Alternatives that are not listed are dead.
+  void leave_out_all_but(const nb::dict& living) {
+    rules.dead.assign(rules.rule.size(), true);
+    rules.dead[0] = false;
+    for (const auto& [name, alternatives] : living) {
+      const int32_t first = rules.first[rule_numbers_.at(view(name.ptr()))];
+      for (const nb::handle each : nb::borrow<nb::sequence>(alternatives))
+        rules.dead.at(first + nb::cast<int32_t>(each)) = false;
+    }
+  }
+
   nb::object names(const Terminals& terminals) {
     const auto found = sets_.find(terminals);
     if (found != sets_.end()) return found->second;
@@ -141,6 +152,22 @@ nb::object lr0_kernels(const nb::dict& given, const nb::str& start, int64_t most
   }
 }
 
+nb::object living_kernels(const nb::dict& given, const nb::str& start, const nb::dict& living, int64_t most) {
+  NamedRules named(given, start);
+  try {
+    Steps steps(most);
+    const Lr0 automaton(named.rules, steps);
+    named.leave_out_all_but(living);
+    const Lr0 part(named.rules, steps);
+    nb::list out;
+    for (const auto& [own, other] : automaton.beside(part, steps))
+      out.append(nb::make_tuple(named.places(automaton.kernel(own)), named.places(part.kernel(other))));
+    return out;
+  } catch (const TooLarge&) {
+    return nb::none();
+  }
+}
+
 }  // namespace
 }  // namespace guided::lark
 
@@ -160,4 +187,10 @@ The states are those that a terminal leads to, and the first one. None: there is
             "def lr0_kernels(rules: dict[str, typing.Any], start: str, most: int) -> list[list[tuple[str, int, int]]] "
             "| None"),
         "The kernels of the LR(0) automaton; None: it takes more than so many steps.");
+  m.def("living_kernels", &living_kernels, nb::arg("rules"), nb::arg("start"), nb::arg("living"), nb::arg("most"),
+        nb::sig(
+            "def living_kernels(rules: dict[str, typing.Any], start: str, living: dict[str, list[int]], most: int) -> "
+            "list[tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]] | None"),
+        "Kernels of the LR(0) automaton, each with the places there that are left where only `living` alternatives "
+        "are; None: it takes more than so many steps.");
 }
