@@ -158,7 +158,8 @@ def test_budgets_hold(seed: int, how: Lexing) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "T0.1: /b(a|ab)/\nT1: /b[ab]/\nT2.-1: /a/i\nT3: /a.*?b/\nstart: T2 |  | T0 r1\nr1: start T3 start | T3 r1 start\n",
+        "T0.1: /b(a|ab)/\nT1: /b[ab]/\nT2.-1: /a/i\nT3: /a.*?b/\n"
+        "start: T2 |  | T0 r1\nr1: start T3 start | T3 r1 start\n",
         'T0.2: /b[ab]/\nT1: /ab?/\nT2: /ab??/\nstart: T1 T2 T0 | T0 T0 T1 | T1 start\n%ignore "c"\n',
         'T0: /ab?/\nT1: /a/i\nT2: "aa"\nT3: /b(a|ab)/\nstart: T0 | T3 r2 T3 | T2\nr1:  | T2\nr2: r1 T3 |  | T3 T2\n',
         'T0: "b"\nT1: /b[ab]/\nT2: /a+/\nT3: /b+/\nstart: T2 T1 T0 | start T3 | T1 T3 T3\n%ignore T2\n',

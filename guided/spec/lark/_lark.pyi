@@ -34,5 +34,7 @@ def living_kernels(
     rules: dict[str, Any], start: str, living: dict[str, list[int]], most: int
 ) -> list[tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]] | None:
     """
-    Kernels of the LR(0) automaton, each with the places there that are left where only `living` alternatives are; None: it takes more than so many steps.
+    Kernels of the LR(0) automaton, each with the places there that only `living` alternatives lead to.
+
+    None: it takes more than so many steps.
     """

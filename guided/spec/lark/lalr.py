@@ -80,7 +80,7 @@ def kernels(rules: Rules, start: str) -> list[frozenset[Place]] | None:
 def living_kernels(
     rules: Rules, start: str, living: Mapping[str, list[int]]
 ) -> list[tuple[frozenset[Place], frozenset[Place]]]:
-    """Kernels that the `living` alternatives of rules lead to, each with its places in these. Empty: `MOST` is exceeded.
+    """Kernels that the `living` alternatives lead to, each with its places in these. Empty: `MOST` is exceeded.
 
     A kernel may be there several times, since it does not say which rules have called its own.
     """
