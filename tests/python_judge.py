@@ -1,0 +1,100 @@
+"""`ast.parse` as a judge of Python, real programs, and what differs between the judge and `grammars/python.lark`.
+
+`ast.parse` reads as Python's own parser does, without what is checked later: names that are declared twice, `return`
+outside of functions. `NARROWER` and `WIDER` list for which reasons it may take a text that the grammar refuses, and the
+other way round. A reason is a test of the text, as narrow as is easily said.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import sysconfig
+import tokenize
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+PIECES = re.compile(
+    r"""[rbfuRBFU]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\#[^\n]*|\w+|\n[ ]*|[ ]+"""
+    r"""|\*\*=?|//=?|>>=?|<<=?|->|:=|\.\.\.|[-+*/%@&|^<>=!]=|.""",
+    re.DOTALL | re.VERBOSE,
+)
+WORDS = (
+    "( ) [ ] { } , : ; . = := == -> * ** / @ + - ~ < | ... _ a b.c f() x[0] 1 2.5 1j 0x1F 'a' b'c' r'' not in is and or "
+    "if else elif for while break continue pass def class return yield from import as with async await lambda try "
+    "except finally raise del global nonlocal assert match case None True f'{a}' # \\"
+).split(" ")
+FOLDER = Path(sysconfig.get_paths()["stdlib"])
+
+F_STRING = re.compile(r"""(?i)(?<![a-z0-9_])(?:f|fr|rf)(['"]).*\{""")
+
+# Why ast.parse takes a text that the grammar refuses -> whether the text has it
+NARROWER = {
+    "the last line has no end": re.compile(r"[^\n]\Z"),
+    "a line begins with a tab, a form feed or a backslash": re.compile(r"(?m)^[ ]*[\t\f\\]"),
+    "an f-string": F_STRING,
+    "a character of a smaller alphabet": re.compile("[\U00010000-\U0001ffff\U000e0100-\U000e01ef]"),
+    "a carriage return that ends no line": re.compile(r"\r(?!\n)"),
+}
+# Why the grammar takes a text that ast.parse refuses -> whether the text has it
+WIDER = {
+    "what stands between the braces of an f-string": F_STRING,
+    "a name of a character that there is not": re.compile(r"\\N\{"),
+    "numbers of thousands of digits": re.compile(r"\d{4301}"),
+}
+
+
+def is_parsed(text: str) -> bool:
+    """Whether ast.parse takes a text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+def reason_for(text: str, taken: bool) -> str | None:
+    """Why ast.parse and the grammar, which takes the text or does not, differ; None if that is not known."""
+    reasons = WIDER if taken else NARROWER
+    return next((reason for reason, has in reasons.items() if has.search(text)), None)
+
+
+def programs(least: int, most: int) -> Iterator[tuple[Path, str]]:
+    """The files of the standard library of so many bytes that ast.parse takes, in order of their names."""
+    for path in sorted(FOLDER.rglob("*.py")):
+        if "site-packages" in path.parts or not least <= path.stat().st_size < most:
+            continue
+        try:
+            with tokenize.open(path) as file:
+                text = file.read()
+        except (SyntaxError, UnicodeDecodeError):
+            continue
+        if is_parsed(text):
+            yield path, text if text.endswith("\n") or not text else text + "\n"
+
+
+def mutated(rng: random.Random, text: str) -> str:
+    """The text with a piece, a line or a character left out, put in, doubled, replaced or swapped with another."""
+    kind = rng.randrange(9)
+    if kind < 2:
+        at = rng.randrange(len(text))
+        return text[:at] + rng.choice(["", rng.choice(text)]) + text[at + rng.randrange(2) :]
+    parts = text.splitlines(keepends=True) if kind < 4 else PIECES.findall(text)
+    places = [at for at, part in enumerate(parts) if kind < 4 or not part.isspace()] or [0]
+    at, other = rng.choice(places), rng.choice(places)
+    match rng.randrange(5):
+        case 0:
+            parts[at] = ""
+        case 1:
+            parts[at] += f"{rng.choice(WORDS)} " if kind > 3 else parts[other]
+        case 2:
+            parts[at] = f" {rng.choice(WORDS)} " if kind > 3 else " " + parts[at]
+        case 3:
+            parts[at] += parts[at]
+        case _:
+            parts[at], parts[other] = parts[other], parts[at]
+    return "".join(parts)

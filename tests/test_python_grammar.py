@@ -1,0 +1,123 @@
+"""The grammar of Python: real programs, what is near them, and what is written with it, judged by `ast.parse`."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import guided
+
+pytest.importorskip("lark", reason="lark is not installed")
+
+from tests.python_judge import FOLDER, PIECES, is_parsed, mutated, programs, reason_for
+from tests.test_library import accepts, samples
+
+SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
+GOOD, BAD = samples("python", "accept"), samples("python", "reject")
+EDGES = [
+    *("", " ", "\n", " \n", "\t\n", "\f\n", "\\\n", "  \\\n", "\\\n\n", "\\\nx\n", "  \\\nx\n", "x\\\n\n", "x \\\n y\n"),
+    *("#\n", "  #\n", "#\\\n", "x #\\\ny\n", "if x:\n y\n#\n z\n", "if x:\n y\n\\\n z\n", "if x: #\n #\n\n y\n", "\ufeffx\n"),
+    *("x\r\n", "x\n\f\ny\n", "if x:\n\\\n y\n", "if x:\n  \\\n y\n", "if x:\n y\n \\\n\nz\n", "(\n\n#\n)\n", "x;\n", "\x00\n"),
+    *("{}\n", "()\n", "...\n", "..\n", "1if 1else 2\n", "1_a\n", "0_0\n", "0_7\n", "1__0\n", "1e\n", "1.e1\n", "0xfor x in y\n"),
+    *("ª = ﬁ\n", "x·y\n", "·x\n", "a\u0301\n", "२ = 1\n", "a२\n", "²\n", "℘ = ℮\n", "क्षि\n", "x\u200d\n"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def grammar() -> guided.CompiledGrammar:
+    """Each byte is a token, and so are the pieces of the samples, with a space before them too, and line breaks."""
+    words = {found[0] for text in GOOD for found in PIECES.finditer(text) if found[0].isascii() and not found[0][0].isdigit()}
+    texts = {text.encode() for word in words for text in (word, f" {word}")} | {b"\n" + b" " * n for n in range(17)}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(text for text in texts if 1 < len(text) < 30)
+    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    return guided.GrammarCompiler(vocabulary).compile(guided.grammar("python"))
+
+
+def both(few: int, many: int):
+    """The same test on a few examples, always the same, and, marked slow, on many."""
+    rows = [pytest.param(few, "0", id="few"), pytest.param(many, SEED, id="many", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize(("count", "seed"), rows)
+
+
+def test_samples_are_read_by_python():
+    assert len(GOOD) >= 25 and len(BAD) >= 100
+    assert [text for text in GOOD if not is_parsed(text)] == []
+    taken = {text: reason_for(text, False) for text in BAD if is_parsed(text)}
+    assert len(taken) < 8 and None not in taken.values(), taken
+
+
+@pytest.mark.parametrize("text", EDGES)
+def test_edges(grammar: guided.CompiledGrammar, text: str):
+    taken = accepts(grammar, text)
+    assert taken == is_parsed(text) or reason_for(text, taken) is not None
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "part", "parts"),
+    [
+        pytest.param(0, 1000, 0, 4, id="few"),
+        *(pytest.param(0, 20_000, part, 4, id=f"small {part}", marks=pytest.mark.slow) for part in range(4)),
+        *(pytest.param(20_000, 1 << 30, part, 8, id=f"large {part}", marks=pytest.mark.slow) for part in range(8)),
+    ],
+)
+def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: int, most: int, part: int, parts: int):
+    """Each file that ast.parse takes. Of those that are refused, the reason is known, and they are few."""
+    refused, read, size = Counter[str](), 0, 0
+    for path, text in [*programs(least, most)][part::parts]:
+        read += 1
+        size += len(text)
+        if not accepts(grammar, text):
+            reason = reason_for(text, False)
+            assert reason is not None, path
+            refused[reason] += 1
+            print(f"refused: {path.relative_to(FOLDER)}: {reason}")
+    print(f"{read} files, {size} characters, refused: {dict(refused)}")
+    assert read > 30 and refused.total() <= 0.06 * read
+
+
+@both(150, 2000)
+def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, count: int, seed: str):
+    rng, found = random.Random(f"mutated {seed}"), Counter[str]()
+    texts = [*GOOD, *(text for _, text in programs(100, 1500 if count < 1000 else 6000))]
+    for _ in range(count):
+        text = mutated(rng, rng.choice(texts) or "x\n")
+        taken, parsed = accepts(grammar, text), is_parsed(text)
+        reason = reason_for(text, taken) if taken != parsed else ("both" if taken else "neither")
+        assert reason is not None, (taken, text)
+        found[reason] += 1
+    print(dict(found))
+    assert found["both"] > count / 8 and found["neither"] > count / 4 and found["both"] + found["neither"] > 0.9 * count
+
+
+@both(150, 3000)
+def test_programs_that_are_written_parse(grammar: guided.CompiledGrammar, count: int, seed: str):
+    """Walks through the masks. At first any token is taken, then of those that often end something."""
+    rng, texts, vocabulary = random.Random(f"written {seed}"), set[str](), grammar.vocabulary
+    row = guided.allocate_token_bitmask(1, vocabulary.size)
+    plain = np.array([bool(t) and t.isascii() and not set(t) & set(b"#\"'\\") for t in vocabulary.tokens])
+    ends = {b"a", b"1", b" a", b")", b"]", b"}", b":", b"=", b"in", b"'", b"\n", b"\n "}
+    ending = np.array([token in ends for token in vocabulary.tokens])
+    for _ in range(count):
+        matcher, out, free = guided.GrammarMatcher(grammar), b"", rng.choice([3, 15, 40])
+        for step in range(free + 200):
+            if step >= free and matcher.is_accepting():
+                break
+            matcher.fill_next_token_bitmask(row, 0)
+            allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size].astype(bool)
+            allowed[-1] = False
+            some = allowed & (plain if step < free else ending) if rng.random() < 0.97 else allowed
+            token = int(rng.choice(np.flatnonzero(some if some.any() else allowed)))
+            assert matcher.accept_token(token)
+            out += vocabulary.tokens[token]
+        else:
+            continue
+        if step >= free and matcher.is_accepting():
+            text = out.decode()
+            assert is_parsed(text) or reason_for(text, True) is not None, text
+            texts.add(text)
+    print(f"{len(texts)} programs, {sum(map(len, texts))} characters")
+    assert len(texts) > 0.4 * count
