@@ -30,7 +30,9 @@ EDGES = [
 @pytest.fixture(scope="module")
 def grammar() -> guided.CompiledGrammar:
     """Each byte is a token, and so are the pieces of the samples, with a space before them too, and line breaks."""
-    words = {found[0] for text in GOOD for found in PIECES.finditer(text) if found[0].isascii() and not found[0][0].isdigit()}
+    words = {
+        found[0] for text in GOOD for found in PIECES.finditer(text) if found[0].isascii() and not found[0][0].isdigit()
+    }
     texts = {text.encode() for word in words for text in (word, f" {word}")} | {b"\n" + b" " * n for n in range(17)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(text for text in texts if 1 < len(text) < 30)
     vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
