@@ -21,11 +21,12 @@ PIECES = re.compile(
     r"""|\*\*=?|//=?|>>=?|<<=?|->|:=|\.\.\.|[-+*/%@&|^<>=!]=|.""",
     re.DOTALL | re.VERBOSE,
 )
-WORDS = (
-    "( ) [ ] { } , : ; . = := == -> * ** / @ + - ~ < | ... _ a b.c f() x[0] 1 2.5 1j 0x1F 'a' b'c' r'' not in is and or "
-    "if else elif for while break continue pass def class return yield from import as with async await lambda try "
-    "except finally raise del global nonlocal assert match case None True f'{a}' # \\"
-).split(" ")
+_WORDS = """
+( ) [ ] { } , : ; . = := == -> * ** / @ + - ~ < | ... _ a b.c f() x[0] 1 2.5 1j 0x1F 'a' b'c' r'' not in is and or
+if else elif for while break continue pass def class return yield from import as with async await lambda try except finally raise del
+global nonlocal assert match case None True f'{a}' # \\
+"""
+WORDS = _WORDS.split()
 FOLDER = Path(sysconfig.get_paths()["stdlib"])
 
 F_STRING = re.compile(r"""(?i)(?<![a-z0-9_])(?:f|fr|rf)(['"]).*\{""")

@@ -19,11 +19,12 @@ from tests.test_library import accepts, samples
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 GOOD, BAD = samples("python", "accept"), samples("python", "reject")
 EDGES = [
-    *("", " ", "\n", " \n", "\t\n", "\f\n", "\\\n", "  \\\n", "\\\n\n", "\\\nx\n", "  \\\nx\n", "x\\\n\n", "x \\\n y\n"),
-    *("#\n", "  #\n", "#\\\n", "x #\\\ny\n", "if x:\n y\n#\n z\n", "if x:\n y\n\\\n z\n", "if x: #\n #\n\n y\n", "\ufeffx\n"),
-    *("x\r\n", "x\n\f\ny\n", "if x:\n\\\n y\n", "if x:\n  \\\n y\n", "if x:\n y\n \\\n\nz\n", "(\n\n#\n)\n", "x;\n", "\x00\n"),
-    *("{}\n", "()\n", "...\n", "..\n", "1if 1else 2\n", "1_a\n", "0_0\n", "0_7\n", "1__0\n", "1e\n", "1.e1\n", "0xfor x in y\n"),
-    *("ª = ﬁ\n", "x·y\n", "·x\n", "a\u0301\n", "२ = 1\n", "a२\n", "²\n", "℘ = ℮\n", "क्षि\n", "x\u200d\n"),
+    "", " ", "\n", " \n", "\t\n", "\f\n", "\\\n", "  \\\n", "\\\n\n", "\\\nx\n", "  \\\nx\n", "x\\\n\n", "x \\\n y\n",
+    "#\n", "  #\n", "#\\\n", "x #\\\ny\n", "if x:\n y\n#\n z\n", "if x:\n y\n\\\n z\n", "if x: #\n #\n\n y\n",
+    "\ufeffx\n", "x\r\n", "x\n\f\ny\n", "if x:\n\\\n y\n", "if x:\n  \\\n y\n", "if x:\n y\n \\\n\nz\n",
+    "(\n\n#\n)\n", "x;\n", "\u0000\n", "{}\n", "()\n", "...\n", "..\n", "1if 1else 2\n", "1_a\n", "0_0\n", "0_7\n",
+    "1__0\n", "1e\n", "1.e1\n", "0xfor x in y\n", "\u00aa = \ufb01\n", "x\u00b7y\n", "\u00b7x\n", "a\u0301\n",
+    "\u0968 = 1\n", "a\u0968\n", "\u00b2\n", "\u2118 = \u212e\n", "\u0915\u094d\u0937\u093f\n", "x\u200d\n",
 ]  # fmt: skip
 
 
