@@ -23,7 +23,8 @@ PIECES = re.compile(
 )
 _WORDS = """
 ( ) [ ] { } , : ; . = := == -> * ** / @ + - ~ < | ... _ a b.c f() x[0] 1 2.5 1j 0x1F 'a' b'c' r'' not in is and or
-if else elif for while break continue pass def class return yield from import as with async await lambda try except finally raise del
+if else elif for while break continue pass def class return yield from import as with async await lambda try
+except finally raise del
 global nonlocal assert match case None True f'{a}' # \\
 """
 WORDS = _WORDS.split()
@@ -35,13 +36,13 @@ F_STRING = re.compile(r"""(?i)(?<![a-z0-9_])(?:f|fr|rf)(['"]).*\{""")
 NARROWER = {
     "the last line has no end": re.compile(r"[^\n]\Z"),
     "a line begins with a tab, a form feed or a backslash": re.compile(r"(?m)^[ ]*[\t\f\\]"),
-    "an f-string": F_STRING,
+    "a field of an f-string": F_STRING,
     "a character of a smaller alphabet": re.compile("[\U00010000-\U0001ffff\U000e0100-\U000e01ef]"),
     "a carriage return that ends no line": re.compile(r"\r(?!\n)"),
 }
 # Why the grammar takes a text that ast.parse refuses -> whether the text has it
 WIDER = {
-    "what stands between the braces of an f-string": F_STRING,
+    "a field of an f-string": F_STRING,
     "a name of a character that there is not": re.compile(r"\\N\{"),
     "numbers of thousands of digits": re.compile(r"\d{4301}"),
 }
