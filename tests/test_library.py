@@ -169,7 +169,7 @@ def test_what_is_written_is_read_by_others(compiler: guided.GrammarCompiler, nam
             JUDGES[name](text)
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"play", "javascript"}))  # javascript has a test of its own
 def test_what_is_written_parses_with_lark(compiler: guided.GrammarCompiler, name: str) -> None:
     grammar, parser, rng = compiler.compile(guided.grammar(name)), by_lark(name), random.Random(f"{SEED} {name}")
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
