@@ -1,0 +1,133 @@
+"""The grammar of JavaScript: what is written with it, its samples, and what is near them, judged by node and Lark."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import guided
+
+lark = pytest.importorskip("lark", reason="lark is not installed")
+
+from lark.parsers.lalr_analysis import LALR_Analyzer  # noqa: E402 - needs lark
+
+from tests.test_library import accepts, by_lark, parses, samples, written  # noqa: E402 - needs lark
+
+SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
+GOOD, BAD = samples("javascript", "accept"), samples("javascript", "reject")
+PIECES = re.compile(r"[\w$]+|=>|\?\.|\.\.\.|\+\+|--|&&|\|\||\?\?|\*\*|[=!]==?|\s+|.")
+WORDS = sorted({word for text in GOOD for word in PIECES.findall(text) if not word.isspace()})
+SCRIPT = """
+const answers = JSON.parse(require('fs').readFileSync(0)).map(text => {
+  try { new Function('return (' + text + '\\n)'); return '' } catch (error) { return error.message }
+})
+console.log(JSON.stringify(answers))
+"""
+# Texts that node takes and the grammar leaves out, as its head says, or that node refuses only when they are run.
+LEFT_OUT = {
+    "01", "let", "++a()", "f() = 1", "f()++", "a <!--b", "function () { }", "async () => 1", "async x => 1",
+    "{get a() { return 1 }}", "(a) = 1", "a?.5:b", '"\\1"', "/(?<a>b)/", "a => { b\nc }", "a => { while (b) c; }",
+    "a => { return\n1 }",
+}  # fmt: skip
+# What no grammar sees: names that are declared twice, and the like.
+EARLY_ERRORS = re.compile(
+    r"Identifier '.*' has already been declared|Duplicate parameter name not allowed|Duplicate __proto__ fields"
+    r"|Illegal 'use strict' directive"
+)
+
+
+def by_node(texts: list[str]) -> list[str]:
+    """What node says of each expression: the message of a SyntaxError, or nothing."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not on PATH")
+    done = subprocess.run([node, "-e", SCRIPT], input=json.dumps(texts), text=True, capture_output=True, check=True)
+    answers: list[str] = json.loads(done.stdout)
+    return answers
+
+
+@pytest.fixture(scope="module")
+def grammar() -> guided.CompiledGrammar:
+    """Each byte is a token, and so are the words of the samples, with a space before them too, and pieces of words."""
+    pieces = {word[i : i + n] for word in WORDS for n in (2, 3) for i in range(len(word) - n + 1)}
+    texts = {text.encode() for text in (*pieces, *WORDS, *(f" {word}" for word in WORDS), "\n  ", "; ", " (")}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(text for text in texts if len(text) > 1)
+    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    return guided.GrammarCompiler(vocabulary).compile(guided.grammar("javascript"))
+
+
+@pytest.fixture(scope="module")
+def parser() -> object:
+    return by_lark("javascript")
+
+
+def both(test):
+    """The same test on a few examples, always the same, and, marked slow, on many."""
+    rows = [pytest.param(80, "0", id="few"), pytest.param(500, SEED, id="many", marks=pytest.mark.slow)]
+    return pytest.mark.parametrize(("count", "seed"), rows)(test)
+
+
+def test_the_rules_have_no_conflicts(parser):
+    LALR_Analyzer(parser.parser.parser_conf, strict=True).compute_lalr()
+
+
+def test_samples_are_judged_by_node():
+    assert len(GOOD) >= 75 and len(BAD) >= 150
+    assert dict(zip(GOOD, by_node(GOOD), strict=True)) == dict.fromkeys(GOOD, "")
+    assert {text for text, answer in zip(BAD, by_node(BAD), strict=True) if not answer} == LEFT_OUT
+
+
+@both
+def test_expressions_that_are_written_parse(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
+    rng, texts = random.Random(seed), set[str]()
+    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
+    plain = np.array([token is not None and not set(token) & set(b"/\"'`") for token in grammar.vocabulary.tokens])
+    for _ in range(count):
+        texts.add(written(grammar, rng, least + rng.choice([4, 15, 40, 120]), plain if rng.random() < 0.5 else None))
+    assert len(texts) > 0.8 * count and sum(map(len, texts)) > 30 * count
+    for text, answer in zip(texts, by_node([*texts]), strict=True):
+        assert parses(parser, text), text
+        assert not answer or EARLY_ERRORS.search(answer), (text, answer)
+
+
+def mutated(rng: random.Random, text: str) -> str:
+    """The text with one word or character left out, put in, doubled, replaced or swapped with another."""
+    words = PIECES.findall(text)
+    at, other = rng.randrange(len(words)), rng.randrange(len(words))
+    match rng.randrange(6):
+        case 0:
+            words[at] = ""
+        case 1:
+            words[at] += f" {rng.choice(WORDS)} "
+        case 2:
+            words[at] = rng.choice([*WORDS, "\n"])
+        case 3:
+            words[at] += words[at]
+        case 4:
+            words[at], words[other] = words[other], words[at]
+        case _:
+            at = rng.randrange(len(text))
+            return text[:at] + rng.choice(["", rng.choice(text)]) + text[at + rng.randrange(2) :]
+    return "".join(words)
+
+
+@both
+def test_mutated_expressions_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
+    """guided and Lark agree on each; node takes what they take, but for early errors."""
+    rng, found = random.Random(seed), Counter[str]()
+    texts = sorted({mutated(rng, rng.choice(GOOD)) for _ in range(40 * count)} - {""})
+    for text, answer in zip(texts, by_node(texts), strict=True):
+        taken = accepts(grammar, text)
+        assert parses(parser, text) == taken, text
+        assert not taken or not answer or EARLY_ERRORS.search(answer), (text, answer)
+        found["both" if taken else "neither" if answer else "node alone"] += 1
+    assert found["both"] > count and found["neither"] > count
+    print(dict(found))
