@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference_language import accepts
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.limits import Limits
 from guided.spec.lark import lark_to_grammar
 
@@ -231,3 +231,34 @@ def test_a_grammar_is_compiled_and_cached():
         assert (matcher.accept_string("aab") and matcher.is_accepting()) is accepted  # an A of two, or of one
     with pytest.raises(ValueError, match="semantics is 'lexer' or 'scannerless', not 'lalr'"):
         compiler.compile_lark(text, semantics="lalr")
+
+
+def test_a_text_reads_no_file_of_the_current_folder(tmp_path, monkeypatch):
+    """A stranger's text has no folder of its own, and is not told which files there are."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.lark").write_text('X: "x"')
+    (tmp_path / "folder.lark").mkdir()
+    for name in ("here", ".here", "folder", ".folder", "nowhere"):
+        with pytest.raises(SpecError, match=f"there is no grammar '{name.strip('.')}.lark' to import"):
+            lark_to_grammar(f"start: X\n%import {name}.X")
+    assert lark_to_grammar("start: X\n%import .here.X", import_paths=[str(tmp_path)]) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ('start: "b"\nstart: "a"', 2, "more than once", ""),
+        ('start: A\nA: "a" A', 2, "Recursion in terminal", ""),
+        ('start: "a"\n%ignore WS', 2, "not defined", ""),
+        ('start: A\nA: "\\x"', 2, "has an escape", ""),
+        ('root ::= "a"', 1, "GBNF", "--gbnf"),
+        ('start: A\nA: "abc', 2, "unexpected input", "a string ends with"),
+        ('start = "a"', 1, "unexpected input", "name: "),
+        ("start: \u201ca\u201d", 1, "unexpected input", "straight quotes"),
+        ("start: T0\n" + "".join(f'T{n}: "x" T{n + 1}\n' for n in range(300)) + 'T300: "x"', 0, "depth", "T0"),
+    ],
+)
+def test_slips_are_shown_where_they_are(text, line, message, hint):
+    with pytest.raises(GuidedError, match=message) as error:
+        lark_to_grammar(text)
+    assert hint in str(error.value) and (not line or f"(line {line}, " in str(error.value))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
 from guided.ir.later import Later
 from guided.ir.nodes import (
     Alt,
@@ -180,4 +180,4 @@ class _Lowering:
                 for name, part in definitions.items():
                     self.table.rules[inner[name]] = self.node(part, inner, depth)
                 return self.node(start, inner, depth)
-        raise AssertionError(expr)
+        raise TypeError(f"a part is a text, or what guided.regex and the like give, not {brief(expr)}")

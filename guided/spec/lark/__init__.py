@@ -20,9 +20,10 @@ Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
 from guided.ir.lexer import Lexer
@@ -38,6 +39,8 @@ from .loader import Loaded, load
 from .rules import scannerless
 
 __all__ = ["LarkOptions", "lark_to_grammar", "lark_to_lexed", "load_lark", "read_lark"]
+
+_OTHER_NOTATION: Final = re.compile(r"(?m)^[ \t]*[A-Za-z_][\w-]*[ \t]*(::=)")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class LarkOptions:
     allow_special_tokens: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.start, str):
+            raise TypeError(f"start is the name of a rule, not {brief(self.start)}")
         if self.semantics not in ("lexer", "scannerless", None):
             raise ValueError(f"semantics is 'lexer' or 'scannerless', not {brief(self.semantics)}")
         if self.lexer not in ("contextual", "basic"):
@@ -158,6 +163,9 @@ def _load(
     """What a text defines, and whether a lexer can read it."""
     if not isinstance(text, str):
         raise SpecError(f"a Lark grammar is a text, not {brief(text)}", hint='write it as text, as start: "yes" | "no"')
+    if other := _OTHER_NOTATION.search(text):
+        hint = "compile_gbnf and --gbnf read it; in Lark's notation a rule is written name: ..."
+        raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     produced: frozenset[str] = frozenset()

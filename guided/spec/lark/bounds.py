@@ -23,6 +23,7 @@ _MOST_ALTERNATIVES: Final = 50_000
 _MOST_INSTANCES: Final = 5_000
 _LONGER_BY: Final = 100_000  # characters of a terminal
 _LONGEST_NAME: Final = 10_000
+_DEEPEST: Final = 100  # terminals that are made of terminals
 
 
 def check_bounds(grammar: Any) -> None:
@@ -44,12 +45,17 @@ def check_terminals(tree: Any, text: str) -> None:
     """The same of terminals, of a text as Lark's grammar of grammars parses it: Lark writes them out as it loads them.
 
     Raises:
-        LimitExceeded: one would be too long.
+        LimitExceeded: one would be too long, or is made of terminals in more levels than Lark reads in a moment.
     """
     lengths, most = dict[str, int](), len(text) + _LONGER_BY
+    levels = dict[str, int]()
     trees = {_name(each.children[0]): each for each in tree.find_data("term")}
     for name in trees:
-        if (length := _length(name, trees, lengths, most)) > most:
+        length = _length(name, trees, lengths, levels, most)
+        if levels[name] > _DEEPEST:
+            hint = f"terminal {name} is made of terminals that are made of terminals, and so on: write some of them out"
+            raise LimitExceeded("depth", levels[name], _DEEPEST, fixed=True, hint=hint)
+        if length > most:
             hint = f"terminal {name} is made of terminals that are made of terminals: it is too long when written out"
             raise LimitExceeded("spec_length", length, most, fixed=True, hint=hint)
 
@@ -135,19 +141,21 @@ def _written(tree: Any, known: dict[str, str]) -> str:
     return " ".join(_written(each, known) for each in tree.children)[: 2 * _LONGEST_NAME]
 
 
-def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], most: int) -> int:
-    """The length of a terminal when it is written out, at most `most` and a few."""
-    todo = [name]
+def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], most: int) -> int:
+    """The length of a terminal when it is written out, at most `most` and a few; notes its levels, too."""
+    todo, waits = [name], {name}
     while todo:
         at = todo[-1]
         if at in lengths:
             todo.pop()
             continue
         parts = [part for part in _leaves(trees[at]) if part != at]
-        waiting = [part for part in parts if part in trees and part not in lengths and part not in todo]
+        waiting = [part for part in parts if part in trees and part not in lengths and part not in waits]
         if waiting:
             todo += waiting
+            waits.update(waiting)
             continue
+        levels[at] = 1 + max((levels.get(part, 0) for part in parts), default=0)
         lengths[at] = min(sum(lengths.get(part, 1) if part in trees else len(part) for part in parts), most + 1)
         todo.pop()
     return lengths[name]

@@ -12,6 +12,7 @@ Cost: linear in the trees and in what is written out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from guided.errors import SpecError
@@ -46,22 +47,36 @@ def built(text: str, import_paths: Sequence[str]) -> Any:
 
     Raises:
         lark.exceptions.LarkError and others: as Lark does. LimitExceeded: of a terminal, see `check_terminals`.
+        SpecError: there is no grammar to import.
     """
     loader = lark_package().load_grammar
     builder = loader.GrammarBuilder(import_paths=list(import_paths))
     tree, imports = loader._parse_grammar(text, "<grammar>"), dict[Any, Any]()
     check_terminals(tree, text)
     for each in (statement for statement in tree.children if statement.data == "import"):
-        path, base, aliases = builder._unpack_import(each, "<grammar>")
-        known = imports.setdefault(path, (base, {}))
-        assert base == known[0], f"{'.'.join(path)} is imported from two places"
-        known[1].update(aliases)
-    for path, (base, aliases) in imports.items():
-        builder.do_import(path, base, aliases)
+        path, _, aliases = builder._unpack_import(each, "<grammar>")
+        imports.setdefault(path, {}).update(aliases)
+    for path, aliases in imports.items():
+        _import(builder, path, aliases)
     for each in tree.children:
         _define(builder, each)
     loader.resolve_term_references({name: it.tree for name, it in builder._definitions.items() if it.is_term})
     return builder.build()
+
+
+def _import(builder: Any, path: tuple[str, ...], aliases: dict[Any, Any]) -> None:
+    """A text has no folder of its own, so `%import .name` means the folders of `import_paths`, too.
+
+    Where there is no such file, Lark would try to open it in the current folder, to show the error.
+    """
+    name = "/".join(path) + ".lark"
+    try:
+        if not any((Path(folder) / name).is_file() for folder in builder.import_paths):
+            lark_package().load_grammar.stdlib_loader(None, name)
+        builder.do_import(path, None, aliases)
+    except OSError:
+        hint = "give the folder of the file by import_paths=[...]; without it, Lark's own grammars can be imported"
+        raise SpecError(f"there is no grammar {name!r} to import", hint=hint) from None
 
 
 def _define(builder: Any, statement: Any) -> None:

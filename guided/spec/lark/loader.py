@@ -14,7 +14,6 @@ import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
@@ -30,6 +29,13 @@ __all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
 _LARGEST_REPETITION: Final = 10_000
 _REPETITION: Final = re.compile(r"~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
 _PLACE: Final = re.compile(r"\bat line (\d+),? (?:col|column) (\d+)")
+_ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
+_SLIPS: Final = {
+    '"': 'a string ends with `"`, on its line',
+    "/": "a regular expression ends with `/`, on its line",
+    "=": "a rule is written `name: ...`",
+    **dict.fromkeys("\u201c\u201d", 'a string stands in straight quotes, as "text"'),
+}
 _UNDEFINED: Final = re.compile(
     r"(?:Rule|Terminal|Token) '?(\w+)'? used but not defined|Unknown (?:rule|terminal) '?(\w+)"
 )
@@ -122,11 +128,7 @@ def load(
         raise _spec_error(text, error) from None
     except TypeError as error:  # Lark's search for a similar error fails on some; what it searched for is what is wrong
         raise _spec_error(text, _first_cause(error, lark.exceptions.UnexpectedToken)) from None
-    except FileNotFoundError as error:
-        name = Path(str(error.filename or error)).name
-        hint = "give the folder of the file by import_paths=[...]; without it, Lark's own grammars can be imported"
-        raise SpecError(f"there is no grammar {name!r} to import", text=text, hint=hint) from None
-    except (re.error, RecursionError, ValueError, AssertionError, KeyError) as error:
+    except (re.error, RuntimeError, ValueError, AssertionError, KeyError) as error:
         raise SpecError(f"Lark cannot read the grammar: {type(error).__name__} {str(error)[:200]}", text=text) from None
     if (count := sum(map(len, rules.values()))) > limits.nodes:
         raise LimitExceeded("nodes", count, limits.nodes)
@@ -209,4 +211,21 @@ def _spec_error(text: str, error: Any) -> SpecError:
         hint = f"did you mean {close[0]}?" if close else f"define it: {name}: ..."
         if place := re.search(rf"\b{re.escape(name)}\b", text):
             span = place.span()
+    elif first.startswith("Unexpected input"):
+        first, hint = "unexpected input", _SLIPS.get(text[span[0] : span[1]], "")
+    elif escape := _ESCAPE.match(first):
+        string = escape[1].replace("\\\\", "\\")
+        first = f"{string} has an escape that Python's strings do not have"
+        span = (max(text.find(string), 0), max(text.find(string), 0) + len(string))
+    if span == (0, 0):
+        span = _named_place(text, first)
     return SpecError(first[:300], text=text, span=span, hint=hint)
+
+
+def _named_place(text: str, message: str) -> tuple[int, int]:
+    """Where the first name that a message names is defined last, or else stands last."""
+    for name in re.findall(r"(?:'|\bfor |\bin )([A-Za-z_]\w*)", message):
+        for pattern in (rf"(?m)^[ \t]*[?!]*({name})[ \t]*[:.{{]", rf"(?<!\w)({name})(?!\w)"):
+            if found := list(re.finditer(pattern, text)):
+                return found[-1].span(1)
+    return 0, 0

@@ -115,7 +115,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
 }
 
 Demand LexemeEnds::demand(const End& end) {
-  const bool is_left_out = end.ignored || end.label == lexemes_.indentation().newline;  // a line is no end
+  const Indentation& indentation = lexemes_.indentation();
+  const bool is_left_out = end.ignored || end.label == indentation.newline || indentation.is_line(end.label);
   return sure_.demand(end.rivals, is_left_out ? static_cast<int32_t>(kNoTerminal) : end.label);
 }
 
