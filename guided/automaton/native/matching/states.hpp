@@ -55,7 +55,7 @@ class States {
   virtual std::mutex& mutex() = 0;
   virtual int32_t step(int32_t state, uint8_t byte) = 0;
   virtual int32_t step_control(int32_t state, int32_t token) = 0;
-  virtual ByteSet bytes(int32_t state) const = 0;                  // those with which `step` may not be dead
+  virtual ByteSet bytes(int32_t state) const = 0;  // those with which `step` may not be dead
   // Character classes all of whose characters lead back to the state; some may lack.
   virtual CharClasses loops(int32_t) { return 0; }
   virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that the grammar names here
