@@ -14,7 +14,7 @@ from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference_language import accepts
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.limits import Limits
-from guided.spec.lark import lark_to_grammar
+from guided.spec.lark import lark_to_grammar, lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -262,3 +262,9 @@ def test_slips_are_shown_where_they_are(text, line, message, hint):
     with pytest.raises(GuidedError, match=message) as error:
         lark_to_grammar(text)
     assert hint in str(error.value) and (not line or f"(line {line}, " in str(error.value))
+
+
+@pytest.mark.parametrize("text", ['start: "\\ud800" "x"', 'start: A\nA: "\\udc00"i', 'start: A | @x\nA: "\\ud800"'])
+def test_a_lone_surrogate_is_no_text(text):
+    with pytest.raises(SpecError, match="a lone surrogate"):
+        lark_to_lexed(text, grammars={"x": 'start: "x"'})

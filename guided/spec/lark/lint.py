@@ -128,7 +128,9 @@ def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, ex
         text, other = (first, second) if first.is_text else (second, first)
         message = f"is a keyword: where it can stand, {example!r} is not {names[other.name]}"
         return Remark("keyword", names[text.name], message, "", example, False)
-    reason = "a higher priority" if first.priority != second.priority else "the order of Lark's lexer"
+    by_priority = first.priority != second.priority  # which somebody has given
+    reason = "a higher priority" if by_priority else "the order of Lark's lexer"
     message = f"{names[second.name]} matches {example!r} as well, which is {names[first.name]} here, by {reason}"
-    hint = f"let one of them exclude the other, or give a priority, as {second.name}.2"
-    return Remark("collision", names[first.name], message, hint, example)
+    name = "NAME" if second.name.startswith("__") else second.name
+    hint = "" if by_priority else f"let one of them exclude the other, or give a priority, as {name}.2"
+    return Remark("collision", names[first.name], message, hint, example, not by_priority)

@@ -144,7 +144,12 @@ def load(
     for name in (*(name for name, is_term in used if is_term), *ignored):
         if name not in found and name not in produced:
             reason = f"the terminal {name} is declared, but not defined"
-            raise UnsupportedError(reason, hint="define it: what a lexer of your own finds is not known here")
+            hint = "define it: what a lexer of your own finds is not known here"
+            if re.search("INDENT|DEDENT", name):
+                hint = (
+                    'for indentation as in Python give postlex="python" (--postlex python), or an Indenter of your own'
+                )
+            raise UnsupportedError(reason, hint=hint)
     out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
     return Loaded(text, start, out, found, ignored, lines)
 

@@ -42,6 +42,9 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """
     if terminal.node is not None:
         return terminal.node
+    shown = terminal.written or terminal.name
+    if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
+        raise SpecError(f"terminal {shown}: a lone surrogate, which no text holds")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
         return _string(terminal.value, bool(terminal.flags))
     try:
@@ -49,20 +52,20 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
     except Undecided:
         raise UnsupportedError(
-            f"terminal {terminal.name}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
+            f"terminal {shown}: which texts the pattern prefers depends on a lookahead, or on a repetition of "
             "what may be empty",
             hint="write [^x]* for .*?(?=x), and a* for (a*)*",
         ) from None
     except TooLarge:
-        raise UnsupportedError(f"terminal {terminal.name}: the pattern needs too many states") from None
+        raise UnsupportedError(f"terminal {shown}: the pattern needs too many states") from None
     except UnsupportedError as error:
-        raise UnsupportedError(f"terminal {terminal.name}: {error.reason}", hint=error.hint) from None
+        raise UnsupportedError(f"terminal {shown}: {error.reason}", hint=error.hint) from None
     except SpecError as error:
-        raise SpecError(f"terminal {terminal.name}: {error.message}", hint=error.hint) from None
+        raise SpecError(f"terminal {shown}: {error.message}", hint=error.hint) from None
     except GuidedError:
         raise
     except (re.error, RecursionError, OverflowError) as error:
-        raise SpecError(f"terminal {terminal.name}: {error}") from None
+        raise SpecError(f"terminal {shown}: {error}") from None
 
 
 def _string(value: str, any_case: bool) -> Automaton:

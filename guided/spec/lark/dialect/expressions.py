@@ -213,7 +213,10 @@ def string_value(token: Token) -> str:
         return _ESCAPED.get(found[4], found[0])
 
     value = _ESCAPE.sub(escape, token.text.removesuffix("i")[1:-1])
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise SpecError(f"the string {token.text} has a lone surrogate, which no text holds") from None
 
 
 def _without_case(value: str) -> Node:
