@@ -309,6 +309,7 @@ from guided.cli import main, sample
 def stopped(*_):
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sample.sentence = stopped
 sys.exit(main(["sample", "--regex", "a", "--json"]))
 """

@@ -19,5 +19,5 @@ def test_everything_native_has_a_docstring(module):
         for node in ast.walk(ast.parse(stubs.stub(module)))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
     ]
-    assert len(defined) > 10
+    assert len(defined) > 4  # the smallest module has four functions
     assert [node for node in defined if not ast.get_docstring(node)] == []
