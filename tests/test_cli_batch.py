@@ -291,6 +291,14 @@ def test_bad_lines_are_reported_with_their_locations_and_stop_no_other(tmp_path)
             assert caret.index("^") == 4 + place[0] - 1, told[1]
 
 
+def test_a_line_names_a_grammar_that_comes_with_guided(tmp_path):
+    lines = [{"prompt": "a", "grammar": "arithmetic", "max_tokens": 40}, {"prompt": "a", "grammar": "nope"}]
+    answers, err = batch(tmp_path, [*lines, {"prompt": "a", "choice": ["yes"]}], code=1)
+    assert answers[0]["finish_reason"] == "stop" and set(answers[0]["text"]) <= set("0123456789.+-*/() \t\n")
+    assert "no grammar 'nope' comes with guided" in answers[1]["error"]["message"] and "nope" in err
+    assert answers[2]["text"] == "yes"
+
+
 def test_ids(tmp_path):
     lines = [{"prompt": "a", "id": "x"}, {"prompt": "a", "id": 1}, {"prompt": "a", "id": "x"}, {"prompt": "a"}]
     answers, err = batch(tmp_path, lines, "--choice", "yes", code=1)

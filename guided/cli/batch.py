@@ -73,7 +73,7 @@ class Batch:
             raise InputError("--resume goes on with an --output, which is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
-        self._writing = {kind: specification_options(arguments, kind) for kind in (*OPTIONS_OF, "choice")}
+        self._writing = {kind: specification_options(arguments, kind) for kind in (*OPTIONS_OF, "choice", "grammar")}
         if self._writing["schema"]:
             trial = Specification("schema", "{}", self._writing["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
