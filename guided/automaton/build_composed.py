@@ -135,9 +135,10 @@ class _Builder:
 
     def mentions(self, node: Node) -> set[str]:
         """As `_mentioned`, which walks each node once."""
-        if serial(node) not in self.known:
-            self.known[serial(node)] = _mentioned(node)
-        return self.known[serial(node)]
+        number = serial(node)
+        if number not in self.known:
+            self.known[number] = _mentioned(node)
+        return self.known[number]
 
     def has_lexer(self, node: Node) -> bool:
         found = self.mentions(node)

@@ -17,24 +17,18 @@ def expanded(
     """
 
 def lalr_states(
-    rules: dict[str, Any], start: str, most: int
+    rules: dict[str, Any], start: str, most: int, living: dict[str, list[int]] | None = None
 ) -> list[tuple[list[tuple[str, int, int]], frozenset[str], frozenset[str]]] | None:
     """
     Kernel, terminals and doubtful terminals of states of the LALR(1) table.
 
     The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.
+
+    With `living` alternatives, by rule: the states that these lead to, with their places there alone. What only the
+    other alternatives could take is doubtful, too.
     """
 
 def lr0_kernels(rules: dict[str, Any], start: str, most: int) -> list[list[tuple[str, int, int]]] | None:
     """
     The kernels of the LR(0) automaton; None: it takes more than so many steps.
-    """
-
-def living_kernels(
-    rules: dict[str, Any], start: str, living: dict[str, list[int]], most: int
-) -> list[tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]] | None:
-    """
-    Kernels of the LR(0) automaton, each with the places there that only `living` alternatives lead to.
-
-    None: it takes more than so many steps.
     """

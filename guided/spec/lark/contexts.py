@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from guided.ir.lexer import Terminal
 from guided.ir.nodes import Automaton
 
-from .lalr import FIRST, Place, Rules, State, living_kernels, terminal_states, with_all
+from .lalr import Place, Rules, State, terminal_states, with_all
 
 __all__ = ["Marks", "alive", "marked"]
 
@@ -74,26 +74,10 @@ def _states(rules: Rules, start: str, alive: set[str]) -> list[State]:
     Alternatives without texts are in the table, but lead an exact parser nowhere. So their places are left out, states
     that only they lead to as well, and terminals that only they could take are doubtful, too.
     """
-    states = terminal_states(rules, start) or []
     kept = {name: [number for number, symbols in enumerate(rules[name]) if _is_alive(symbols, alive)] for name in alive}
     if len(alive) == len(rules) and all(len(kept[name]) == len(rules[name]) for name in rules):
-        return states
-    if start not in alive:
-        return []
-    smaller = {name: [rules[name][number] for number in numbers] for name, numbers in kept.items()}
-    certain = {state.kernel: state.terminals - state.doubtful for state in terminal_states(smaller, start) or []}
-    rows = {state.kernel: state.terminals for state in states}
-    renumbered = {(name, old): new for name, numbers in kept.items() for new, old in enumerate(numbers)}
-    out = []
-    for kernel, places in living_kernels(rules, start, kept) if states else []:
-        if kernel not in rows:
-            continue
-        key = frozenset(
-            place if place == FIRST else Place(place.rule, renumbered[place.rule, place.alternative], place.read)
-            for place in places
-        )
-        out.append(State(places, rows[kernel], rows[kernel] - certain.get(key, frozenset())))
-    return out
+        return terminal_states(rules, start) or []
+    return (terminal_states(rules, start, kept) or []) if start in alive else []
 
 
 class _Matters:

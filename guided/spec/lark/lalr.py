@@ -31,7 +31,6 @@ __all__ = [
     "Rules",
     "State",
     "kernels",
-    "living_kernels",
     "nullable",
     "terminal_states",
     "with_all",
@@ -65,9 +64,13 @@ class State:
     doubtful: frozenset[str]
 
 
-def terminal_states(rules: Rules, start: str) -> list[State] | None:
-    """See the head. None: two alternatives may end before the same terminal, or `MOST` is exceeded."""
-    found = _lark.lalr_states(dict(rules), start, MOST)
+def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
+    """See the head. None: two alternatives may end before the same terminal, or `MOST` is exceeded.
+
+    With `living` alternatives, by rule: the states of the same table that these lead to, with their places there alone.
+    A state may be there several times, and what only the other alternatives could take is doubtful, too.
+    """
+    found = _lark.lalr_states(dict(rules), start, MOST, None if living is None else dict(living))
     return None if found is None else [State(_places(kernel), row, doubtful) for kernel, row, doubtful in found]
 
 
@@ -75,17 +78,6 @@ def kernels(rules: Rules, start: str) -> list[frozenset[Place]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MOST` is exceeded."""
     found = _lark.lr0_kernels(dict(rules), start, MOST)
     return None if found is None else [_places(kernel) for kernel in found]
-
-
-def living_kernels(
-    rules: Rules, start: str, living: Mapping[str, list[int]]
-) -> list[tuple[frozenset[Place], frozenset[Place]]]:
-    """Kernels that the `living` alternatives lead to, each with its places in these. Empty: `MOST` is exceeded.
-
-    A kernel may be there several times, since it does not say which rules have called its own.
-    """
-    found = _lark.living_kernels(dict(rules), start, dict(living), MOST) or []
-    return [(_places(kernel), _places(part)) for kernel, part in found]
 
 
 def _places(kernel: list[tuple[str, int, int]]) -> frozenset[Place]:

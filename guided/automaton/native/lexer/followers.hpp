@@ -1,8 +1,8 @@
 // Which terminals can stand next to each other.
 //
 // In: the rules, compiled over terminals. Out: for each symbol, those that some text has right behind it, or more: callers
-// of a rule are not told apart; and those that some text begins with. These are the FIRST and FOLLOW sets of the literature (Aho, Lam, Sethi and Ullman,
-// section 4.4.2), over the positions of the rules' automata.
+// of a rule are not told apart; and those that some text begins with. These are the FIRST and FOLLOW sets of the
+// literature (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
 // Cost: rounds over all positions until nothing changes; a bit for each pair of a position and a symbol.
 #pragma once
 

@@ -32,9 +32,9 @@ class Readings {
   int32_t step_control(int32_t state, int32_t token);                      // a control token; or kDead
   bool accepting(int32_t state) const { return accepts_.get(state) > 0; }  // needs no lock
   std::vector<int32_t> controls(int32_t state) const;                      // control tokens that can come next
-  CharClasses loops(
-      int32_t state) const;            // all of whose characters lead back to the state; none where that is not sure
-  ByteSet bytes(int32_t state) const;  // that may lead on
+  ByteSet bytes(int32_t state) const;                                      // that may lead on
+  // All of whose characters lead back to the state; none where that is not sure.
+  CharClasses loops(int32_t state) const;
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   size_t memory() const { return memory_; }
 

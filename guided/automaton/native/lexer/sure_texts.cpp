@@ -307,7 +307,7 @@ Demand SureTexts::demand(int32_t rivals, int32_t terminal) {
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
     if (terminal == kNoTerminal || followers_.can_follow(terminal, t)) next.push_back(t);
   const size_t at = terminal == kNoTerminal ? texts_.size() : static_cast<size_t>(terminal);
-  return demands_[pair_key(rivals, terminal)] = demand_of(rivals, next, [&](const Separator& separator, int32_t after) {
+  return known->second = demand_of(rivals, next, [&](const Separator& separator, int32_t after) {
            return separator.valid[at] && !enduring_.hindering(after);
          });
 }

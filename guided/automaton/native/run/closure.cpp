@@ -135,21 +135,19 @@ int32_t Arena::closure_of(std::vector<Thread>& kernel) {
 Thread Arena::enter(RuleEntries::Entry entry) {
   Thread thread{
       .pos = grammar_->rules[entry.rule].start, .reg = initial_register(entry.rule), .ret = 0, .mem = entry.mem};
-  std::vector<Thread> callers = std::move(kernel_);  // merging uses none of these vectors
-  callers.clear();
+  kernel_.clear();
   entries_.each_caller(entry, [&](const Thread& caller) {
     if (caller.pos != RuleEntries::kTail)
-      callers.push_back(caller);
+      kernel_.push_back(caller);
     else if (entry.is_single())
       thread.ret = caller.ret;
     else
-      callers.insert(callers.end(), config(caller.ret).begin(), config(caller.ret).end());
+      kernel_.insert(kernel_.end(), config(caller.ret).begin(), config(caller.ret).end());
   });
-  if (!callers.empty()) {
-    merge_threads(callers, 0);
-    thread.ret = intern(callers, false);
+  if (!kernel_.empty()) {
+    merge_threads(kernel_, 0);
+    thread.ret = intern(kernel_, false);
   }
-  kernel_ = std::move(callers);
   return thread;
 }
 

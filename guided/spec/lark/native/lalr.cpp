@@ -127,7 +127,7 @@ class Lookaheads {
 
   // Where the alternatives of a callee lead from the state that calls it.
   void follow_alternatives(int32_t caller, int32_t state, int32_t rule) {
-    for (int32_t each = rules_.first[rule]; each < rules_.first[rule + 1]; ++each) {
+    rules_.each_alternative(rule, [&](int32_t each) {
       const int32_t begin = rules_.begin[each], end = rules_.begin[each + 1] - 1;
       steps_.spend(end - begin + 1);
       int32_t last = end;  // behind it, all may be empty
@@ -141,7 +141,7 @@ class Lookaheads {
         at = automaton_.target(transition);
       }
       lookback_.push_back({at, each, caller});
-    }
+    });
   }
 
   // The terminals that are shifted after a call, when callees without text have been passed.

@@ -13,6 +13,7 @@ std::vector<bool> Rules::nullable() const {
   std::vector<int32_t> missing(alternatives), todo;
   std::vector<std::vector<int32_t>> waiting(count());
   for (size_t at = 0; at < alternatives; ++at) {
+    if (!dead.empty() && dead[at]) continue;
     const std::span all(symbols.data() + begin[at], symbols.data() + begin[at + 1] - 1);
     if (std::any_of(all.begin(), all.end(), [&](int32_t symbol) { return !is_rule(symbol); })) continue;
     missing[at] = static_cast<int32_t>(all.size());
@@ -72,7 +73,7 @@ void add_called(const Rules& rules, std::span<const int32_t> kernel, std::vector
 
 }  // namespace
 
-Lr0::Lr0(const Rules& rules, Steps& steps) : rules_(rules), kernel_begin_{0}, row_begin_{0} {
+Lr0::Lr0(const Rules& rules, Steps& steps) : kernel_begin_{0}, row_begin_{0} {
   Numbers numbers(kernels_, kernel_begin_);
   numbers.of({0});
   std::vector<std::vector<int32_t>> after(rules.terminals + rules.count());
@@ -126,13 +127,6 @@ std::vector<std::pair<int32_t, int32_t>> Lr0::beside(const Lr0& part, Steps& ste
       if (met.insert(after).second) out.push_back(after);
     }
   }
-  return out;
-}
-
-std::vector<int32_t> Lr0::called(int32_t state) const {
-  std::vector<int32_t> out;
-  std::vector<bool> seen(rules_.count());
-  add_called(rules_, kernel(state), seen, out);
   return out;
 }
 

@@ -64,15 +64,12 @@ class Lr0 {
   std::vector<std::pair<int32_t, int32_t>> beside(const Lr0& part, Steps& steps) const;
   int32_t target(int32_t transition) const { return targets_[transition]; }
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }
-  // The rules that may be called at once in a state.
-  std::vector<int32_t> called(int32_t state) const;
 
  private:
   static std::span<const int32_t> part(const std::vector<int32_t>& all, const std::vector<int32_t>& begin, int32_t at) {
     return {all.data() + begin[at], all.data() + begin[at + 1]};
   }
 
-  const Rules& rules_;
   std::vector<int32_t> kernels_, kernel_begin_, symbols_, targets_, row_begin_;
 };
 

@@ -1,9 +1,11 @@
 // The border to Python: rules come as dictionaries, and tables go back with the names of rules and terminals.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -68,15 +70,17 @@ class NamedRules {
     return out;
   }
 
-  // Alternatives that are not listed are dead.
-  void leave_out_all_but(const nb::dict& living) {
-    rules.dead.assign(rules.rule.size(), true);
-    rules.dead[0] = false;
-    for (const auto& [name, alternatives] : living) {
+  // The same rules, where alternatives that are not listed are dead.
+  Rules living(const nb::dict& alternatives) const {
+    Rules out = rules;
+    out.dead.assign(rules.rule.size(), true);
+    out.dead[0] = false;
+    for (const auto& [name, listed] : alternatives) {
       const int32_t first = rules.first[rule_numbers_.at(view(name.ptr()))];
-      for (const nb::handle each : nb::borrow<nb::sequence>(alternatives))
-        rules.dead.at(first + nb::cast<int32_t>(each)) = false;
+      for (const nb::handle each : nb::borrow<nb::sequence>(listed))
+        out.dead.at(first + nb::cast<int32_t>(each)) = false;
     }
+    return out;
   }
 
   nb::object names(const Terminals& terminals) {
@@ -122,13 +126,39 @@ class NamedRules {
   std::map<Terminals, nb::object> sets_;
 };
 
-nb::object lalr_states(const nb::dict& given, const nb::str& start, int64_t most) {
+// Of rules some of whose alternatives are dead: the states that the others lead to, with their places there alone. All
+// that only dead alternatives could take is doubtful, too.
+nb::list states_of_living(NamedRules& named, const Lr0& automaton, const std::vector<LalrRow>& rows,
+                          const Rules& living, int64_t most) {
+  Steps steps(most);
+  const Lr0 part(living, steps);
+  std::vector<const LalrRow*> of_state(automaton.states()), of_part(part.states());
+  for (const LalrRow& row : rows) of_state[row.state] = &row;
+  const auto part_rows = lalr_rows(living, part, steps);
+  if (part_rows)
+    for (const LalrRow& row : *part_rows) of_part[row.state] = &row;
+  nb::list out;
+  for (const auto& [own, other] : automaton.beside(part, steps)) {
+    if (of_state[own] == nullptr) continue;
+    Terminals doubtful = of_state[own]->terminals;
+    if (const LalrRow* row = of_part[other])
+      for (size_t word = 0; word < doubtful.size(); ++word)
+        doubtful[word] &= ~(row->terminals[word] & ~row->doubtful[word]);
+    out.append(
+        nb::make_tuple(named.places(part.kernel(other)), named.names(of_state[own]->terminals), named.names(doubtful)));
+  }
+  return out;
+}
+
+nb::object lalr_states(const nb::dict& given, const nb::str& start, int64_t most,
+                       const std::optional<nb::dict>& living) {
   NamedRules named(given, start);
   try {
     Steps steps(most);
     const Lr0 automaton(named.rules, steps);
     const auto rows = lalr_rows(named.rules, automaton, steps);
     if (!rows) return nb::none();
+    if (living) return states_of_living(named, automaton, *rows, named.living(*living), most);
     nb::list out;
     for (const LalrRow& row : *rows)
       out.append(nb::make_tuple(named.places(automaton.kernel(row.state)), named.names(row.terminals),
@@ -152,22 +182,6 @@ nb::object lr0_kernels(const nb::dict& given, const nb::str& start, int64_t most
   }
 }
 
-nb::object living_kernels(const nb::dict& given, const nb::str& start, const nb::dict& living, int64_t most) {
-  NamedRules named(given, start);
-  try {
-    Steps steps(most);
-    const Lr0 automaton(named.rules, steps);
-    named.leave_out_all_but(living);
-    const Lr0 part(named.rules, steps);
-    nb::list out;
-    for (const auto& [own, other] : automaton.beside(part, steps))
-      out.append(nb::make_tuple(named.places(automaton.kernel(own)), named.places(part.kernel(other))));
-    return out;
-  } catch (const TooLarge&) {
-    return nb::none();
-  }
-}
-
 }  // namespace
 }  // namespace guided::lark
 
@@ -175,23 +189,20 @@ NB_MODULE(_lark, m) {
   using namespace guided::lark;
   m.doc() = "Rules of Lark's grammars, and their LR automata.";
   bind_ebnf(m);
-  m.def(
-      "lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
-      nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int) -> list[tuple[list[tuple[str, int, "
-              "int]], frozenset[str], frozenset[str]]] | None"),
-      R"(Kernel, terminals and doubtful terminals of states of the LALR(1) table.
+  m.def("lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
+        nb::arg("living") = nb::none(),
+        nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int, living: dict[str, list[int]] | "
+                "None = None) -> list[tuple[list[tuple[str, int, "
+                "int]], frozenset[str], frozenset[str]]] | None"),
+        R"(Kernel, terminals and doubtful terminals of states of the LALR(1) table.
 
-The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.)");
+The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.
+
+With `living` alternatives, by rule: the states that these lead to, with their places there alone. What only the
+other alternatives could take is doubtful, too.)");
   m.def("lr0_kernels", &lr0_kernels, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
         nb::sig(
             "def lr0_kernels(rules: dict[str, typing.Any], start: str, most: int) -> list[list[tuple[str, int, int]]] "
             "| None"),
         "The kernels of the LR(0) automaton; None: it takes more than so many steps.");
-  m.def("living_kernels", &living_kernels, nb::arg("rules"), nb::arg("start"), nb::arg("living"), nb::arg("most"),
-        nb::sig(
-            "def living_kernels(rules: dict[str, typing.Any], start: str, living: dict[str, list[int]], most: int) -> "
-            "list[tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]] | None"),
-        R"(Kernels of the LR(0) automaton, each with the places there that only `living` alternatives lead to.
-
-None: it takes more than so many steps.)");
 }
