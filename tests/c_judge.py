@@ -10,12 +10,12 @@ to be different in the grammar: then a text that pycparser alone takes is one of
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 
-import lark
 from pycparser import CParser
 from pycparser.c_parser import ParseError
+
+from tests.lark_judge import reasons_of
 
 GRAMMAR = (Path(__file__).parent.parent / "grammars" / "c.lark").read_text(encoding="utf-8")
 PIECES = re.compile(
@@ -98,23 +98,5 @@ def is_parsed(text: str) -> bool:
     return True
 
 
-@cache
-def relaxed(*reasons: str) -> lark.Lark:
-    """The grammar with what pycparser takes for these reasons."""
-    text = GRAMMAR
-    for reason in reasons:
-        for old, new in RELAXED[reason]:
-            assert text.count(old) >= 1, (reason, old)
-            text = text.replace(old, new)
-    return lark.Lark(text, parser="earley", lexer="basic", ambiguity="resolve")
-
-
-def reason_for(text: str) -> str | None:
-    """Why pycparser alone takes a text, or None if that is not known."""
-    for reasons in [*((reason,) for reason in RELAXED), tuple(RELAXED)]:
-        try:
-            relaxed(*reasons).parse(text)
-        except lark.exceptions.LarkError:
-            continue
-        return reasons[0] if len(reasons) == 1 else "several of these"
-    return None
+reason_for = reasons_of(GRAMMAR, RELAXED)
+"""Why pycparser alone takes a text, or None if that is not known."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
+from functools import cache
 from unittest.mock import patch
 
 import lark
@@ -48,6 +49,33 @@ def parses(parser, text):
     except (lark.exceptions.LarkError, AssertionError, IndexError):
         return False
     return True
+
+
+def reasons_of(grammar, relaxed):
+    """A function that says why another judge alone takes a text: None if that is not known.
+
+    `relaxed`: a reason -> what is written instead in the grammar, so that it takes what the judge takes.
+    """
+
+    @cache
+    def parser(*reasons):
+        text = grammar
+        for reason in reasons:
+            for old, new in relaxed[reason]:
+                assert old in text, (reason, old)
+                text = text.replace(old, new)
+        return load(text, parser="earley", lexer="basic")
+
+    def reason_for(text):
+        for reasons in [*((reason,) for reason in relaxed), tuple(relaxed)]:
+            try:
+                parser(*reasons).parse(text)
+            except lark.exceptions.LarkError:
+                continue
+            return reasons[0] if len(reasons) == 1 else "several of these"
+        return None
+
+    return reason_for
 
 
 def parses_in_exact_contexts(parser, text):

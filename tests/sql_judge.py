@@ -16,9 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
-import lark
-
-from tests.lark_judge import load
+from tests.lark_judge import reasons_of
 
 GRAMMAR: Final = (Path(__file__).parent.parent / "grammars" / "sql.lark").read_text(encoding="utf-8")
 SCHEMA: Final = """
@@ -155,23 +153,5 @@ def is_read(text: str) -> bool:
     return found == "prepared"
 
 
-@cache
-def _relaxed(*reasons: str) -> lark.Lark:
-    """The grammar with what SQLite takes for these reasons."""
-    text = GRAMMAR
-    for reason in reasons:
-        for old, new in RELAXED[reason]:
-            assert old in text, (reason, old)
-            text = text.replace(old, new)
-    return load(text, parser="earley", lexer="basic")
-
-
-def reason_for(text: str) -> str | None:
-    """Why SQLite alone takes a text, or None if that is not known."""
-    for reasons in [*((reason,) for reason in RELAXED), tuple(RELAXED)]:
-        try:
-            _relaxed(*reasons).parse(text)
-        except lark.exceptions.LarkError:
-            continue
-        return reasons[0] if len(reasons) == 1 else "several of these"
-    return None
+reason_for = reasons_of(GRAMMAR, RELAXED)
+"""Why SQLite alone takes a text, or None if that is not known."""

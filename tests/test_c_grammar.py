@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
@@ -15,34 +14,28 @@ pytest.importorskip("lark", reason="lark is not installed")
 pytest.importorskip("pycparser", reason="pycparser is not installed")
 
 from tests.c_judge import PIECES, RELAXED, is_parsed, preprocessed, reason_for
-from tests.test_library import accepts, by_lark, parses, samples, written
+from tests.lark_judge import parses
+from tests.program_support import few_or_many, mutated, vocabulary_of_words
+from tests.test_library import accepts, by_lark, samples, written
 
-SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 GOOD, BAD = samples("c", "accept"), samples("c", "reject")
 WORDS = sorted(
     {found[0] for text in GOOD for found in PIECES.finditer(text) if not found["skipped"] and not found[0].isspace()}
 )
 
 
+both = few_or_many(150, 1000)
+
+
 @pytest.fixture(scope="module")
 def grammar() -> guided.CompiledGrammar:
-    """Each byte is a token, and so are the words of the samples, with a space before them too, and pieces of words."""
-    pieces = {word[i : i + n] for word in WORDS for n in (2, 3) for i in range(len(word) - n + 1)}
-    texts = {text.encode() for text in (*pieces, *WORDS, *(f" {word}" for word in WORDS), "\n    ", "; ", " (")}
-    tokens = [bytes([byte]) for byte in range(256)] + sorted(text for text in texts if len(text) > 1)
-    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    vocabulary = vocabulary_of_words(WORDS, ["\n    ", "; ", " ("])
     return guided.GrammarCompiler(vocabulary).compile(guided.grammar("c"))
 
 
 @pytest.fixture(scope="module")
 def parser() -> object:
     return by_lark("c")
-
-
-def both(test):
-    """The same test on a few examples, always the same, and, marked slow, on many."""
-    rows = [pytest.param(150, "0", id="few"), pytest.param(1000, SEED, id="many", marks=pytest.mark.slow)]
-    return pytest.mark.parametrize(("count", "seed"), rows)(test)
 
 
 def test_samples_are_read_by_pycparser():
@@ -87,34 +80,13 @@ def test_programs_that_are_written_parse(grammar: guided.CompiledGrammar, parser
     print(f"{len(texts)} programs, {size} characters")
 
 
-def mutated(rng: random.Random, text: str) -> str:
-    """The text with one word or character left out, put in, doubled, replaced or swapped with another."""
-    words = [found[0] for found in PIECES.finditer(text)]
-    places = [at for at, word in enumerate(words) if not word.isspace()]
-    at, other = rng.choice(places), rng.choice(places)
-    match rng.randrange(6):
-        case 0:
-            words[at] = ""
-        case 1:
-            words[at] += f" {rng.choice(WORDS)} "
-        case 2:
-            words[at] = f" {rng.choice(WORDS)} "
-        case 3:
-            words[at] += " " + words[at]
-        case 4:
-            words[at], words[other] = words[other], words[at]
-        case _:
-            at = rng.randrange(len(text))
-            return text[:at] + rng.choice(["", rng.choice(text)]) + text[at + rng.randrange(2) :]
-    return "".join(words)
-
-
 @both
 def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
     """guided and Lark agree on each; pycparser takes what they take, and more for known reasons alone."""
     rng, found = random.Random(seed), Counter()
     for _ in range(count):
-        text = mutated(rng, rng.choice(GOOD))
+        text = rng.choice(GOOD)
+        text = mutated(rng, text, [found[0] for found in PIECES.finditer(text)], WORDS)
         taken = accepts(grammar, text)
         assert parses(parser, text) == taken, text
         if taken:

@@ -26,7 +26,7 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 
 from lark.indenter import PythonIndenter  # noqa: E402 - needs lark
 
-from tests.lark_judge import load  # noqa: E402
+from tests.lark_judge import load, parses  # noqa: E402
 
 FOLDER = Path(__file__).parent.parent / "grammars"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lark"))
@@ -56,14 +56,21 @@ def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:
     return matcher.accept_string(text) and matcher.is_accepting()
 
 
-def written(grammar: guided.CompiledGrammar, rng: random.Random, budget: int, liked: np.ndarray | None = None) -> str:
-    """A random walk through the masks, complete within the budget: of ASCII alone, mostly of tokens that are liked."""
+def written(
+    grammar: guided.CompiledGrammar,
+    rng: random.Random,
+    budget: int,
+    liked: np.ndarray | None = None,
+    *,
+    ascii_only: bool = True,
+) -> str:
+    """A random walk through the masks, complete within the budget, mostly of tokens that are liked."""
     matcher, out, vocabulary = guided.GrammarMatcher(grammar), b"", grammar.vocabulary
     row = guided.allocate_token_bitmask(1, vocabulary.size)
-    ascii_only = ascii_tokens(vocabulary)
+    drawn = ascii_tokens(vocabulary) if ascii_only else np.ones(vocabulary.size, dtype=bool)
     while not matcher.is_terminated():
         matcher.fill_next_token_bitmask(row, 0, max_tokens=budget)
-        allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size] & ascii_only
+        allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size] & drawn
         some = allowed if liked is None or rng.random() < 0.1 else allowed & liked
         token = int(rng.choice(np.flatnonzero(some if some.any() else allowed)))
         assert matcher.accept_token(token)
@@ -95,14 +102,6 @@ def by_lark(name: str) -> object:
         postlex = PythonIndenter() if found.options.get("postlex") == "python" else None
         return load(found.text, parser="lalr", lexer=found.options.get("lexer", "contextual"), postlex=postlex)
     return load(found.text, parser="earley", lexer="dynamic_complete")
-
-
-def parses(parser: object, text: str) -> bool:
-    try:
-        parser.parse(text)  # type: ignore[attr-defined]
-    except (lark.exceptions.LarkError, AssertionError, IndexError):  # the last two are those of its indenter
-        return False
-    return True
 
 
 def test_every_grammar_has_a_head_and_samples() -> None:

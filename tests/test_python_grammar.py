@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 
@@ -13,10 +12,11 @@ import guided
 
 pytest.importorskip("lark", reason="lark is not installed")
 
+from tests.lexer_support import vocabulary_of
+from tests.program_support import few_or_many
 from tests.python_judge import FOLDER, PIECES, is_parsed, mutated, programs, reason_for
-from tests.test_library import accepts, samples
+from tests.test_library import accepts, samples, written
 
-SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 GOOD, BAD = samples("python", "accept"), samples("python", "reject")
 EDGES = [
     "", " ", "\n", " \n", "\t\n", "\f\n", "\\\n", "  \\\n", "\\\n\n", "\\\nx\n", "  \\\nx\n", "x\\\n\n", "x \\\n y\n",
@@ -36,14 +36,8 @@ def grammar() -> guided.CompiledGrammar:
     }
     texts = {text.encode() for word in words for text in (word, f" {word}")} | {b"\n" + b" " * n for n in range(17)}
     tokens = [bytes([byte]) for byte in range(256)] + sorted(text for text in texts if 1 < len(text) < 30)
-    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    vocabulary = vocabulary_of(tokens)
     return guided.GrammarCompiler(vocabulary).compile(guided.grammar("python"))
-
-
-def both(few: int, many: int):
-    """The same test on a few examples, always the same, and, marked slow, on many."""
-    rows = [pytest.param(few, "0", id="few"), pytest.param(many, SEED, id="many", marks=pytest.mark.slow)]
-    return pytest.mark.parametrize(("count", "seed"), rows)
 
 
 def test_samples_are_read_by_python():
@@ -82,7 +76,7 @@ def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: in
     assert read > 30 and refused.total() <= 0.06 * read
 
 
-@both(150, 2000)
+@few_or_many(150, 2000)
 def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, count: int, seed: str):
     rng, found = random.Random(f"mutated {seed}"), Counter[str]()
     texts = [*GOOD, *(text for _, text in programs(100, 1500 if count < 1000 else 6000))]
@@ -96,31 +90,15 @@ def test_mutated_programs_are_judged_alike(grammar: guided.CompiledGrammar, coun
     assert found["both"] > count / 8 and found["neither"] > count / 4 and found["both"] + found["neither"] > 0.9 * count
 
 
-@both(150, 3000)
+@few_or_many(150, 3000)
 def test_programs_that_are_written_parse(grammar: guided.CompiledGrammar, count: int, seed: str):
-    """Walks through the masks. At first any token is taken, then of those that often end something."""
+    """Walks through the masks, each within a budget."""
     rng, texts, vocabulary = random.Random(f"written {seed}"), set[str](), grammar.vocabulary
-    row = guided.allocate_token_bitmask(1, vocabulary.size)
     plain = np.array([bool(t) and t.isascii() and not set(t) & set(b"#\"'\\") for t in vocabulary.tokens])
-    ends = {b"a", b"1", b" a", b")", b"]", b"}", b":", b"=", b"in", b"'", b"\n", b"\n "}
-    ending = np.array([token in ends for token in vocabulary.tokens])
+    least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     for _ in range(count):
-        matcher, out, free = guided.GrammarMatcher(grammar), b"", rng.choice([3, 15, 40])
-        for step in range(free + 200):
-            if step >= free and matcher.is_accepting():
-                break
-            matcher.fill_next_token_bitmask(row, 0)
-            allowed = np.unpackbits(row.view(np.uint8), bitorder="little")[: vocabulary.size].astype(bool)
-            allowed[-1] = False
-            some = allowed & (plain if step < free else ending) if rng.random() < 0.97 else allowed
-            token = int(rng.choice(np.flatnonzero(some if some.any() else allowed)))
-            assert matcher.accept_token(token)
-            out += vocabulary.tokens[token]
-        else:
-            continue
-        if step >= free and matcher.is_accepting():
-            text = out.decode()
-            assert is_parsed(text) or reason_for(text, True) is not None, text
-            texts.add(text)
+        text = written(grammar, rng, least + rng.choice([3, 15, 40, 100]), plain, ascii_only=False)
+        assert is_parsed(text) or reason_for(text, True) is not None, text
+        texts.add(text)
     print(f"{len(texts)} programs, {sum(map(len, texts))} characters")
     assert len(texts) > 0.4 * count

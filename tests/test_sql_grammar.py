@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import sqlite3
@@ -17,11 +16,11 @@ pytest.importorskip("lark", reason="lark is not installed")
 if sqlite3.sqlite_version_info < (3, 39):
     pytest.skip("SQLite before 3.39 does not know all joins and operators", allow_module_level=True)
 
-from tests.lark_judge import lalr
+from tests.lark_judge import lalr, parses
+from tests.program_support import few_or_many, mutated, vocabulary_of_words
 from tests.sql_judge import GRAMMAR, PIECES, RELAXED, is_read, message, reason_for, verdict
-from tests.test_library import accepts, by_lark, parses, samples, written
+from tests.test_library import accepts, by_lark, samples, written
 
-SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 GOOD, BAD = samples("sql", "accept"), samples("sql", "reject")
 KEYWORDS = sorted(set(re.findall(r'"(\w+)"i', GRAMMAR)) | {"DATABASE", "EXPLAIN", "PLAN", "QUERY", "NOTHING"})
 WORDS = sorted({word for text in GOOD for word in PIECES.findall(text) if not word.isspace()} | {*KEYWORDS})
@@ -57,11 +56,7 @@ WORD: /w[0-9]{1,3}/
 
 
 def compiled(text: str) -> guided.CompiledGrammar:
-    """Each byte is a token, and so are the words of the samples, with a space before them too, and pieces of words."""
-    pieces = {word[i : i + n] for word in WORDS for n in (2, 3) for i in range(len(word) - n + 1)}
-    texts = {each.encode() for each in (*pieces, *WORDS, *(f" {word}" for word in WORDS), ", ", " (", ");\n")}
-    tokens = [bytes([byte]) for byte in range(256)] + sorted(each for each in texts if len(each) > 1)
-    vocabulary = guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+    vocabulary = vocabulary_of_words(WORDS, [", ", " (", ");\n"])
     return guided.GrammarCompiler(vocabulary).compile_lark(text, lexer="basic")
 
 
@@ -75,12 +70,7 @@ def parser() -> object:
     return by_lark("sql")
 
 
-def both(test):
-    """The same test on a few examples, always the same, and, marked slow, on many."""
-    rows = [pytest.param(300, "0", id="few"), pytest.param(2000, SEED, id="many", marks=pytest.mark.slow)]
-    return pytest.mark.parametrize(("count", "seed"), rows)(test)
-
-
+both = few_or_many(300, 2000)
 in_detail = pytest.mark.skipif(
     sqlite3.sqlite_version_info >= (3, 41), reason="later versions of SQLite read more: here what 3.40 reads is known"
 )
@@ -165,35 +155,14 @@ def test_statements_with_the_names_of_a_schema_are_prepared(count: int, seed: st
     print(f"{len(texts)} statements: {dict(found)}")
 
 
-def mutated(rng: random.Random, text: str) -> str:
-    """The text with one word or character left out, put in, doubled, replaced or swapped with another."""
-    words = PIECES.findall(text)
-    places = [at for at, word in enumerate(words) if not word.isspace()]
-    at, other = rng.choice(places), rng.choice(places)
-    match rng.randrange(6):
-        case 0:
-            words[at] = ""
-        case 1:
-            words[at] += f" {rng.choice(WORDS)} "
-        case 2:
-            words[at] = f" {rng.choice(WORDS)} "
-        case 3:
-            words[at] += " " + words[at]
-        case 4:
-            words[at], words[other] = words[other], words[at]
-        case _:
-            at = rng.randrange(len(text))
-            return text[:at] + rng.choice(["", rng.choice(text)]) + text[at + rng.randrange(2) :]
-    return "".join(words)
-
-
 @in_detail
 @both
 def test_mutated_statements_are_judged_alike(grammar: guided.CompiledGrammar, parser: object, count: int, seed: str):
     """guided and Lark agree on each; SQLite takes what they take, and more for known reasons alone."""
     rng, found = random.Random(f"{seed} mutated"), Counter[str]()
     for _ in range(count):
-        text = mutated(rng, rng.choice(GOOD))
+        text = rng.choice(GOOD)
+        text = mutated(rng, text, PIECES.findall(text), WORDS)
         taken, judged = accepts(grammar, text), verdict(text)
         assert parses(parser, text) == taken, text
         if taken:
