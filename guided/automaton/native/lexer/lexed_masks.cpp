@@ -11,6 +11,11 @@ const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
     memory_ = 0;
   }
   if (tables_.memory() > most_) tables_.clear();
+  if (memory_ == 0 || clearings_ != tables_.clearings()) {
+    share_numbers_ = {};
+    shares_.clear();
+    clearings_ = tables_.clearings();
+  }
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words), 0);
   const std::vector<Reading> readings = readings_.readings(state);
   for (const Reading& reading : readings) add(reading.place, table_of(reading), row.data());
@@ -28,24 +33,7 @@ void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
     for (int32_t end : vocabulary_.end_tokens) set_bit(row, end);
 }
 
-void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
-  for (const Table* part : table.parts) add(place, *part, row);
-  if (!table.parts.empty()) return;
-  const bool proven = !table.unsure && most_staying(place, table, rests_.all_sure(place)) < kNever;
-  if (!proven) return add_within(place, table, kNever - 1, row);
-  table.stay.add_to(row);
-  for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
-    if (after == kDead) continue;
-    for (const LexerTables::Group& group : end.tokens)
-      if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
-          rests_.distance(readings_.boundary(after, group.begun.rivals)) < kNever)
-        group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
-  }
-}
-
-// The same, of the tokens after which at most `most` are left.
+// The tokens of a table after which at most `most` are left.
 void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
   for (const Table* part : table.parts) add_within(place, *part, most, row);
   if (!table.parts.empty()) return;

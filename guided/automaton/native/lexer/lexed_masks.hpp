@@ -4,9 +4,14 @@
 // budget. Of each reading the table of its lexeme says which tokens stay in the lexeme, and for each terminal that it
 // may end as, what follows; what the parser cannot take is left out (lexer_tables.hpp).
 //
+// What a table gives at the top of a stack is kept, so that other stacks with that top find it (stack_masks.cpp).
+//
 // Cost: a mask is kept for its state, up to a limit of memory; making one visits the tables along its tokens' terminals.
 #pragma once
 
+#include <deque>
+
+#include "base/pair_map.hpp"
 #include "lexer/lexer_tables.hpp"
 
 namespace guided {
@@ -34,11 +39,39 @@ class LexedMasks {
   const Table& table_of(const Reading& reading) {
     return tables_.table(reading.lexeme, tables_.below_root(reading.rivals));
   }
-  void add(int32_t place, const Table& table, uint32_t* row);
+  bool is_proven(int32_t place, const Table& table) {
+    return !table.unsure && most_staying(place, table, rests_.all_sure(place)) < kNever;
+  }
   void add_within(int32_t place, const Table& table, int64_t most, uint32_t* row);
   int64_t most_after(int32_t place, const Table& table);
   int64_t most_staying(int32_t place, const Table& table, bool lines = false);
   void add_marks(int32_t state, int64_t most, uint32_t* row);
+
+  // ---- by the top of the stack: stack_masks.cpp
+  // A sequence of lexemes that leaves a top, or the beginning of some.
+  struct Way {
+    int32_t before;               // of these; -1: none
+    const LexerTables::End* end;  // with which the last one ends
+    bool leaves;
+  };
+  struct Share {
+    bool known = false;                   // nothing but the ways hangs on what is below the top
+    std::vector<const TokenSet*> tokens;  // that are allowed whatever is below
+    std::vector<Way> ways;                // each behind the ones that it goes on from
+  };
+  struct Path {  // a way that may not be needed
+    Path* before;
+    const LexerTables::End* end;
+    int32_t number = -1;
+    int32_t add_to(std::vector<Way>& ways);
+  };
+  void add(int32_t place, const Table& table, uint32_t* row);
+  void add_from_place(int32_t place, const Table& table, uint32_t* row);
+  void add_after(int32_t after, const LexerTables::End& end, uint32_t* row);
+  const Share& share(int32_t top, const Table& table);
+  Share find_share(int32_t top, const Table& table);
+  void go(int32_t from, const LexerTables::End& end, Path* before, Share& out);
+  bool follow(int32_t after, const LexerTables::End& end, Path& path, Share& out);
 
   Readings& readings_;
   Places& places_;
@@ -49,6 +82,9 @@ class LexedMasks {
   size_t memory_ = 0;
   std::unordered_map<int32_t, std::vector<uint32_t>> masks_;
   std::unordered_map<int32_t, int64_t> most_after_;
+  PairMap share_numbers_;  // by top and table
+  std::deque<Share> shares_;
+  int64_t clearings_ = 0;  // of the tables, when `shares_` was begun
 };
 
 }  // namespace guided

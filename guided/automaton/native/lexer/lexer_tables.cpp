@@ -18,6 +18,7 @@ void LexerTables::clear() {
   rests_.resize(1);
   apart_.clear();
   memory_ = 0;
+  ++clearings_;
 }
 
 const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
@@ -34,6 +35,7 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   }
   made->lexeme = lexeme;
   made->rest = rest;
+  made->number = size();
   return *(tables_[key] = std::move(made));
 }
 

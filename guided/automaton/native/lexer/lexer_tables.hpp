@@ -72,7 +72,7 @@ class LexerTables {
     std::vector<const Table*> parts;  // of the groups of terminals, those that are not empty
     std::vector<Profile> profiles;
     bool unsure = false;  // some tokens are not proven to lead to an end, even if all labels can be taken
-    int32_t lexeme = 0;
+    int32_t lexeme = 0, number = 0;
     Rest rest = 0;
     mutable std::unique_ptr<std::vector<Group>> groups;  // of `stay`, when they were first asked for
     bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && parts.empty(); }
@@ -96,6 +96,7 @@ class LexerTables {
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
   size_t memory() const { return memory_; }
   void clear();
+  int64_t clearings() const { return clearings_; }
 
  private:
   struct Spot {
@@ -176,6 +177,7 @@ class LexerTables {
   std::unordered_map<uint64_t, std::unique_ptr<Table>> tables_;  // by lexeme and rest
   std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;    // of loops below large nodes, by lexeme and node
   size_t memory_ = 0;
+  int64_t clearings_ = 0;
 };
 
 }  // namespace guided

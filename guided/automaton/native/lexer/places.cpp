@@ -25,6 +25,13 @@ int32_t Places::inside(int32_t lines, int32_t width) {
   return at->second;
 }
 
+int32_t Places::top(int32_t place) {
+  if (!indentation_.given) return parser_.top(place);
+  Place at = places_[place];
+  at.parser = parser_.top(at.parser);
+  return intern(at);
+}
+
 bool Places::accepting(int32_t place) {
   if (!indentation_.given) return parser_.accepting(place);
   if (accepting_[place] < 0) {

@@ -33,6 +33,10 @@ class Places {
   int32_t after(int32_t place, int32_t label) {
     return indentation_.given ? after_label(place, label) : parser_.after(place, label);
   }
+  // The place with the same lines at the top of the parser's stack, whose steps are those of the place until it is left
+  // (run/top_of_stack.cpp). Steps of lines are not asked for there.
+  int32_t top(int32_t place);
+  bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
   // Calls visit(width) for widths that a next line may have: those of the lines around, and a wider one, `least` if
   // it is wider.
   template <class Visit>

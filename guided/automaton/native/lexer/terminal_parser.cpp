@@ -55,6 +55,12 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   return start = lexemes_.start(tried, wanted, !in_brackets);
 }
 
+int32_t TerminalParser::top(int32_t state) {
+  int32_t& top = of(state).top;
+  if (top == kUnknown) top = work_.arena.top(state);
+  return top;
+}
+
 int32_t TerminalParser::after(int32_t state, int32_t symbol) {
   std::vector<int32_t>& known = of(state).after;
   if (symbol >= static_cast<int32_t>(known.size())) known.resize(symbol + 1, kUnknown);

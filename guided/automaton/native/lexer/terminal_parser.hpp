@@ -25,6 +25,8 @@ class TerminalParser {
   const std::vector<int32_t>& taken(int32_t state) { return of(state).taken; }
   int32_t start(int32_t state, bool in_brackets = false);  // of a lexeme that begins there
   int32_t after(int32_t state, int32_t symbol);            // or kDead
+  int32_t top(int32_t state);                              // of its stack; see run/top_of_stack.cpp
+  bool leaves_top(int32_t state) const { return work_.arena.leaves_top(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const { work_.open_rules(state, out); }
   Arena& arena() { return work_.arena; }
 
@@ -32,7 +34,8 @@ class TerminalParser {
   struct State {
     std::vector<int32_t> taken, marks;
     int32_t start[2] = {kUnknown, kUnknown};  // outside of brackets, and between them
-    std::vector<int32_t> after;               // by symbol; kUnknown
+    int32_t top = kUnknown;
+    std::vector<int32_t> after;  // by symbol; kUnknown
   };
   State& of(int32_t state);
 

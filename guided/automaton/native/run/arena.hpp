@@ -95,6 +95,8 @@ class Arena {
   int32_t lone(Thread thread);                       // the state of one thread, not closed over effects and ends
   int32_t close(std::vector<Thread>& kernel);        // the state of the closure of these threads
   int32_t intern(const std::vector<Thread>& threads, bool closed);
+  int32_t top(int32_t state);            // the top of its stack: top_of_stack.cpp
+  bool leaves_top(int32_t state) const;  // whether a thread has left it
   // The state of `other` with number `state`, in this arena; what was carried over before is not looked at again.
   struct Carried {
     std::unordered_map<int32_t, int32_t> states;
