@@ -37,7 +37,6 @@ NARROWER = {
     "the last line has no end": re.compile(r"[^\n]\Z"),
     "a line begins with a tab, a form feed or a backslash": re.compile(r"(?m)^[ ]*[\t\f\\]"),
     "a field of an f-string": F_STRING,
-    "a character of a smaller alphabet": re.compile("[\U00010000-\U0001ffff\U000e0100-\U000e01ef]"),
     "a carriage return that ends no line": re.compile(r"\r(?!\n)"),
 }
 # Why the grammar takes a text that ast.parse refuses -> whether the text has it

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import unicodedata
 from collections import Counter
 
 import numpy as np
@@ -62,7 +64,7 @@ def test_edges(grammar: guided.CompiledGrammar, text: str):
     ],
 )
 def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: int, most: int, part: int, parts: int):
-    """Each file that ast.parse takes. Of those that are refused, the reason is known, and they are few."""
+    """Each file that ast.parse takes. Later versions have f-strings of another kind, and then a few are refused."""
     refused, read, size = Counter[str](), 0, 0
     for path, text in [*programs(least, most)][part::parts]:
         read += 1
@@ -73,7 +75,19 @@ def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: in
             refused[reason] += 1
             print(f"refused: {path.relative_to(FOLDER)}: {reason}")
     print(f"{read} files, {size} characters, refused: {dict(refused)}")
-    assert read > 30 and refused.total() <= 0.06 * read
+    assert read > 30 and refused.total() <= (0.06 * read if sys.version_info >= (3, 12) else 0)
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the grammar's names are those of Unicode 14")
+def test_every_character_stands_in_names_where_python_takes_it(grammar: guided.CompiledGrammar):
+    matcher, differ = guided.GrammarMatcher(grammar), []
+    for char in (chr(code) for code in range(128, 0x110000) if not 0xD800 <= code < 0xE000):
+        for name in (char, f"a{char}"):
+            matcher.reset()
+            taken = matcher.accept_string(name) and matcher.accept_string("\n")
+            if taken != name.isidentifier():
+                differ.append(name)
+    assert differ == []
 
 
 @few_or_many(150, 2000)
