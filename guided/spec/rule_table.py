@@ -16,6 +16,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.ir.nodes import (
     Alt,
     And,
+    Dispatch,
     Distinct,
     Encoded,
     Entry,
@@ -86,6 +87,7 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
     **dict.fromkeys((Seq, Alt, And), ("items",)),
     **dict.fromkeys((Repeat, Not, Length, Encoded, MaxTokens, Member, Distinct, Entry), ("item",)),
     Permutation: ("members", "separator"),
+    Dispatch: ("automaton", "items"),
 }
 """The fields that hold nodes."""
 
