@@ -16,7 +16,7 @@ Cost: linear in the strings and schemas. All triggers share one automaton, whose
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +45,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text
 from guided.spec.regex import parse_regex
 from guided.spec.structural_tag.arguments import arguments, least_arguments
+from guided.spec.structural_tag.excluded import without_strings
 from guided.spec.structural_tag.formats import Format
 
 __all__ = ["Lowering"]
@@ -158,11 +159,6 @@ class Lowering:
 
     def _schema(self, it: Format) -> Expr:
         style = it.fields.get("style", "qwen_xml")
-        if it.fields.get("excludes"):
-            raise UnsupportedError(
-                "strings that JSON strings must not contain are not enforced", pointer=f"{it.pointer}/excludes",
-                hint='use "pattern" in the schema: ^(?!.*</tool)',
-            )  # fmt: skip
         changes: dict[str, Any] = {}
         if it.fields.get("any_order"):
             changes["property_order"] = "any"
@@ -172,18 +168,20 @@ class Lowering:
         if style != "json":
             return arguments(it, style, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
-        part = self.json(schema, at, changes)
-        least = None if changes else least_text(schema, self.options)
+        part = self.json(schema, at, changes, it["excludes"])
+        least = None if changes or it["excludes"] else least_text(schema, self.options)
         return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
 
-    def json(self, schema: Any, pointer: str, changes: dict[str, Any]) -> Expr:
-        """The JSON of a schema."""
+    def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
+        """The JSON of a schema, without these strings in its strings."""
 
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             own: list[Finding] = []
             try:
                 options = whole.changed(**changes)
                 grammar = json_schema_to_grammar(schema, options, limits=limits, found=own)
+                if excludes:
+                    grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, pointer) from None
             found += [replace(one, pointer=pointer + one.pointer) for one in own]
