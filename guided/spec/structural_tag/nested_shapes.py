@@ -147,6 +147,8 @@ def _leaves_of(place: Place, kind: str) -> list[Place]:
             if name != chosen and name not in _ABOUT:
                 raise _unsupported(f"{name!r} beside {chosen!r} is not enforced in this style", _below(at, name))
         values = schema[chosen] if chosen == "enum" else [schema[chosen]]
+        if not isinstance(values, list):
+            raise SpecError(f"{chosen!r} is not an array", pointer=f"{at}/{chosen}", hint="write the values in [...]")
         return [
             _constant(value, f"{at}/{chosen}/{number}")
             for number, value in enumerate(values)
