@@ -92,5 +92,14 @@ def test_what_ends_it():
         ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=1)
 
 
+def test_a_control_token_of_the_marker_is_allowed_where_it_continues_the_marker():
+    gate = ReasoningGate(GrammarMatcher(GRAMMAR), [0, CONTROL], VOCABULARY)
+    assert CONTROL not in allowed(gate, 20)
+    assert not gate.accept_token(CONTROL)
+    assert gate.accept_token(0)
+    assert CONTROL in allowed(gate, 20)
+    assert gate.accept_token(CONTROL) and gate.is_open
+
+
 def test_without_a_gate_there_is_no_reasoning():
     assert ENGINE.generate([0], "abc").reasoning is None

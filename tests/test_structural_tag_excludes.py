@@ -49,12 +49,13 @@ def json_schema(schema: Any, excludes: list[str]) -> Any:
 
 @pytest.mark.parametrize("number", range(len(SCHEMAS)))
 @pytest.mark.parametrize("excludes", [["ab"], ["a"], ["b", "aa"], ["tru", "nul", "1"]])
-def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes: list[str]) -> None:
+@pytest.mark.parametrize("escapes", ["json", "minimal"])
+def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes: list[str], escapes: Any) -> None:
     """Texts that are written, and what remains in the language when letters are put into them."""
     source = random.Random(f"{number} {excludes}")
     compiler = byte_compiler()
-    whole = compiler.compile_structural_tag(json_schema(SCHEMAS[number], []))
-    left = compiler.compile_structural_tag(json_schema(SCHEMAS[number], excludes))
+    whole = compiler.compile_structural_tag(json_schema(SCHEMAS[number], []), escapes=escapes)
+    left = compiler.compile_structural_tag(json_schema(SCHEMAS[number], excludes), escapes=escapes)
     taken = {True: 0, False: 0}
     for _ in range(60):
         text = "".join(walk(compiler, source.choice([whole, left]), source, 80))
