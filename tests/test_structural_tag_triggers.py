@@ -11,12 +11,13 @@ import pytest
 
 import guided
 from guided.automaton.reference import ReferenceGrammar
-from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Repeat, Seq, Special, Text
 from guided.ir.regions import Region
 from guided.spec.aho_corasick import free_text
 from guided.spec.left_corners import is_nullable, left_recursive
 from tests.structural_tag_support import accepts, byte_compiler, of_format
 from tests.test_aho_corasick import ends_first, occurs, random_strings
+from tests.twin_support import compile_both
 
 CONTENTS = ["", "c", "a", "ca", "b"]
 
@@ -184,6 +185,38 @@ def test_the_node_is_read_alike_by_the_reference(number: int) -> None:
         assert accepts(compiled, ids) == (state is not None and reference.accepting(state)), text
 
 
+@pytest.mark.parametrize("whole_bytes", [True, False])
+@pytest.mark.parametrize("seed", range(30))
+def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int, whole_bytes: bool) -> None:
+    """Random tokens; without a token for each byte, rules are written out."""
+    source = random.Random(seed)
+    free = free_text(random_strings(source, 4) or ["ab"], random_strings(source, 1))
+    found: list[Node] = [Text("c"), Text(""), Text("ab"), Special("<x>"), Seq((Text("c"), Ref("other")))]
+    node = free.dispatch([source.choice(found) for _ in free.complete])
+    rules: dict[str, Node] = {
+        "start": Seq((Repeat(node, 0, source.choice([1, None])), source.choice([free.without, Text("c")]))),
+        "other": Alt((Text("a"), Special("<x>"))),
+    }
+    tokens = {bytes(source.choices(b"abc", k=source.randint(2, 4))) for _ in range(6)}
+    spelled = [*sorted(tokens | ({b"a", b"b", b"c"} if whole_bytes else {b"c"})), None, None]
+    end, control = len(spelled) - 2, len(spelled) - 1
+    both = compile_both(Grammar(rules), spelled, [end], {end: "<e>", control: "<x>"}, everything_supported=True)
+    assert both is not None
+    matcher, twin = both
+    state, mask = twin.initial(), guided.allocate_token_bitmask(1, len(spelled))
+    for _ in range(8):
+        matcher.fill_next_token_bitmask(mask)
+        allowed = set(guided.allowed_tokens(mask))
+        assert allowed == twin.mask(state)
+        assert matcher.min_tokens_to_finish() == twin.min_tokens(state)
+        token = source.choice(sorted(allowed))
+        after = twin.accept_token(state, token)
+        assert matcher.accept_token(token) and after is not None
+        if token == end:
+            break
+        state = after
+
+
 def test_what_stands_at_the_front_of_the_node() -> None:
     automaton = Automaton(((False, ((97, 97, 1),)), (False, ())), 0)
     for exits, recursive in (((0,), True), ((1,), False)):
@@ -192,6 +225,16 @@ def test_what_stands_at_the_front_of_the_node() -> None:
         assert bool(left_recursive(grammar)) == recursive
         assert not is_nullable(node)
         assert is_nullable(node, {"start"}) == recursive
+
+
+@pytest.mark.parametrize("item", [Text("x"), Ref("x")])
+def test_nodes_that_differ_in_their_exits_are_not_confused(item: Node) -> None:
+    """What was compiled before is found again by what it says."""
+    automaton = Automaton(((False, ((97, 97, 1),)), (False, ())), 0)
+    compiler = guided.GrammarCompiler(byte_compiler().vocabulary)
+    for exits, text in (((0,), "x"), ((1,), "ax"), ((0,), "x")):
+        grammar = compiler.compile_grammar(Grammar({"start": Dispatch(automaton, exits, (item,)), "x": Text("x")}))
+        assert [one for one in ("", "a", "x", "ax") if accepts(grammar, list(one.encode()))] == [text]
 
 
 def test_a_malformed_node_is_an_error() -> None:
