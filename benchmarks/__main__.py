@@ -47,6 +47,7 @@ PROGRAMS = {
     "conformance": "the public suites of JSON Schema; writes docs/conformance.md",
     "hard": "the section of that name alone, or single shapes of it, as a table",
     "many_tools": "the first mask of a chat with many tools, beside other libraries",
+    "many_triggers": "free text with up to 5,000 triggers: compilation and masks",
     "kv_bits": "keys and values of 8 bits: speed, and how far the answers move",
     "same_bits": "requests in other batches and caches: are their answers the same bits?",
     "soak": "sixty-four requests at once for ten minutes",

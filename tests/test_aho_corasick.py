@@ -70,15 +70,14 @@ def test_against_the_definition(seed: int) -> None:
             text = "".join(chars)
             assert matches(parts.without, text) == (not occurs(text, ends + never)), (ends, never, text)
             expected = [ends_first(text, at, ends, never) for at in range(len(ends))]
-            assert [matches(node, text) for node in parts.until] == expected, (ends, never, text)
-            assert matches(parts.until_any, text) == any(expected)
-            assert matches(parts.until_one_of(range(0, len(ends), 2)), text) == any(expected[::2])
+            assert [matches(parts.until(at), text) for at in range(len(ends))] == expected, (ends, never, text)
+            assert matches(parts.until(*range(0, len(ends), 2)), text) == any(expected[::2])
             reached.update(at for at, yes in enumerate(expected) if yes)
     assert set(parts.unreachable) == set(range(len(ends))) - reached
 
 
 def languages(parts: FreeText, text: str) -> list[bool]:
-    return [matches(node, text) for node in (parts.without, *parts.until)]
+    return [matches(node, text) for node in (parts.without, *map(parts.until, range(len(parts.complete))))]
 
 
 def test_a_marker_that_continues_another_one() -> None:
@@ -114,19 +113,19 @@ def test_characters_outside_of_ascii_and_at_the_surrogates() -> None:
 
 def test_no_markers_at_all() -> None:
     parts = free_text([])
-    assert matches(parts.without, "anything") and not matches(parts.until_any, "anything")
+    assert matches(parts.without, "anything") and not matches(parts.until(), "anything")
 
 
 def test_the_empty_marker_ends_every_text_at_once() -> None:
     parts = free_text(["", "ab"])
-    assert matches(parts.until[0], "") and not matches(parts.until[0], "a")
+    assert matches(parts.until(0), "") and not matches(parts.until(0), "a")
     assert parts.unreachable == (1,)
     assert not matches(parts.without, "x")
 
 
 def test_in_a_compiled_grammar() -> None:
     parts = free_text(["<a>", "<bc>"], never=["!"])
-    rules = Alt((Seq((parts.until[0], Text("1"))), Seq((parts.until[1], Text("2"))), parts.without))
+    rules = Alt((Seq((parts.until(0), Text("1"))), Seq((parts.until(1), Text("2"))), parts.without))
     vocabulary = Vocabulary([bytes([code]) for code in range(256)], eos_token_ids=[256])
     matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar(Grammar({"start": rules})))
     for text, whole in (("x<a", True), ("x<a>1", True), ("<<bc>2", True), ("é<a>", False), ("", True)):
@@ -148,4 +147,4 @@ def test_bounds_on_states_and_edges() -> None:
 
 def test_a_chain_of_markers_stays_linear() -> None:
     parts = free_text(["a" * length for length in range(1, 300)])
-    assert isinstance(parts.until_any, Automaton) and len(parts.until_any.states) < 700
+    assert len(parts.states) < 700

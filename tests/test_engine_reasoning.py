@@ -14,7 +14,7 @@ from guided.matching.matcher import GrammarMatcher
 from tests.test_engine_drafting import CONTROL, END, ENGINE, LETTERS, VOCABULARY
 
 torch.set_num_threads(1)
-ENDS = [[CONTROL], [0, 1], [0, 0, 1], [0, 1, 0, 2]]
+ENDS = [[CONTROL], [0, 1], [0, 0, 1], [0, 1, 0, 2], [CONTROL, 0, CONTROL], [0, CONTROL]]
 SHORT = settings(deadline=None, max_examples=60)
 GRAMMAR = ENGINE.compiler.compile_regex("abc(,ab)*")
 
@@ -83,12 +83,22 @@ def test_the_answer_follows_the_thinking(end, most, seed, drafts):
 def test_what_ends_it():
     assert find_reasoning_end(VOCABULARY, "</think>") == [CONTROL]
     assert find_reasoning_end(VOCABULARY, "ab") == [LETTERS.index(b"ab")]
+    assert find_reasoning_end(VOCABULARY, "</think>ab</think>,") == [CONTROL, LETTERS.index(b"ab"), CONTROL, 6]
     with pytest.raises(GuidedError, match="empty"):
         find_reasoning_end(VOCABULARY, "")
     with pytest.raises(GuidedError, match="goes with a constraint"):
         ENGINE.generate([0], reasoning_end="</think>")
     with pytest.raises(BudgetError):
         ENGINE.generate([0], "abc", reasoning_end="</think>", max_tokens=1)
+
+
+def test_a_control_token_of_the_marker_is_allowed_where_it_continues_the_marker():
+    gate = ReasoningGate(GrammarMatcher(GRAMMAR), [0, CONTROL], VOCABULARY)
+    assert CONTROL not in allowed(gate, 20)
+    assert not gate.accept_token(CONTROL)
+    assert gate.accept_token(0)
+    assert CONTROL in allowed(gate, 20)
+    assert gate.accept_token(CONTROL) and gate.is_open
 
 
 def test_without_a_gate_there_is_no_reasoning():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.cli.main import main
-from tests.structural_tag_support import byte_compiler, compiler_with, of_format
+from tests.structural_tag_support import accepts, byte_compiler, compiler_with, of_format
 
 ANY = {"type": "any_text"}
 X = {"type": "const_string", "value": "x"}
@@ -56,8 +56,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
         of_format({"type": "any_text", "excludes": [f"e{n}clude" for n in range(100_000)]}),
         "states",
     ),
-    "many triggers": (triggered([f"<{n}>" for n in range(5000)]), "work"),
-    "many rules": (of_format({"type": "dispatch", "rules": [[f"<{n}>", ANY] for n in range(3000)]}), "work"),
+    "many triggers": (triggered([f"<{n}>" for n in range(100_000)]), "spec_length"),
+    "many rules": (of_format({"type": "dispatch", "rules": [[f"<{n}>", ANY] for n in range(20_000)]}), "states"),
     "repetition": (of_format({"type": "repeat", "min": HUGE, "max": HUGE, "content": X}), "states"),
     "many formats": (of_format({"type": "or", "elements": [X] * 200_000}), "spec_length"),
     "one format in many places": (of_format(TWICE), "spec_length"),
@@ -100,13 +100,62 @@ def test_thousands_of_excluded_strings() -> None:
     assert not matcher.accept_string("e")
 
 
+def test_alternatives_that_double_are_looked_at_once() -> None:
+    def defined(number: int) -> dict[str, Any]:
+        after = f"#/$defs/d{number + 1}"
+        return {"anyOf": [{"$ref": after}, {"$ref": after}]}
+
+    last = {"type": "object", "properties": {"a": {"type": "null"}}}
+    definitions: dict[str, Any] = {f"d{number}": defined(number) for number in range(60)}
+    schema = {"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**definitions, "d60": last}}
+    for style, text in (
+        (
+            "cohere_xml",
+            '<cofl:value name="x" type="dict"><cofl:value name="a" type="json">null</cofl:value></cofl:value>',
+        ),
+        ("minimax_m3_xml", "]<]minimax[>[<x>]<]minimax[>[<a>null]<]minimax[>[</a>]<]minimax[>[</x>"),
+    ):
+        form = {"type": "json_schema", "json_schema": schema, "style": style}
+        assert accepts(byte_compiler().compile_structural_tag(of_format(form)), list(text.encode()))
+
+
+def test_objects_that_may_stand_at_one_place_are_limited() -> None:
+    members = {f"m{number}": {"type": "string"} for number in range(100)}
+    ways = [{"type": "object", "properties": members, "title": str(number)} for number in range(100)]
+    form = {"type": "json_schema", "json_schema": {"properties": {"x": {"anyOf": ways}}}, "style": "minimax_m3_xml"}
+    compiler = guided.GrammarCompiler(byte_compiler().vocabulary, limits=guided.Limits(nodes=100_000))
+    with pytest.raises(guided.LimitExceeded, match="nodes"):
+        compiler.compile_structural_tag(of_format(form))
+
+
 # --- noise
+
+NESTING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "a": {"anyOf": [{"$ref": "#/$defs/d"}, {"type": ["string", "null"]}]},
+        "l": {
+            "type": "array",
+            "prefixItems": [{"enum": ["x", {"y": [1]}]}],
+            "items": {"type": "boolean"},
+            "maxItems": 3,
+        },
+    },
+    "required": ["a"],
+    "$defs": {"d": {"type": "object", "properties": {"l": {"type": "array", "items": {"$ref": "#/$defs/d"}}}}},
+}
 
 DOCUMENTS: list[Any] = [
     guided.tool_style("qwen_3").structural_tag([tool(1), tool(2)]),
     guided.tool_style("harmony").structural_tag([tool(1)], reasoning="auto", tool_choice="required"),
     guided.tool_style("glm_4_7").structural_tag([tool(1)], reasoning="enabled"),
     guided.tool_style("kimi").structural_tag([tool(1), tool(2)], parallel_tool_calls=False),
+    guided.tool_style("cohere").structural_tag([tool(1), tool(2)]),
+    guided.tool_style("kimi_k3").structural_tag([tool(1)], reasoning="enabled"),
+    *[
+        of_format({"type": "json_schema", "style": style, "excludes": ["b"], "json_schema": NESTING})
+        for style in ("minimax_m3_xml", "cohere_xml", "json")
+    ],
     {"structures": [{"begin": "<f=a>", "schema": {"type": "boolean"}, "end": "</f>"}], "triggers": ["<f="]},
     of_format(
         {"type": "dispatch", "rules": [["<x>", X], ["<b>", {"type": "regex", "pattern": "a+"}]], "excludes": ["q"]}
@@ -140,7 +189,7 @@ def mutated(document: Any, source: random.Random) -> Any:
         inside, key = source.choice(found)
         match source.randrange(4):
             case 0:
-                inside[key] = source.choice(ODD)
+                inside[key] = copy.deepcopy(source.choice(ODD))
             case 1:
                 other, name = source.choice(found)
                 with contextlib.suppress(LookupError):

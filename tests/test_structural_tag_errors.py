@@ -115,10 +115,43 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
 
 UNSUPPORTED: list[tuple[Any, str]] = [
     ({"type": "any_text", "max_tokens": 3}, "/format/max_tokens"),
-    ({"type": "json_schema", "json_schema": {}, "excludes": ["a"]}, "/format/excludes"),
     ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/json_schema"),
-    ({"type": "json_schema", "json_schema": {"properties": {}}, "style": "cohere_xml"}, "/format/style"),
-    ({"type": "json_schema", "json_schema": {"properties": {}}, "style": "minimax_m3_xml"}, "/format/style"),
+    *[
+        (
+            {"type": "json_schema", "json_schema": {"properties": {"a": schema}}, "style": style},
+            f"/format/json_schema{at}",
+        )
+        for style in ("cohere_xml", "minimax_m3_xml")
+        for schema, at in (
+            ({}, "/properties/a"),
+            (True, "/properties/a"),
+            ({"type": "array"}, "/properties/a"),
+            ({"type": "array", "items": {"type": "null"}, "uniqueItems": True}, "/properties/a/uniqueItems"),
+            ({"type": "object", "minProperties": 1}, "/properties/a/minProperties"),
+            ({"type": "object", "additionalProperties": {"type": "null"}}, "/properties/a/additionalProperties"),
+            ({"type": "object", "properties": {"b\0": {"type": "null"}}}, "/properties/a/properties/b\0"),
+            ({"type": "object", "anyOf": [{"type": "object"}], "title": "t", "not": {}}, "/properties/a/not"),
+            ({"oneOf": [{"type": "object"}, {"type": "object"}]}, "/properties/a"),
+            ({"$ref": "#/elsewhere"}, "/properties/a/$ref"),
+            ({"$ref": "#"}, "/properties/a/$ref"),
+        )
+    ],
+    (
+        {
+            "type": "json_schema",
+            "json_schema": {"properties": {"a": {"type": ["object", "array"], "items": False}}},
+            "style": "minimax_m3_xml",
+        },
+        "/format/json_schema/properties/a",
+    ),
+    (
+        {"type": "json_schema", "json_schema": {"properties": {"a b": {"type": "null"}}}, "style": "minimax_m3_xml"},
+        "/format/json_schema/properties/a b",
+    ),
+    (
+        {"type": "json_schema", "json_schema": {}, "style": "cohere_xml", "max_whitespace_cnt": 1},
+        "/format/max_whitespace_cnt",
+    ),
     (
         {"type": "json_schema", "json_schema": {"minProperties": 1}, "style": "glm_xml"},
         "/format/json_schema/minProperties",

@@ -57,6 +57,9 @@ def xml(style: str) -> Form:
 
 
 DEEPSEEK = '<｜DSML｜parameter name="{}" string="{}">{}</｜DSML｜parameter>'
+COHERE = '<cofl:value name="{}" type="{}">{}</cofl:value>'
+ITEM = '<cofl:value type="{}">{}</cofl:value>'
+MARK = "]<]minimax[>["
 KIMI = '<|open|>argument key="{}" type="{}"<|sep|>{}<|close|>argument<|sep|>'
 SAMPLES: dict[str, tuple[Form, list[str], list[str]]] = {
     "const_string": ({"type": "const_string", "value": "aé\n"}, ["aé\n"], ["", "a", "aé", "aé\n\n"]),
@@ -228,8 +231,83 @@ SAMPLES: dict[str, tuple[Form, list[str], list[str]]] = {
         ],
         ["", KIMI.format("s", "number", "3"), KIMI.format("s", "string", "a") + KIMI.format("i", "string", "3")],
     ),
+    "kimi_k3_xml, excludes": (
+        {**xml("kimi_k3_xml"), "excludes": ["<|sep|>", "bad"]},
+        [
+            KIMI.format("s", "string", "ba<|sep"),
+            KIMI.format("s", "string", "") + KIMI.format("e", "string", "b"),
+        ],
+        [KIMI.format("s", "string", "a<|sep|>"), KIMI.format("s", "string", "abadb")],
+    ),
+    "json_schema, excludes": (
+        {
+            "type": "json_schema",
+            "json_schema": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"enum": ["ab", "ax", 1, True]}]}},
+            "excludes": ["b", "tru"],
+        },
+        ['["a", "ax", "tr"]', "[true, 1]", '["a\\u0061"]'],
+        ['["ab"]', '["b"]', '["xxb"]', '["true"]', '["\\u0062"]'],
+    ),
+    "cohere_xml": (
+        xml("cohere_xml"),
+        [
+            COHERE.format("s", "raw", "a"),
+            COHERE.format("s", "raw", "3") + "\n" + COHERE.format("i", "json", " 3 ") + "\n",
+            COHERE.format("s", "raw", '<b>"\n') + COHERE.format("e", "raw", "b"),
+            COHERE.format("s", "raw", "") + COHERE.format("o", "dict", COHERE.format("k", "json", "true")),
+            COHERE.format("s", "raw", "") + COHERE.format("l", "list", ITEM.format("json", "1") * 2),
+            COHERE.format("s", "raw", "") + COHERE.format("l", "list", ""),
+        ],
+        [
+            "",
+            COHERE.format("s", "json", '"a"'),
+            COHERE.format("s", "raw", "a") + COHERE.format("i", "raw", "3"),
+            COHERE.format("i", "json", "3") + COHERE.format("s", "raw", "a"),
+            COHERE.format("s", "raw", "a") + COHERE.format("o", "json", '{"k": true}'),
+            COHERE.format("s", "raw", "a") + COHERE.format("o", "dict", ""),
+            COHERE.format("s", "raw", "") + COHERE.format("l", "list", ITEM.format("raw", "1")),
+            COHERE.format("s", "raw", "") + COHERE.format("l", "list", COHERE.format("item", "json", "1")),
+            COHERE.format("s", "raw", "a") + COHERE.format("z", "raw", "a"),
+        ],
+    ),
+    "cohere_xml, names": (
+        {
+            "type": "json_schema",
+            "json_schema": {
+                "type": "object",
+                "properties": {'a"<&> é': {"type": "null"}},
+                "additionalProperties": False,
+            },
+            "style": "cohere_xml",
+        },
+        [COHERE.format("a&quot;&lt;&amp;&gt; é", "json", "null")],
+        [COHERE.format('a"<&> é', "json", "null")],
+    ),
+    "minimax_m3_xml": (
+        xml("minimax_m3_xml"),
+        [
+            f"{MARK}<s>a{MARK}</s>",
+            f"{MARK}<s>3{MARK}</s>\n{MARK}<i>3{MARK}</i>\n",
+            f"{MARK}<s>]<]minimax[{MARK}</s>{MARK}<e>b{MARK}</e>",
+            f"{MARK}<s>{MARK}</s>{MARK}<o> {MARK}<k>true{MARK}</k>{MARK}</o>",
+            f"{MARK}<s>{MARK}</s>{MARK}<l>{MARK}<item>1{MARK}</item>\n{MARK}<item>-2{MARK}</item>{MARK}</l>",
+            f"{MARK}<s>{MARK}</s>{MARK}<l>{MARK}</l>",
+        ],
+        [
+            "",
+            "<s>a</s>",
+            f"{MARK}<s>a{MARK}b{MARK}</s>",
+            f"{MARK}<s>a{MARK}</s>{MARK}<i> 3{MARK}</i>",
+            f"{MARK}<i>3{MARK}</i>{MARK}<s>a{MARK}</s>",
+            f"{MARK}<s>a{MARK}</s>{MARK}<o>{MARK}</o>",
+            f'{MARK}<s>a{MARK}</s>{MARK}<o>{{"k": true}}{MARK}</o>',
+            f"{MARK}<s>a{MARK}</s>{MARK}<l>{MARK}<k>1{MARK}</k>{MARK}</l>",
+            f"{MARK}<s>a{MARK}</t>",
+        ],
+    ),
 }
 DIFFERENT: dict[tuple[str, str], str] = {
+    ("json_schema, excludes", '["\\u0062"]'): "xgrammar looks for excluded strings before escapes are read",
     ("json_schema, any order", '{"i": 3}'): "xgrammar does not check with any_order that required members are there",
     ("json_schema, any order", '{"s": "x", "s": "y"}'): "xgrammar does not check with any_order that members differ",
 }

@@ -82,6 +82,9 @@ SPECIAL = {
         "<arg_value>",
         "</arg_value>",
     ),
+    "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>"),
+    "cohere": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "minimax_m3": ("]<]minimax[>[", "<mm:think>", "</mm:think>"),
     "harmony": ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|constrain|>"),
 }
 CASES = [(style, ()) for style in guided.TOOL_STYLES] + list(SPECIAL.items())

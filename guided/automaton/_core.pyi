@@ -219,6 +219,11 @@ class Builder:
             ValueError: there are no states, or edges are out of order, overlap, or lead elsewhere.
         """
 
+    def dispatch(self, automaton: int, states: Sequence[int], items: Sequence[int]) -> int:
+        """
+        An automaton, by its number, and for some of its states a node that follows where a text leads there.
+        """
+
     def distinct(self, item: int, names: Sequence[str]) -> int:
         """A node whose entries must differ from each other and from `names`."""
 

@@ -27,6 +27,7 @@ from guided.ir.nodes import (
     And,
     Automaton,
     Chars,
+    Dispatch,
     Distinct,
     Encoded,
     Encoding,
@@ -227,6 +228,10 @@ class _GrammarBuilder:
                 return build.encoded(number(item), self._encoding(encoding))
             case Automaton(states, start):
                 return build.automaton(*_from_start(states, start))
+            case Dispatch(automaton, exits, followers):
+                renumbered = {automaton.start: 0, 0: automaton.start}  # as in _from_start
+                leaving = [renumbered.get(state, state) for state in exits]
+                return build.dispatch(number(automaton), leaving, [number(item) for item in followers])
             case MaxTokens(item, most):
                 self.limits_tokens = True
                 return build.max_tokens(number(item), self._bounds(0, most)[1])

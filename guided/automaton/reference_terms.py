@@ -35,6 +35,7 @@ from guided.ir.nodes import (
     Automaton,
     Chars,
     Condition,
+    Dispatch,
     Distinct,
     Encoded,
     Encoding,
@@ -170,6 +171,9 @@ class Terms:
                 yield (Open(frozenset(known)), item, Mark.CLOSE)
             case Entry(item):
                 yield (Mark.BEGIN, item, Mark.END)
+            case Dispatch(automaton, _, items):
+                yield (self.run(automaton),)
+                yield from ((self.run(led), item) for led, item in zip(_led(head), items, strict=True))
             case Text() | Chars() | Automaton() | And() | Not() | Length() | Encoded():
                 yield (self.run(head),)
 
@@ -183,7 +187,7 @@ class Terms:
                     yield node
                 case Ref(name):
                     todo.extend({self.rules[name]}.difference(todo))
-                case Seq(items) | Alt(items):
+                case Seq(items) | Alt(items) | Dispatch(_, _, items):
                     todo.extend(item for item in items if item not in todo)
                 case Repeat(item, _, high) if high != 0:
                     todo.append(item)
@@ -214,6 +218,9 @@ class Terms:
                 return any(self.nullable(item) for item in items)
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
+            case Dispatch(automaton, _, items):
+                ways = zip(_led(term), items, strict=True)
+                return self.nullable(automaton) or any(self.nullable(led) and self.nullable(item) for led, item in ways)
             case Permutation():
                 return Members(term).may_stop
             case Members():
@@ -246,6 +253,11 @@ class Terms:
                 return any(self.productive(item) for item in items)
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.productive(item))
+            case Dispatch(automaton, _, items):
+                ways = zip(_led(term), items, strict=True)
+                return self.run(automaton).alive or any(
+                    self.run(led).alive and self.productive(item) for led, item in ways
+                )
             case Permutation():
                 return self._fillable(Members(term))
             case Members():
@@ -337,7 +349,7 @@ class Terms:
                 raise LimitExceeded("depth", depth, MAX_DEPTH, fixed=True)
             yield node
             match node:
-                case Seq(items) | Alt(items):
+                case Seq(items) | Alt(items) | Dispatch(_, _, items):
                     todo.extend((item, depth + 1) for item in items)
                 case Repeat(item) | Distinct(item) | Entry(item):
                     todo.append((item, depth + 1))
@@ -366,3 +378,13 @@ class Terms:
                 case _:
                     continue
             raise SpecError(f"{what} may be empty", hint="take the empty case out of it")
+
+
+def _led(node: Dispatch) -> list[Automaton]:
+    """For each item the texts before it: those that lead the automaton into one state."""
+    plain = [(False, edges) for _, edges in node.automaton.states]
+    out = []
+    for at in node.exits:
+        states = [*plain[:at], (True, plain[at][1]), *plain[at + 1 :]]
+        out.append(Automaton(tuple(states), node.automaton.start))
+    return out

@@ -11,13 +11,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 from guided.errors import VocabularyError
-from guided.ir.nodes import Alt, Distinct, Entry, Grammar, Member, OtherTokens, Permutation, Repeat, Seq
+from guided.ir.nodes import Alt, Dispatch, Distinct, Entry, Grammar, Member, OtherTokens, Permutation, Repeat, Seq
 from guided.ir.serial import ByIdentity
 from guided.ir.tokens import other_tokens
 
 __all__ = ["without_other_tokens"]
 
-_AROUND = (Seq, Alt, Repeat, Permutation, Member, Distinct, Entry)
+_AROUND = (Seq, Alt, Repeat, Permutation, Member, Dispatch, Distinct, Entry)
 _PARTS = ("item", "items", "members", "separator")
 
 

@@ -3,14 +3,16 @@
 In: the matcher of the answer, and the ids of the marker that ends the reasoning. Out: a matcher of the complete output.
 Until the end marker is complete, every token with text is allowed and end tokens are not, so the model reasons as it
 was trained to; after the marker the constraint holds. The budget covers both parts: the mask always leaves room for the
-marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text, so use a
-control token, or a text that the model always writes with the same tokens.
+marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text, so use
+control tokens, or a text that the model always writes with the same tokens. A control token of the marker is allowed
+where it continues the marker.
 
 Source: Knuth, Morris, Pratt (1977), for how much of the marker has been written after each token.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -26,13 +28,18 @@ __all__ = ["ReasoningGate", "find_reasoning_end"]
 
 
 def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
-    """The ids of the end marker: the control token of that name if there is one, otherwise the tokens of the text.
+    """The ids of the end marker: in `<|close|>think<|sep|>`, names of control tokens mean these, and the rest is text.
 
     Raises:
         GuidedError: the marker is empty.
     """
-    named = [id for id, name in vocabulary.special_tokens.items() if name == end]
-    ids = named[:1] or vocabulary.encode(end)
+    named: dict[str, int] = {}
+    for id, name in vocabulary.special_tokens.items():
+        if name:
+            named.setdefault(name, id)
+    longest_first = sorted(named, key=len, reverse=True)
+    pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if named else [end]
+    ids = [id for piece in pieces for id in ([named[piece]] if piece in named else vocabulary.encode(piece))]
     if not ids:
         raise GuidedError("reasoning_end is empty: name a control token, such as '</think>'")
     return ids
@@ -83,7 +90,7 @@ class ReasoningGate:
         words[:] = 0 if self._budget_bound else _text(self._vocabulary)
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
-            if room is None or len(self._end) - self._after(token) <= room:
+            if self._continues(token) and (room is None or len(self._end) - self._after(token) <= room):
                 words[token // 32] |= bit
             else:
                 words[token // 32] &= ~bit
@@ -95,7 +102,7 @@ class ReasoningGate:
             accepted = self._answer.accept_token(token)
             self._answered += accepted
             return accepted
-        if token not in self._end and not self._is_text(token):
+        if not self._continues(token):
             return False
         self._progress.append(self._after(token))
         return True
@@ -136,6 +143,10 @@ class ReasoningGate:
         """How many tokens of the marker are matched after this token."""
         matched = (*self._end[: self._progress[-1]], token)
         return next(n for n in range(len(matched), -1, -1) if self._end[:n] == matched[len(matched) - n :])
+
+    def _continues(self, token: int) -> bool:
+        """Whether a token goes on with the reasoning, or with the marker."""
+        return self._is_text(token) or (token in self._end and self._after(token) > 0)
 
     def _is_text(self, token: int) -> bool:
         return 0 <= token < self._vocabulary.size and is_allowed(_text(self._vocabulary), token)

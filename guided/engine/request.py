@@ -48,7 +48,7 @@ class Options(ConstraintOptions, total=False):
             members are led to their ends before they are cut. 0: they are only cut. See `Result.budget_bound`.
         drafts: tokens that are drafted for a forward pass, at most: those that followed when the last ones came before,
             in prompt or output (0). The output is the same; it comes sooner where answers repeat.
-        reasoning_end: the control token, or text, that ends the thinking of a reasoning model, such as "</think>": the
+        reasoning_end: the control tokens, or text, that end the thinking of a reasoning model, such as "</think>": the
             constraint begins after it, and `Result.reasoning` holds what came before. None: it begins at once.
         tools: what may be called, see `Tool`: anywhere in a free text (which is then under a constraint: it is UTF-8,
             without other control tokens), or where a constraint that is composed of parts places `tool.segment`. What

@@ -1,9 +1,9 @@
 """The grammar IR: what every front end produces and the core consumes. Frozen nodes without methods that compute.
 
 A node denotes a set of strings of Unicode code points, without surrogates. `Special` denotes one control token.
-*Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation` and recursion. `And`,
-`Not`, `Length`, `Encoded` and `MaxTokens` take regular items only; a `Ref` in them is looked through if it is not
-recursive.
+*Regular* nodes are those built without `Special`, `OtherTokens`, `MaxTokens`, `Permutation`, `Dispatch` and recursion.
+`And`, `Not`, `Length`, `Encoded` and `MaxTokens` take regular items only; a `Ref` in them is looked through if it is
+not recursive.
 
 Nodes are compared by content. Caches tell them apart by identity (`serial.py`).
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_CHARS", "ANY_CHAR", "EMPTY", "EPSILON", "UTF8", "AllOf", "Alt", "And", "AnyOf", "Automaton", "Chars",
-    "Condition", "Distinct", "Encoded", "Encoding", "Entry", "Form", "Grammar", "Length", "Lexed", "MaxTokens",
-    "Member", "Node", "NoneOf", "Not", "OtherTokens", "Permutation", "Ranges", "Ref", "Repeat", "Seq", "Span",
-    "Special", "Text", "Written", "charset", "complement", "intersect",
+    "Condition", "Dispatch", "Distinct", "Encoded", "Encoding", "Entry", "Form", "Grammar", "Length", "Lexed",
+    "MaxTokens", "Member", "Node", "NoneOf", "Not", "OtherTokens", "Permutation", "Ranges", "Ref", "Repeat", "Seq",
+    "Span", "Special", "Text", "Written", "charset", "complement", "intersect",
 ]  # fmt: skip
 
 
@@ -92,6 +92,19 @@ class Automaton(Numbered):
 
     states: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
     start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch(Numbered):
+    """What was read decides what follows: the strings of `automaton`, and those that lead it into the state `exits[i]`
+    followed by `items[i]`.
+
+    Several items may follow one state. Not a regular node, whatever the items are.
+    """
+
+    automaton: Automaton
+    exits: tuple[int, ...]
+    items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +303,7 @@ Node: TypeAlias = (
     Chars
     | Text
     | Automaton
+    | Dispatch
     | Seq
     | Alt
     | Repeat

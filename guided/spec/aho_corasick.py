@@ -2,7 +2,8 @@
 
     parts = free_text(["<tool>", "<code>"], never=["</answer>"])
     parts.without               # texts that contain none of the three strings
-    parts.until[0]              # such a text, and then "<tool>" as the first of the three that is complete in it
+    parts.until(0)              # such a text, and then "<tool>" as the first of the three that is complete in it
+    parts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
 
 In: the strings. Out: regular nodes (`Automaton`) over code points.
 
@@ -23,9 +24,9 @@ complete forbids the text, even if a marker is complete at the same character. S
 inside of it may be unreachable, as "abc" is beside "b"; `unreachable` names these.
 
 Cost: states linear in the characters of the strings, and for each state as many edges as it has characters that do not
-lead back to the start. The automata of all ends share their edges; each has a list of the states.
+lead back to the start. `dispatch` is one automaton for all ends; each `until` is one of its own.
 
-What it does not do: choose what may follow, or repeat. That is the caller's grammar.
+What it does not do: repeat. That is the caller's grammar.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from guided.errors import LimitExceeded
-from guided.ir.nodes import ALL_CHARS, EMPTY, Automaton, Node
+from guided.ir.nodes import ALL_CHARS, EMPTY, Automaton, Dispatch, Node
 from guided.limits import Limits
 
 __all__ = ["FreeText", "free_text"]
 
 _Edges = tuple[tuple[int, int, int], ...]
-_WORK = 8  # for a state of the automaton of one end
 _NO_STRING = -1
 _FORBIDDEN = -2
 
@@ -51,23 +51,25 @@ class FreeText:
 
     Attributes:
         without: the texts in which no end and no forbidden string occurs.
-        until: for each end, the texts that end with it, and in which nothing was complete before.
-        until_any: the texts that end with any of the ends: the union of `until`.
         unreachable: the indices of the ends that no text ends with, because another string is always complete before.
         states: of the automaton that they share, none accepting.
-        complete: for each end the states in which it is complete.
+        complete: for each end the state in which it is complete; None if that is never.
     """
 
     without: Node
-    until: tuple[Node, ...]
-    until_any: Node
     unreachable: tuple[int, ...]
     states: tuple[tuple[bool, _Edges], ...]
-    complete: tuple[tuple[int, ...], ...]
+    complete: tuple[int | None, ...]
 
-    def until_one_of(self, ends: Iterable[int]) -> Node:
-        """The union of `until` for some of the ends, as one automaton."""
-        return _accepting(self.states, [state for end in ends for state in self.complete[end]])
+    def until(self, *ends: int) -> Node:
+        """The texts that end with one of these ends, and in which nothing was complete before."""
+        found = [state for end in ends if (state := self.complete[end]) is not None]
+        return _accepting(self.states, found) if found else EMPTY
+
+    def dispatch(self, items: Sequence[Node]) -> Node:
+        """For each end, the texts of `until` followed by its item."""
+        found = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
+        return Dispatch(Automaton(self.states), tuple([at for at, _ in found]), tuple([item for _, item in found]))
 
 
 def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:
@@ -78,8 +80,7 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
         never: strings that must not occur before the end is complete, not even within it.
 
     Raises:
-        LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`; there are
-            too many ends.
+        LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`.
     """
     limits = Limits() if limits is None else limits
     trie = _Trie(limits)
@@ -91,18 +92,9 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     trie.link()
     layout = _Layout(trie)
     states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
-    if (work := _WORK * len(layout.ends) * len(states)) > limits.work:
-        raise LimitExceeded("work", work, limits.work)
-    nodes = {number: _accepting(states, where) for number, where in layout.ends.items()}
-    until = tuple([nodes.get(numbers[text], EMPTY) for text in ends])
-    return FreeText(
-        _accepting(states, layout.plain),
-        until,
-        _accepting(states, [state for where in layout.ends.values() for state in where]),
-        tuple([number for number, node in enumerate(until) if node is EMPTY]),
-        states,
-        tuple([tuple(layout.ends.get(numbers[text], ())) for text in ends]),
-    )
+    complete = tuple([layout.ends.get(numbers[text]) for text in ends])
+    unreachable = tuple([number for number, state in enumerate(complete) if state is None])
+    return FreeText(_accepting(states, layout.plain), unreachable, states, complete)
 
 
 class _Trie:
@@ -167,7 +159,7 @@ class _Layout:
     Attributes:
         edges: of each state.
         plain: the states in which nothing is complete yet.
-        ends: for each end, by its index, the states in which it is complete.
+        ends: for each end, by its index, the state in which it is complete.
     """
 
     def __init__(self, trie: _Trie) -> None:
@@ -176,14 +168,14 @@ class _Layout:
         self._order: list[tuple[int, bool]] = []
         self.edges: list[_Edges] = []
         self.plain: list[int] = []
-        self.ends: dict[int, list[int]] = {}
+        self.ends: dict[int, int] = {}
         if not trie.forbids(0):
             self._number(0, trie.own[0] >= 0)
         for number, (at, second) in enumerate(self._order):  # grows while it is read
             if not second:
                 self.plain.append(number)
             elif trie.own[at] >= 0:
-                self.ends.setdefault(trie.own[at], []).append(number)
+                self.ends[trie.own[at]] = number
             self.edges.append(self._continued(at) if second else self._free(at))
 
     def _number(self, at: int, second: bool) -> int:

@@ -27,6 +27,7 @@ from guided.ir.nodes import (
 )
 from guided.keywords import keywords_checked
 from guided.limits import Limits
+from guided.spec.aho_corasick import FreeText
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
@@ -135,6 +136,14 @@ class ReadPart(Expr):
     kind: str = ""
     source: Any = None
     has_lexer: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DispatchPart(Expr):
+    """Free text that ends with one of some markers, and what follows it: for each marker a part."""
+
+    free: FreeText
+    parts: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -26,6 +26,7 @@ from guided.limits import Limits
 from guided.spec.combinators import (
     CapturePart,
     ChoicePart,
+    DispatchPart,
     Expr,
     LaterPart,
     NodePart,
@@ -53,7 +54,7 @@ def kinds_of(expr: Expr) -> set[str]:
             continue
         met[part] = None
         match part:
-            case SequencePart(parts) | ChoicePart(parts):
+            case SequencePart(parts) | ChoicePart(parts) | DispatchPart(_, parts):
                 work += parts
             case RepeatPart(inner) | LaterPart(inner) | CapturePart(_, inner):
                 work.append(inner)
@@ -155,6 +156,8 @@ class _Lowering:
                 return Seq(tuple([self.node(part, scope, depth) for part in parts]))
             case ChoicePart(parts):
                 return Alt(tuple([self.node(part, scope, depth) for part in parts]))
+            case DispatchPart(free, parts):
+                return free.dispatch([self.node(part, scope, depth) for part in parts])
             case RepeatPart(part, low, high):
                 return Repeat(self.node(part, scope, depth), low, high)
             case CapturePart(name, part):

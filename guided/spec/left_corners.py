@@ -16,6 +16,7 @@ from guided.ir.nodes import (
     Alt,
     And,
     Automaton,
+    Dispatch,
     Distinct,
     Encoded,
     Entry,
@@ -95,6 +96,8 @@ def _corners(root: Node, empty: Collection[str], done: dict[int, bool]) -> froze
                         break
             case And() | Not() | Length() | Encoded() | MaxTokens():  # regular: their rules are looked through
                 pass
+            case Dispatch(automaton, exits, items):
+                todo += [item for at, item in zip(exits, items, strict=True) if at == automaton.start]
             case Permutation(members, separator):
                 todo += [member.item for member in members] + [separator]
             case _:
@@ -125,6 +128,8 @@ def _is_nullable(node: Node, parts: Sequence[bool], empty: Collection[str]) -> b
             return not value
         case Automaton(states, start):
             return states[start][0]
+        case Dispatch(automaton, exits):
+            return parts[0] or any(at == automaton.start and part for at, part in zip(exits, parts[1:], strict=True))
         case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
             return all(parts)
         case Alt():

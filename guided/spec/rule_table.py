@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.ir.nodes import (
     Alt,
     And,
+    Dispatch,
     Distinct,
     Encoded,
     Entry,
@@ -35,7 +36,7 @@ from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.spec.regex.algebra import run
 
-__all__ = ["RuleTable", "Scope", "children", "defined_here"]
+__all__ = ["RuleTable", "Scope", "children", "defined_here", "with_children"]
 
 Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
@@ -86,6 +87,7 @@ _CHILDREN: Mapping[type, tuple[str, ...]] = {
     **dict.fromkeys((Seq, Alt, And), ("items",)),
     **dict.fromkeys((Repeat, Not, Length, Encoded, MaxTokens, Member, Distinct, Entry), ("item",)),
     Permutation: ("members", "separator"),
+    Dispatch: ("automaton", "items"),
 }
 """The fields that hold nodes."""
 
@@ -99,6 +101,23 @@ def children(node: Any) -> list[Any]:
         part = getattr(node, name)
         out += part if isinstance(part, tuple) else [part]
     return out
+
+
+def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
+    """A node, or a tuple of them, with its parts changed; the same object if none was.
+
+    Yields what it waits for, as `run` wants it.
+    """
+    if isinstance(node, tuple):
+        parts = []
+        for part in node:
+            parts.append((yield change(part)))
+        return node if all(new is old for new, old in zip(parts, node, strict=True)) else tuple(parts)
+    old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
+    new = {}
+    for name, part in old.items():
+        new[name] = yield change(part)
+    return node if all(new[name] is old[name] for name in old) else replace(node, **new)
 
 
 def _renamed(
@@ -118,19 +137,8 @@ def _renamed(
         if node.name not in names:
             raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
         out = Ref(names[node.name])
-    elif isinstance(node, tuple):
-        parts = []
-        for part in node:
-            parts.append((yield _renamed(part, names, done, closed)))
-        if any(new is not old for new, old in zip(parts, node, strict=True)):
-            out = tuple(parts)
     else:
-        old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
-        new = {}
-        for name, part in old.items():
-            new[name] = yield _renamed(part, names, done, closed)
-        if any(new[name] is not old[name] for name in old):
-            out = replace(node, **new)
+        out = yield with_children(node, lambda part: _renamed(part, names, done, closed))
     if out is node and not isinstance(node, Ref):
         closed[node] = node
     else:

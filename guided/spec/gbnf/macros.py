@@ -109,11 +109,7 @@ class Macros:
                 "the tag is never reached: another tag or an excluded text is complete before it",
                 pairs[free.unreachable[0]][0].token, "leave one of them out",
             )  # fmt: skip
-        tags_of: dict[str, list[int]] = {}  # one automaton for all tags of a rule
-        for number, (_, rule) in enumerate(pairs):
-            tags_of.setdefault(rule.name, []).append(number)
-        bodies = [seq((free.until_one_of(tags), Ref(name))) for name, tags in tags_of.items()]
-        return self._dispatch(named, bodies, free.without)
+        return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
 
     def _token_tag_dispatch(self, name: Token, given: list[_Value], named: dict[str, _Value]) -> Node:
         self._known(named, "loop_after_dispatch", "excludes")

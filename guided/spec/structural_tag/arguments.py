@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from guided.errors import Finding, GuidedError, SpecError, UnsupportedError, brief
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from guided.spec.structural_tag.formats import Format
     from guided.spec.structural_tag.lower import Lowering
 
-__all__ = ["ELEMENTS", "Element", "arguments", "is_json", "kinds_of", "least_arguments", "shared_definitions"]
+__all__ = [
+    "ELEMENTS", "Element", "Values", "any_order", "arguments", "is_json", "kinds_of", "least_arguments", "looks",
+    "object_members", "raw", "shared_definitions",
+]  # fmt: skip
 
 
 class Element(NamedTuple):
@@ -61,6 +64,23 @@ class Element(NamedTuple):
     other: str
     end: str
     framed: bool = False
+
+
+class Values(NamedTuple):
+    """How the values of arguments are written.
+
+    Attributes:
+        options: of JSON, as changes to those of the whole.
+        excludes: what strings do not contain.
+    """
+
+    lowering: Lowering
+    options: Mapping[str, Any]
+    excludes: tuple[str, ...]
+
+    def json(self, schema: Any, at: str) -> Expr:
+        """As JSON."""
+        return self.lowering.json(schema, at, self.options, self.excludes)
 
 
 ELEMENTS: Final[Mapping[str, Element]] = {
@@ -96,22 +116,20 @@ _JSON: Final = '"<>&'
 def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """The elements of a schema's properties, with white space around each."""
     schema, at = it["json_schema"], f"{it.pointer}/json_schema"
-    if style not in ELEMENTS:
-        raise UnsupportedError(
-            f"arguments in the style {style} nest, and are not enforced", pointer=f"{it.pointer}/style",
-            hint=f"one of {', '.join(ELEMENTS)}",
-        )  # fmt: skip
     if "whitespace" in changes:
         raise UnsupportedError(
             "white space between elements is not counted", pointer=f"{it.pointer}/max_whitespace_cnt",
             hint='leave it out, or use the style "json"',
         )  # fmt: skip
-    properties, required = _object(schema, at)
-    shared = (
-        {name: schema[name] for name in ("$defs", "definitions", "$schema") if name in schema}
-        if schema is not True
-        else {}
-    )
+    in_any_order = changes.get("property_order") == "any"
+    options = {name: value for name, value in changes.items() if name != "property_order"}
+    values = Values(lowering, options, it.fields.get("excludes", ()))
+    if style not in ELEMENTS:
+        from guided.spec.structural_tag.nested_arguments import NESTED, nested_arguments
+
+        return nested_arguments(schema, at, NESTED[style], values, in_any_order)
+    properties, required = object_members(schema, at)
+    shared = shared_definitions(schema)
     elements = {}
     for name, value in properties.items():
         if not isinstance(name, str):
@@ -121,15 +139,15 @@ def arguments(it: Format, style: str, lowering: Lowering, changes: dict[str, Any
             raise UnsupportedError(
                 f"the name {brief(name)} cannot stand in an element", pointer=place, hint="use letters, digits and _"
             )
-        elements[name] = sequence(_element(name, value, place, ELEMENTS[style], shared, lowering, changes), _GAP)
-    if changes.get("property_order") == "any":
+        elements[name] = sequence(_element(name, value, place, ELEMENTS[style], shared, values), _GAP)
+    if in_any_order:
         if len(elements) > 6:
             raise UnsupportedError(
                 f"{len(elements)} properties in any order are too many in this style",
                 pointer=f"{it.pointer}/any_order",
                 hint="leave any_order out: properties stand in the order of the schema",
             )  # fmt: skip
-        return sequence(_GAP, _any_order(tuple(elements), elements, required))
+        return sequence(_GAP, any_order(tuple(elements), elements, required))
     return sequence(_GAP, *[part if name in required else optional(part) for name, part in elements.items()])
 
 
@@ -164,7 +182,7 @@ def _is_sure(schema: Any) -> bool:
     return "minLength" not in schema and all(map(_NAME.fullmatch, words))
 
 
-def _any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: frozenset[str]) -> Expr:
+def any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: frozenset[str]) -> Expr:
     """The elements that are left, each at most once."""
     made: dict[tuple[str, ...], Expr] = {(): sequence()}
 
@@ -177,7 +195,7 @@ def _any_order(left: tuple[str, ...], elements: Mapping[str, Expr], required: fr
     return of(left)
 
 
-def _object(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
+def object_members(schema: Any, at: str) -> tuple[Mapping[str, Any], frozenset[str]]:
     """The properties, and which of them are required."""
     if not isinstance(schema, dict):
         raise UnsupportedError(
@@ -220,9 +238,10 @@ def _element(
     at: str,
     form: Element,
     shared: Mapping[str, Any],
-    lowering: Lowering,
-    changes: dict[str, Any],
+    values: Values,
 ) -> Expr:
+    lowering = values.lowering
+
     def spelled(string: str) -> Expr:
         first, *more = [lowering.spelled(one, at) for one in string.split("{gap}")]
         return sequence(first, *[one for part in more for one in (_GAP, part)])
@@ -230,15 +249,16 @@ def _element(
     kinds = kinds_of(schema, shared)
     parts = []
     if "string" in kinds:
-        raw = _raw({**shared, "allOf": [schema, {"type": "string"}]}, at, form, kinds)
-        parts.append(sequence(spelled(form.string), raw))
+        unsure = looks(kinds) if form.string == form.other else ""
+        alone = {**shared, "allOf": [schema, {"type": "string"}]}
+        plain = raw(alone, at, (form.end, *values.excludes), unsure, framed=form.framed)
+        parts.append(sequence(spelled(form.string), plain))
     others = [kind for kind in _TYPES if kind in kinds]
     groups = [[kind] for kind in others] if "{type}" in form.other else [others] if others else []
     for group in groups:
         alone = schema if kinds == set(group) else {"allOf": [schema, {"type": group}]}
         whole = {**shared, "allOf": [alone]} if shared else alone
-        value = lowering.json(whole, at, {name: value for name, value in changes.items() if name != "property_order"})
-        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, value, _GAP))
+        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, values.json(whole, at), _GAP))
     return sequence(spelled(form.begin + name), choice(*parts), spelled(form.end))
 
 
@@ -270,14 +290,14 @@ def _allows(schema: dict[str, Any]) -> bool:
     return grammar.rules[grammar.start] != EMPTY
 
 
+def looks(kinds: Collection[str]) -> str:
+    """A pattern of what is JSON of one of these types, where an argument may be a string or JSON; "" if none is."""
+    return "|".join(f"(?:{_LOOKS[kind]})" for kind in _TYPES if kind in kinds)
+
+
 def is_json(written: str, kinds: Collection[str]) -> bool:
     """Whether the text of an argument, which may be a string or JSON, is JSON of one of these types."""
-    return any(kind in kinds and re.fullmatch(_LOOKS[kind], written) for kind in _TYPES)
-
-
-def _not_json(kinds: Collection[str]) -> Node:
-    """The texts of which `is_json` says no."""
-    return Not(AltNode(tuple([parse_regex(_LOOKS[kind]) for kind in _TYPES if kind in kinds])))
+    return bool(pattern := looks(kinds)) and re.fullmatch(pattern, written) is not None
 
 
 def _type_of(value: Any) -> str:
@@ -295,8 +315,8 @@ def _type_of(value: Any) -> str:
     return "object"
 
 
-def _raw(schema: Any, at: str, form: Element, kinds: Collection[str]) -> Expr:
-    """The strings of a schema, as they are, without those that contain the closing tag.
+def raw(schema: Any, at: str, never: Sequence[str], not_these: str = "", *, framed: bool = False) -> Expr:
+    """The strings of a schema, as they are, but for those that contain one of `never`, or that `not_these` matches.
 
     If a string may be framed by line ends, one that has them itself is always framed, so that it is read back as it is.
     """
@@ -311,10 +331,10 @@ def _raw(schema: Any, at: str, form: Element, kinds: Collection[str]) -> Expr:
             error.pointer = error.pointer.removeprefix("/allOf/0")
             raise placed(error, at) from None
         strings = _strings(grammar, grammar.rules[grammar.start])
-        written: Node = And((strings, free_text([], [form.end], limits=limits).without))
-        if form.string == form.other and len(kinds) > 1:
-            written = And((written, _not_json(kinds)))
-        if not form.framed:
+        written: Node = And((strings, free_text([], never, limits=limits).without))
+        if not_these:
+            written = And((written, Not(parse_regex(not_these))))
+        if not framed:
             return written
         return AltNode((And((written, Not(_FRAMED))), Seq((Text("\n"), written, Text("\n")))))
 

@@ -1,9 +1,9 @@
 """The arguments of one call, read while they are written. In: pieces of text. Out: valid JSON at any time.
 
-Two readers with the same interface: `JsonArguments`, and `XmlArguments` for the styles in which an argument is an
-element (arguments.py). `read` takes a piece, and returns what lies behind the arguments; while they go on, that is
-nothing, or the begin of an element, which is to be given again with the next piece. Cost: each character is looked at
-once, and `text` copies the arguments so far.
+Readers with the same interface: `JsonArguments`, `XmlArguments` for the styles in which an argument is an element
+(arguments.py), and for those whose elements nest `NestedArguments` (nested_call_arguments.py). `read` takes a piece,
+and returns what lies behind the arguments; while they go on, that is nothing, or the begin of an element, which is to
+be given again with the next piece. Cost: each character is looked at once, and `text` copies the arguments so far.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from guided.spec.structural_tag.arguments import Element, is_json, kinds_of, shared_definitions
 from guided.spec.structural_tag.partial_json import PartialJson
 
-__all__ = ["Arguments", "JsonArguments", "XmlArguments", "kept"]
+__all__ = ["JsonArguments", "XmlArguments", "json_string", "kept"]
 
 _SPACE = " \t\r\n"
 
@@ -76,7 +76,9 @@ class XmlArguments:
 
     def text(self) -> str:
         """The arguments so far."""
-        written = [] if self.may_end or self._kinds != {"string"} else [f'{_string(self._name)}: "{self._partial()}"']
+        written = (
+            [] if self.may_end or self._kinds != {"string"} else [f'{json_string(self._name)}: "{self._partial()}"']
+        )
         return f"{{{', '.join([*self._done, *written])}}}"
 
     def _begin(self, found: re.Match[str]) -> None:
@@ -90,8 +92,8 @@ class XmlArguments:
         is_string = "string" in self._kinds and (self._kinds == {"string"} or not is_json(written, self._kinds))
         if is_string and self._element.framed and len(written) > 1 and written[0] == written[-1] == "\n":
             written = written[1:-1]
-        value = _string(written) if is_string else written.strip(_SPACE)
-        self._done.append(f"{_string(self._name)}: {value}")
+        value = json_string(written) if is_string else written.strip(_SPACE)
+        self._done.append(f"{json_string(self._name)}: {value}")
         self.may_end = True
 
     def _partial(self) -> str:
@@ -103,12 +105,9 @@ class XmlArguments:
             sure -= 1
         begin = max(self._escaped_to, 1 if framed else 0)
         if sure > begin:
-            self._escaped += _string(value[begin:sure])[1:-1]
+            self._escaped += json_string(value[begin:sure])[1:-1]
             self._escaped_to = sure
         return self._escaped
-
-
-Arguments: TypeAlias = JsonArguments | XmlArguments
 
 
 def kept(text: str, marks: Mapping[str, str]) -> int:
@@ -120,7 +119,8 @@ def kept(text: str, marks: Mapping[str, str]) -> int:
     return 0
 
 
-def _string(text: str) -> str:
+def json_string(text: str) -> str:
+    """A string as JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from guided.spec.structural_tag.arguments import ELEMENTS
-from guided.spec.structural_tag.call_arguments import Arguments, JsonArguments, XmlArguments, kept
+from guided.spec.structural_tag.call_arguments import JsonArguments, XmlArguments, kept
+from guided.spec.structural_tag.nested_arguments import NESTED
+from guided.spec.structural_tag.nested_call_arguments import NestedArguments
 from guided.spec.structural_tag.tools import Function
 
 __all__ = ["Call", "CallReader"]
@@ -42,8 +44,10 @@ class Call:
     complete: bool
 
 
+Arguments: TypeAlias = JsonArguments | XmlArguments | NestedArguments
+
+
 class _Begin(NamedTuple):
-    head: str
     tail: str  # after a number, if there is one
     function: Function
 
@@ -62,13 +66,13 @@ class CallReader:
         self.calls: list[Call] = []
         call = style["call"]
         begins = [call["begin"]] if isinstance(call["begin"], str) else call["begin"]
-        self._begins: dict[str, _Begin] = {}
+        self._begins: dict[str, list[_Begin]] = {}  # by what comes before the number
         for function in functions:
             for begin in begins:
                 head, _, tail = begin.replace("{name}", function.name).partition("{index}")
-                self._begins[head] = _Begin(head, tail, function)
+                self._begins.setdefault(head, []).append(_Begin(tail, function))
         self._end: str = call["end"]
-        self._element = ELEMENTS.get(call["arguments"])
+        self._style: str = call["arguments"]
         self._marks = _marks(style)
         self._buffer = ""
         self._reads = _reads_first(style, reasoning)
@@ -100,26 +104,24 @@ class CallReader:
             self._buffer = self._buffer[len(self._buffer) - keep :]
             return False
         at, mark = found
-        if marks[mark] == "call":
-            begin = self._begins[mark]
-            number = (
-                re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, at + len(mark)) if begin.tail else None
-            )
-            if begin.tail and number is None:
-                self._emit(self._buffer[:at])
-                self._buffer = self._buffer[at:]
-                return False
-            self._emit(self._buffer[:at])
-            self._buffer = self._buffer[number.end() if number else at + len(mark) :]
-            self._current = (
-                JsonArguments() if self._element is None else XmlArguments(self._element, begin.function.parameters)
-            )
-            self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
-            return True
         self._emit(self._buffer[:at])
+        if marks[mark] == "call":
+            self._buffer = self._buffer[at:]
+            return self._begin(mark)
         self._buffer = self._buffer[at + len(mark) :]
         self._reads = marks[mark]
         return True
+
+    def _begin(self, mark: str) -> bool:
+        """Begin the call that begins with this mark; false if it is not known yet which one that is."""
+        for begin in self._begins[mark]:
+            number = re.compile("[0-9]+" + re.escape(begin.tail)).match(self._buffer, len(mark)) if begin.tail else None
+            if number is not None or not begin.tail:
+                self._buffer = self._buffer[number.end() if number else len(mark) :]
+                self._current = _arguments(self._style, begin.function)
+                self.calls.append(Call(len(self.calls), begin.function.name, "{}", False))
+                return True
+        return False
 
     def _emit(self, text: str) -> None:
         if self._reads == "text":
@@ -139,11 +141,20 @@ class CallReader:
         return True
 
 
+def _arguments(style: str, function: Function) -> Arguments:
+    """What reads the arguments of a call."""
+    if style in NESTED:
+        return NestedArguments(NESTED[style], function.parameters)
+    return XmlArguments(ELEMENTS[style], function.parameters) if style in ELEMENTS else JsonArguments()
+
+
 def _marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that change what is read, and what follows them."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None:
-        marks |= {section["begin"]: "marks", section["end"]: "text"}
+        marks |= {section["begin"]: "marks", section["end"]: "marks" if "response" in style else "text"}
+    if (response := style.get("response")) is not None:
+        marks |= {response["begin"]: "text", response["end"]: "marks"}
     if (channels := style.get("channels")) is not None:
         marks |= {channels[name]["begin"]: name for name in ("text", "reasoning")}
         marks |= dict.fromkeys((*channels["text"]["end"], channels["separator"]), "marks")

@@ -10,13 +10,13 @@ What a format means is what xgrammar means by it. The points that need care:
 - *at_least_one* of triggered tags: the output begins with a tag.
 - *Control tokens*: free text has none. A string in which the name of one of them occurs means that token, see `names`.
 
-Cost: linear in the strings and schemas, for each string the number of states is linear in its length.
+Cost: linear in the strings and schemas. All triggers share one automaton, whose states lead to what follows them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, Node, OtherTokens, R
 from guided.limits import Limits
 from guided.spec.aho_corasick import FreeText, free_text
 from guided.spec.combinators import (
+    DispatchPart,
     Expr,
     LaterPart,
     ReadPart,
@@ -44,6 +45,7 @@ from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.simple import least_text
 from guided.spec.regex import parse_regex
 from guided.spec.structural_tag.arguments import arguments, least_arguments
+from guided.spec.structural_tag.excluded import without_strings
 from guided.spec.structural_tag.formats import Format
 
 __all__ = ["Lowering"]
@@ -157,11 +159,6 @@ class Lowering:
 
     def _schema(self, it: Format) -> Expr:
         style = it.fields.get("style", "qwen_xml")
-        if it.fields.get("excludes"):
-            raise UnsupportedError(
-                "strings that JSON strings must not contain are not enforced", pointer=f"{it.pointer}/excludes",
-                hint='use "pattern" in the schema: ^(?!.*</tool)',
-            )  # fmt: skip
         changes: dict[str, Any] = {}
         if it.fields.get("any_order"):
             changes["property_order"] = "any"
@@ -171,18 +168,20 @@ class Lowering:
         if style != "json":
             return arguments(it, style, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
-        part = self.json(schema, at, changes)
-        least = None if changes else least_text(schema, self.options)
+        part = self.json(schema, at, changes, it["excludes"])
+        least = None if changes or it["excludes"] else least_text(schema, self.options)
         return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
 
-    def json(self, schema: Any, pointer: str, changes: dict[str, Any]) -> Expr:
-        """The JSON of a schema."""
+    def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
+        """The JSON of a schema, without these strings in its strings."""
 
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
             own: list[Finding] = []
             try:
                 options = whole.changed(**changes)
                 grammar = json_schema_to_grammar(schema, options, limits=limits, found=own)
+                if excludes:
+                    grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, pointer) from None
             found += [replace(one, pointer=pointer + one.pointer) for one in own]
@@ -266,11 +265,12 @@ class Lowering:
     def _triggered(self, it: Format, around: _Around) -> Expr:
         triggers: Sequence[str] = it["triggers"]
         of: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
+        lengths = sorted({len(trigger) for trigger in triggers})
         for tag in it["tags"]:
             begin, at = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, str):
                 raise SpecError("the begin of a triggered tag is a string", pointer=at, hint="use token_triggered_tags")
-            fitting = [trigger for trigger in of if begin.startswith(trigger)]
+            fitting = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in of]
             if len(fitting) != 1:
                 which = "none of the triggers begins it" if not fitting else f"triggers {fitting} both begin it"
                 raise SpecError(f"{brief(begin)}: {which}", pointer=at, hint="each tag begins with exactly one trigger")
@@ -298,7 +298,7 @@ class Lowering:
         """
         ends: list[str] = []
         after_text: list[Expr] = []
-        by_token: list[tuple[str, Expr]] = []
+        by_token: dict[str, list[Expr]] = {}  # by the text before the token
         for trigger, tags in follows:
             rests: list[Expr] = []
             for begin, pointer, rest in tags:
@@ -307,7 +307,7 @@ class Lowering:
                 if len(trigger) <= len(plain) or plain == begin:
                     rests.append(sequence(self.spelled(begin[len(trigger) :], pointer), rest))
                 else:
-                    by_token.append((plain, sequence(self.spelled(begin[len(plain) :], pointer), rest)))
+                    by_token.setdefault(plain, []).append(sequence(self.spelled(begin[len(plain) :], pointer), rest))
             if rests:
                 ends.append(trigger)
                 after_text.append(choice(*rests))
@@ -315,8 +315,9 @@ class Lowering:
                 never = (*never, trigger)
         free = free_text(ends, never, limits=self.limits)
         self._reachable(free, ends, at)
-        parts = [sequence(_node(until), rest) for until, rest in zip(free.until, after_text, strict=True)]
-        parts += [sequence(_node(_ending_with(free.without, plain)), rest) for plain, rest in by_token]
+        parts: list[Expr] = [DispatchPart(free, tuple(after_text))] if ends else []
+        for plain, rests in by_token.items():
+            parts.append(sequence(_node(_ending_with(free.without, plain)), choice(*rests)))
         return _node(free.without), choice(*parts)
 
     def _reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:

@@ -9,12 +9,18 @@ Each file of `styles/` is one format:
 
     models            whose format it is
     reasoning         begin, end, after: the markers and what follows them; in_prompt: the prompt ends with begin;
-                      disabled: what stands in its place; excludes: what does not occur in it
+                      disabled: what stands in its place; skipped: the same, where it may be there; excludes: what does
+                      not occur in it; auto_excludes: the same, where the reasoning may be there
     excludes          what does not occur in free text
     trigger           how a call begins in free text (without a section)
-    section           calls stand together: lead, begin, open, separator, end; begin is the trigger
+    section           calls stand together: lead, begin, open, separator, end; begin is the trigger; text_after: whether
+                      text and more of them follow also where a call is required; excludes: what does not occur in free
+                      text either, where there may be a section
+    response          the answer is a message of blocks: begin and end of the one with the text, which comes before the
+                      section. Without reasoning the prompt ends with begin. `end`: of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
-    call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`
+    call              begin, with {name} and {index}; end; arguments: how they are written, see `ARGUMENT_STYLES`;
+                      excludes: what strings in them do not contain
 
 Source: the chat templates of the models, as xgrammar 0.2.8 writes them (`builtin_structural_tag.py`).
 """
@@ -86,7 +92,11 @@ class ToolStyle:
         chosen = chosen_tools(tools, tool_choice)
         if "channels" in self.data:
             return _whole(self._messages(chosen, parallel_tool_calls, reasoning))
-        elements = [*self._reasoning(reasoning), self._answer(chosen, parallel_tool_calls)]
+        if "response" in self.data:
+            answer = self._blocks(chosen, parallel_tool_calls, reasoning)
+        else:
+            answer = [self._answer(chosen, parallel_tool_calls)]
+        elements = [*self._reasoning(reasoning), *answer]
         return _whole(elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements})
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
@@ -97,6 +107,7 @@ class ToolStyle:
         """The tags of one tool: how it is called."""
         call = self.data["call"]
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
+        schema |= {name: call[name] for name in ("excludes",) if name in call}
         out = []
         for begin in [call["begin"]] if isinstance(call["begin"], str) else call["begin"]:
             head, index, tail = begin.replace("{name}", function.name).partition("{index}")
@@ -113,11 +124,15 @@ class ToolStyle:
         if mode == "disabled":
             return [_text(marks["disabled"])] if marks["disabled"] else []
         begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
-        free = {"type": "any_text", "excludes": marks.get("excludes", [])}
+        never = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+        free = {"type": "any_text", "excludes": never}
         block: Json = {"type": "tag", "begin": begin, "content": free, "end": marks["end"]}
         if marks["after"]:
             block = {"type": "sequence", "elements": [block, _text(marks["after"])]}
-        return [{"type": "optional", "content": block} if mode == "auto" else block]
+        if mode == "enabled":
+            return [block]
+        ways = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
+        return [{"type": "optional", "content": ways}]
 
     def _answer(self, chosen: ChosenTools, parallel: bool) -> Json:
         tags = [tag for function in chosen.functions for tag in self._calls(function)]
@@ -125,22 +140,36 @@ class ToolStyle:
             return {"type": "any_text", "excludes": self.data["excludes"]}
         section = self.data.get("section")
         if section is not None:
-            calls = {
-                "type": "tags_with_separator", "tags": tags, "separator": section["separator"], "at_least_one": True,
-                "stop_after_first": not parallel or chosen.mode == "named",
-            }  # fmt: skip
-            begin = section["begin"] + section.get("open", "")
-            if chosen.mode != "auto":
-                lead = section.get("lead", "")
-                return {"type": "tag", "begin": lead + begin, "content": calls, "end": section["end"]}
-            tags = [{"type": "tag", "begin": begin, "content": calls, "end": section["end"]}]
+            if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
+                return self._section(chosen, parallel, section.get("lead", ""))
+            tags = [self._section(chosen, parallel)]
         elif chosen.mode == "named":
             return tags[0]
         trigger = section["begin"] if section is not None else self.data["trigger"]
+        never = [*self.data["excludes"], *(section or {}).get("excludes", [])]
         return {
             "type": "triggered_tags", "triggers": [trigger], "tags": tags, "at_least_one": chosen.mode == "required",
-            "stop_after_first": not parallel, "excludes": [one for one in self.data["excludes"] if one != trigger],
+            "stop_after_first": not parallel, "excludes": [one for one in never if one != trigger],
         }  # fmt: skip
+
+    def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
+        """Calls that stand together."""
+        section = self.data["section"]
+        tags = [tag for function in chosen.functions for tag in self._calls(function)]
+        calls = _separated(tags, section["separator"], not parallel or chosen.mode == "named")
+        begin = lead + section["begin"] + section.get("open", "")
+        return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
+
+    def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
+        """An answer of blocks: text, and calls if there are any."""
+        response = self.data["response"]
+        begin = "" if reasoning == "disabled" else response["begin"]
+        free = {"type": "any_text", "excludes": self.data["excludes"]}
+        blocks: list[Json] = [{"type": "tag", "begin": begin, "content": free, "end": response["end"]}]
+        if chosen.functions:
+            section = self._section(chosen, parallel)
+            blocks.append({"type": "optional", "content": section} if chosen.mode == "auto" else section)
+        return [*blocks, _text(self.data["end"])]
 
     def _messages(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
         """An answer of messages: calls, text, and reasoning before each of them."""

@@ -39,14 +39,15 @@ enum class Kind : uint8_t {
   Distinct,
   Entry,
   Automaton,
+  Dispatch,
   Tokens
 };
 
 struct IrNode {
   Kind kind;
   std::vector<Range> ranges = {};     // Chars
-  std::vector<uint32_t> text = {};    // Text: code points
-  std::vector<int32_t> items = {};    // children; of Permutation: the members
+  std::vector<uint32_t> text = {};    // Text: code points; Dispatch: the state before each item but the first
+  std::vector<int32_t> items = {};    // children; of Permutation: the members; Dispatch: the automaton is first
   int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: known names

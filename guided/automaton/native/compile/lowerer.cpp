@@ -213,6 +213,17 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
     case Kind::Automaton:
       nfa.splice(relabelled(*n.automaton, enc), from, to);
       return;
+    case Kind::Dispatch: {
+      if (operand_depth_ > 0 || enc != 0) throw Unsupported("Dispatch inside And, Not, Length or Encoded");
+      const int32_t base = nfa.states;
+      nfa.splice(*ir_.nodes[n.items[0]].automaton, from, to);
+      for (size_t i = 1; i < n.items.size(); ++i) {
+        looped_ = -1;
+        build(nfa, n.items[i], enc, base + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
+      }
+      looped_ = -1;
+      return;
+    }
     case Kind::Distinct:
       build_between(nfa, n, {.op = Effect::Open, .a = n.ref, .b = names_digest(n)}, {.op = Effect::Close}, enc, from,
                     to, depth);

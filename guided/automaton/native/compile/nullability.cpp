@@ -80,6 +80,10 @@ bool Nullability::decide(const IrNode& n) const {
       return rule(n.ref);
     case Kind::Automaton:
       return n.automaton->accept[0];
+    case Kind::Dispatch:
+      for (size_t i = 1; i < n.items.size(); ++i)
+        if (n.text[i - 1] == 0 && child(n.items[i])) return true;
+      return child(n.items[0]);
     case Kind::Permutation:
       return permutation(n) && !contradicts(n);
   }

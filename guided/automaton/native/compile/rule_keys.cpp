@@ -55,6 +55,9 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
       }
       d.add(static_cast<uint64_t>(ref_[n.ref]) * 2 + nullable_.rule(n.ref));
       break;
+    case Kind::Dispatch:
+      for (const uint32_t state : n.text) d.add(state);
+      break;
     case Kind::Special:
       d.add(static_cast<uint64_t>(n.ref));
       break;

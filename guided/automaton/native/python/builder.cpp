@@ -96,6 +96,8 @@ void bind_builder(nb::module_& m) {
       .def("conditional", &Builder::conditional, "items"_a, "required"_a, "repeatable"_a, "separator"_a, "min"_a,
            "max"_a, "slots"_a, "ordered"_a, "nodes"_a, kConditional)
       .def("automaton", &Builder::automaton, "accept"_a, "edges"_a, kAutomaton)
+      .def("dispatch", &Builder::dispatch, "automaton"_a, "states"_a, "items"_a,
+           "An automaton, by its number, and for some of its states a node that follows where a text leads there.")
       .def("distinct", &Builder::distinct, "item"_a, "names"_a,
            "A node whose entries must differ from each other and from `names`.")
       .def("max_tokens", &Builder::max_tokens, "item"_a, "max"_a,

@@ -200,6 +200,18 @@ class Builder {
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }
+  // An automaton, and what follows each of these states of it.
+  int32_t dispatch(int32_t automaton, const std::vector<int32_t>& states, const std::vector<int32_t>& items) {
+    const std::shared_ptr<const Dfa> dfa = ir_.nodes[there(automaton)].automaton;
+    if (!dfa || states.size() != items.size()) throw nb::value_error("an automaton, and an item for each state");
+    IrNode n{.kind = Kind::Dispatch, .items = {automaton}};
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (states[i] < 0 || states[i] >= dfa->size()) throw nb::value_error("an exit is a state of the automaton");
+      n.text.push_back(static_cast<uint32_t>(states[i]));
+      n.items.push_back(there(items[i]));
+    }
+    return add(std::move(n));
+  }
   // The first encoding is UTF-8.
   int32_t encoding(const ReadEncoding& read) {
     be_free();

@@ -1,0 +1,186 @@
+"""The arguments of one call in the styles whose elements nest, read while they are written. In: pieces of text. Out:
+valid JSON at any time.
+
+    <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
+
+The interface is that of `call_arguments.py`. What an element holds, the style says by a type, or it follows from the
+schemas that may stand there (`nested_shapes.py`) and from what was written. Cost: each character is looked at once, but
+for a number that may go on, and `text` copies the arguments so far.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from guided.spec.structural_tag.arguments import shared_definitions
+from guided.spec.structural_tag.call_arguments import json_string, kept
+from guided.spec.structural_tag.nested_arguments import NestedElement, looks
+from guided.spec.structural_tag.nested_shapes import OF_OBJECTS, Place, Shapes, item_at, member_of
+
+__all__ = ["NestedArguments"]
+
+_SPACE: Final = " \t\r\n"
+_KINDS: Final = {"raw": {"string"}, "json": {"number", "boolean", "null"}, "dict": {"object"}, "list": {"array"}}
+
+
+@dataclass
+class _Container:
+    """An object or array that is written.
+
+    Attributes:
+        leaves: the schemas that it may have.
+        name: before it in the JSON text: the name of the member that it is.
+        end: of its element.
+        parts: the JSON of its members or items so far.
+    """
+
+    kind: str
+    leaves: list[Place]
+    name: str = ""
+    end: str = ""
+    parts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Value:
+    """An element of which it is not known yet that it is an object or array.
+
+    Attributes:
+        sure: its text, as a part of a JSON string, as far as it was taken from the buffer.
+        searched: so much of the buffer does not begin its end.
+    """
+
+    places: list[Place]
+    kinds: set[str]
+    name: str
+    end: str
+    sure: str = ""
+    searched: int = 0
+
+
+class NestedArguments:
+    """An element for each argument. `may_end`: whether they may end here."""
+
+    def __init__(self, form: NestedElement, parameters: Any) -> None:
+        self._form, self._shapes = form, Shapes(shared_definitions(parameters))
+        schema = parameters if isinstance(parameters, dict) else {}
+        root = Place({name: schema[name] for name in OF_OBJECTS if name in schema}, "")
+        self._open = [_Container("object", [root])]
+        self._value: _Value | None = None
+        self._buffer = ""
+        self._headers: dict[tuple[str, ...], tuple[re.Pattern[str], dict[str, str]]] = {}
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the arguments may end here."""
+        return len(self._open) == 1 and self._value is None
+
+    def read(self, piece: str) -> str:
+        """Read on, and return what is behind the last element."""
+        self._buffer += piece
+        while self._step():
+            pass
+        rest, self._buffer = (self._buffer, "") if self.may_end else ("", self._buffer)
+        return rest
+
+    def text(self) -> str:
+        """The arguments so far."""
+        last = ""
+        if self._value is not None and self._value.kinds == {"string"}:
+            last = f'{self._value.name}"{self._value.sure}"'
+        for container in reversed(self._open):
+            last = _joined(container.kind, container.name, [*container.parts, *([last] if last else [])])
+        return last
+
+    def _step(self) -> bool:
+        """Read an element's begin, its value or its end; false if none is complete."""
+        if self._value is not None:
+            return self._read_value(self._value)
+        container = self._open[-1]
+        skipped = self._buffer.lstrip(_SPACE)
+        if container.end and skipped.startswith(container.end):
+            self._buffer = skipped[len(container.end) :]
+            self._open.pop()
+            self._open[-1].parts.append(_joined(container.kind, container.name, container.parts))
+            return True
+        header, names = self._header(container)
+        found = header.match(skipped)
+        if found is None:
+            return False
+        self._buffer = skipped[found.end() :]
+        self._begin(container, found, names)
+        return True
+
+    def _begin(self, container: _Container, found: re.Match[str], names: dict[str, str]) -> None:
+        """An element begins."""
+        if container.kind == "object":
+            written = found["name"]
+            name, end = f"{json_string(names[written])}: ", self._form.end.replace("{name}", written)
+            known = [leaf for leaf in container.leaves if names[written] in leaf.schema["properties"]]
+            places = [member_of(leaf, names[written]) for leaf in known]
+        else:
+            name, end = "", self._form.item_end
+            places = [item_at(leaf, len(container.parts)) for leaf in container.leaves]
+        kinds = [_KINDS[found["type"]]] if self._form.is_typed else map(self._shapes.kinds, places)
+        self._value = _Value(places, set[str]().union(*kinds), name, end)
+
+    def _read_value(self, value: _Value) -> bool:
+        if inner := value.kinds & {"object", "array"}:
+            opens = self._opens()
+            if opens is None:
+                return False
+            if opens:
+                (kind,) = inner
+                leaves = {leaf.at: leaf for place in value.places for leaf in self._shapes.leaves(place, kind)}
+                self._open.append(_Container(kind, list(leaves.values()), value.name, value.end))
+                self._value = None
+                return True
+            value.kinds -= inner
+        stop = self._buffer.find(value.end, value.searched)
+        if value.kinds == {"string"}:
+            sure = stop if stop >= 0 else len(self._buffer) - kept(self._buffer, {value.end: ""})
+            value.sure += json_string(self._buffer[:sure])[1:-1]
+            self._buffer, stop = self._buffer[sure:], min(stop, 0)
+        if stop < 0:
+            value.searched = max(0, len(self._buffer) - len(value.end) + 1)
+            return False
+        written = self._buffer[:stop]
+        self._buffer = self._buffer[stop + len(value.end) :]
+        if value.kinds == {"string"}:
+            out = f'"{value.sure}"'
+        elif "string" in value.kinds and not re.fullmatch(looks(value.kinds), written):
+            out = json_string(written)
+        else:
+            out = written.strip(_SPACE)
+        self._open[-1].parts.append(value.name + out)
+        self._value = None
+        return True
+
+    def _opens(self) -> bool | None:
+        """Whether an element has elements in it, or could; None if that is not known yet."""
+        if self._form.is_typed:
+            return True
+        written, mark = self._buffer.lstrip(_SPACE), self._form.never
+        return True if written.startswith(mark) else None if mark.startswith(written) else False
+
+    def _header(self, container: _Container) -> tuple[re.Pattern[str], dict[str, str]]:
+        """What begins an element of a container, and its names as they are written."""
+        key = (container.kind, *[leaf.at for leaf in container.leaves])
+        if key not in self._headers:
+            names: dict[str, str] = {}
+            if container.kind == "object":
+                known = [name for leaf in container.leaves for name in leaf.schema.get("properties", ())]
+                names = {self._form.name(name): name for name in known}
+            form = re.escape(self._form.member if container.kind == "object" else self._form.item)
+            listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+            pattern = form.replace(re.escape("{name}"), f"(?P<name>{listed})")
+            pattern = pattern.replace(re.escape("{type}"), f"(?P<type>{'|'.join(_KINDS)})")
+            self._headers[key] = re.compile(pattern), names
+        return self._headers[key]
+
+
+def _joined(kind: str, name: str, parts: list[str]) -> str:
+    inner = ", ".join(parts)
+    return f"{name}{{{inner}}}" if kind == "object" else f"{name}[{inner}]"

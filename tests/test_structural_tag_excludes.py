@@ -1,0 +1,78 @@
+"""`excludes` of the format json_schema: of the texts of a schema, those whose strings and names have none of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
+
+SCHEMAS: list[Any] = [
+    {"type": "string"},
+    {"type": "array", "items": {"enum": ["ab", "ba", "aab", 1, None]}},
+    {"type": "object", "additionalProperties": {"type": "string", "maxLength": 3}},
+    {
+        "type": "object",
+        "properties": {
+            "ab": {"type": "string"},
+            "b": {"type": "string", "pattern": "^[ab]*$"},
+            "n": {"type": "number"},
+        },
+        "additionalProperties": False,
+    },
+    {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True},
+    {"anyOf": [{"type": "boolean"}, {"type": "object", "patternProperties": {"^a": {"type": ["string", "null"]}}}]},
+    True,
+]
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from strings_of(item)
+        case dict():
+            for name, item in value.items():
+                yield name
+                yield from strings_of(item)
+
+
+def json_schema(schema: Any, excludes: list[str]) -> Any:
+    return of_format({"type": "json_schema", "json_schema": schema, "excludes": excludes})
+
+
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+@pytest.mark.parametrize("excludes", [["ab"], ["a"], ["b", "aa"], ["tru", "nul", "1"]])
+@pytest.mark.parametrize("escapes", ["json", "minimal"])
+def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes: list[str], escapes: Any) -> None:
+    """Texts that are written, and what remains in the language when letters are put into them."""
+    source = random.Random(f"{number} {excludes}")
+    compiler = byte_compiler()
+    whole = compiler.compile_structural_tag(json_schema(SCHEMAS[number], []), escapes=escapes)
+    left = compiler.compile_structural_tag(json_schema(SCHEMAS[number], excludes), escapes=escapes)
+    taken = {True: 0, False: 0}
+    for _ in range(60):
+        text = "".join(walk(compiler, source.choice([whole, left]), source, 80))
+        for _ in range(source.randint(0, 8)):
+            at = source.randrange(len(text) + 1)
+            changed = text[:at] + source.choice(["a", "b", *excludes]) + text[at:]
+            if accepts(whole, list(changed.encode())):
+                text = changed
+        expected = not any(one in string for string in strings_of(json.loads(text)) for one in excludes)
+        assert accepts(left, list(text.encode())) == expected, text
+        taken[expected] += 1
+    assert taken[True]
+    assert taken[False] or (number == 1 and "tru" in excludes)  # none of whose words has one
+
+
+def test_what_is_escaped_is_excluded_as_well() -> None:
+    grammar = byte_compiler().compile_structural_tag(json_schema({"type": "string"}, ["<|end|>"]))
+    assert accepts(grammar, list(rb'"<|end\u007c"'))
+    assert not accepts(grammar, list(rb'"<|end\u007c>"'))
+    assert not accepts(grammar, list(rb'"\u003c|end|>"'))

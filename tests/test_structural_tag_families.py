@@ -1,0 +1,79 @@
+"""The structural tags of all families of models against those that xgrammar makes for them, written in one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import guided
+from tests.test_structural_tag_calls import TOOLS
+
+xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
+families = pytest.importorskip("xgrammar.builtin_structural_tag", reason="xgrammar is not installed")
+
+NAMED = {"type": "function", "function": {"name": "pick"}}
+SAID_OTHERWISE = {"harmony"}
+"""Messages are put together in another way; `test_structural_tag_calls.py` compares the texts."""
+NOT_SAID = ("max_tokens", "max_chars", "at_least_one", "stop_after_first")
+"""Members that mean nothing where they are null or false."""
+
+
+def in_one_form(form: Any) -> Any:
+    """A format in a form that is the same for formats that mean the same."""
+    if isinstance(form, list | tuple):
+        return [in_one_form(item) for item in form]
+    if not isinstance(form, dict):
+        return form
+    if form.get("type") == "json_schema":
+        kept = {name: form[name] for name in ("type", "json_schema", "style")}
+        return {**kept, "excludes": sorted(form.get("excludes", ()))}
+    if form.get("type") == "regex":
+        return {"type": "regex", "pattern": form["pattern"].replace("\\d", "[0-9]")}
+    out = {
+        name: in_one_form(value) for name, value in form.items() if name not in NOT_SAID or value not in (None, False)
+    }
+    if "excludes" in out:
+        out["excludes"] = sorted(set(out["excludes"]))
+    match out.get("type"):
+        case "sequence":
+            return joined(out["elements"])
+        case "tags_with_separator" if out.get("at_least_one") and out.get("stop_after_first"):
+            return out["tags"][0] if len(out["tags"]) == 1 else {"type": "or", "elements": out["tags"]}
+        case "tag":
+            end = out["end"][0] if isinstance(out["end"], list) and len(out["end"]) == 1 else out["end"]
+            if out["content"]["type"] == "any_text" or not isinstance(end, str):
+                return {**out, "end": end}
+            return joined([text(out["begin"]), out["content"], text(end)])
+    return out
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "const_string", "value": value}
+
+
+def joined(elements: list[Any]) -> Any:
+    """A sequence without sequences in it, and without neighbouring constants."""
+    out: list[Any] = []
+    for element in elements:
+        for one in element["elements"] if element["type"] == "sequence" else [element]:
+            if one["type"] == "const_string" and out and out[-1]["type"] == "const_string":
+                out[-1] = text(out[-1]["value"] + one["value"])
+            elif one != text(""):
+                out.append(one)
+    return out[0] if len(out) == 1 else {"type": "sequence", "elements": out}
+
+
+def test_all_families_are_there() -> None:
+    assert set(families._structural_tag_registry) == set(guided.TOOL_STYLES)
+
+
+@pytest.mark.parametrize("style", sorted(set(guided.TOOL_STYLES) - SAID_OTHERWISE))
+@pytest.mark.parametrize("reasoning", ["enabled", "disabled", "auto"])
+def test_the_structural_tag_is_xgrammars(style: str, reasoning: Any) -> None:
+    for choice in ("auto", "none", "required", NAMED):
+        for parallel in (True, False):
+            options: Any = {"tool_choice": choice, "parallel_tool_calls": parallel, "reasoning": reasoning}
+            ours = guided.tool_style(style).structural_tag(TOOLS, **options)["format"]
+            theirs = xgrammar.get_model_structural_tag(style, TOOLS, **options).model_dump()["format"]
+            assert in_one_form(ours) == in_one_form(theirs), (choice, parallel)

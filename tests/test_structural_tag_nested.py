@@ -1,0 +1,193 @@
+"""Arguments whose elements nest: random schemas and values, jsonschema as the judge, and what is read back."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+
+import guided
+from guided.spec.structural_tag.nested_arguments import NESTED
+from guided.spec.structural_tag.nested_call_arguments import NestedArguments
+from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
+
+Schema = dict[str, Any]
+MARK = "]<]minimax[>["
+COHERE_TYPES = {str: "raw", dict: "dict", list: "list"}
+WORDS = ["", "a", "3", "true", "null", " ", "b\n", "-1.5", "{}", "<x>"]
+STYLES = sorted(NESTED)
+
+
+def spelled(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def cohere(value: Any, name: str | None = None) -> str:
+    """A value as the chat template writes it; the arguments themselves have no element."""
+    inner = "".join(cohere(item) for item in value) if isinstance(value, list) else spelled(value)
+    if isinstance(value, dict):
+        inner = "".join(cohere(item, key) for key, item in value.items())
+    called = "" if name is None else f' name="{name}"'
+    return f'<cofl:value{called} type="{COHERE_TYPES.get(type(value), "json")}">{inner}</cofl:value>'
+
+
+def minimax(value: Any, name: str) -> str:
+    inner = "".join(minimax(item, "item") for item in value) if isinstance(value, list) else spelled(value)
+    if isinstance(value, dict):
+        inner = "".join(minimax(item, key) for key, item in value.items())
+    return f"{MARK}<{name}>{inner}{MARK}</{name}>"
+
+
+def written(style: str, arguments: dict[str, Any]) -> str:
+    write = cohere if style == "cohere_xml" else minimax
+    return "".join(write(value, name) for name, value in arguments.items())
+
+
+def read_back(style: str, schema: Schema, text: str, source: random.Random) -> Any:
+    """What the reader makes of a text, in random pieces; each state is valid JSON, and a beginning of the next."""
+    reader = NestedArguments(NESTED[style], schema)
+    kept, at, before = "", 0, {}
+    while at < len(text):
+        size = source.choice([1, 1, 2, 5, 30])
+        kept = reader.read(kept + text[at : at + size])
+        at += size
+        now = json.loads(reader.text())
+        assert begins(before, now), (before, now)
+        before = now
+    assert reader.may_end and not kept.strip(), (text, kept)
+    return before
+
+
+def begins(before: Any, now: Any) -> bool:
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = list(before)
+        return list(now)[: len(names)] == names and all(begins(before[name], now[name]) for name in names)
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) <= len(now) and all(map(begins, before, now))
+    return now.startswith(before) if isinstance(before, str) and isinstance(now, str) else bool(before == now)
+
+
+def random_schema(source: random.Random, depth: int, style: str) -> Schema:
+    kinds = ["string", "integer", "boolean", "mixed", "enum", "short"]
+    if depth:
+        kinds += ["object", "object", "array", "array", "tuple", "any of", "reference", "maybe"]
+    match source.choice(kinds):
+        case "mixed":
+            return {"type": source.sample(["string", "integer", "null", "boolean"], 2)}
+        case "enum":
+            return {"enum": source.sample([*WORDS, 3, None, True, {"a": "x"}, {"a": 3, "b": {}}], 4)}
+        case "short":
+            return {"type": "string", "maxLength": 2}
+        case "object":
+            return random_object(source, depth - 1, style)
+        case "array":
+            low = source.randint(0, 1)
+            items = random_schema(source, depth - 1, style)
+            return {"type": "array", "items": items, "minItems": low, "maxItems": low + source.randint(0, 2)}
+        case "tuple":
+            first = [random_schema(source, depth - 1, style) for _ in range(2)]
+            return {"type": "array", "prefixItems": first, "items": False, "minItems": source.randint(0, 2)}
+        case "any of":
+            return {"anyOf": [random_object(source, depth - 1, style), random_object(source, 0, style)]}
+        case "maybe":
+            return {"anyOf": [random_object(source, depth - 1, style), {"type": source.choice(["string", "null"])}]}
+        case "reference":
+            return {"$ref": "#/$defs/tree"}
+        case kind:
+            return {"type": kind}
+
+
+def random_object(source: random.Random, depth: int, style: str) -> Schema:
+    names = sorted(source.sample("abc", source.randint(0, 3)))
+    members = {name: random_schema(source, depth, style) for name in names}
+    required = [name for name in names if source.random() < 0.5]
+    return {"type": "object", "properties": members, "required": required, "additionalProperties": False}
+
+
+def random_arguments(source: random.Random, style: str) -> Schema:
+    tree = {
+        "type": "object",
+        "properties": {"a": {"type": ["string", "integer"]}, "b": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+        "additionalProperties": False,
+    }
+    return {**random_object(source, 3, style), "$defs": {"tree": tree}}
+
+
+def random_value(source: random.Random, schema: Schema, whole: Schema) -> Any:
+    """A value that mostly satisfies the schema."""
+    if source.random() < 0.04:
+        return source.choice([*WORDS, 3, None, {}])
+    if "$ref" in schema:
+        return random_value(source, whole["$defs"]["tree"], whole) if source.random() < 0.6 else {}
+    if "anyOf" in schema:
+        return random_value(source, source.choice(schema["anyOf"]), whole)
+    if "enum" in schema:
+        return source.choice(schema["enum"])
+    kind = source.choice(schema["type"]) if isinstance(schema["type"], list) else schema["type"]
+    match kind:
+        case "object":
+            kept = {name: it for name, it in schema["properties"].items() if source.random() < 0.8}
+            return {name: random_value(source, it, whole) for name, it in kept.items()}
+        case "array":
+            first = schema.get("prefixItems", [])
+            count = source.randint(0, 3) if not first else source.randint(0, 2)
+            items = [*first, *[schema.get("items")] * 3][:count]
+            return [random_value(source, it, whole) for it in items if it]
+    return {"string": source.choice(WORDS), "integer": source.choice([3, -1]), "null": None, "boolean": True}[kind]
+
+
+def compiled(style: str, schema: Schema) -> guided.CompiledGrammar:
+    return byte_compiler().compile_structural_tag(
+        of_format({"type": "json_schema", "json_schema": schema, "style": style}), numbers="plain", max_digits=8
+    )
+
+
+def compiled_or_not(style: str, source: random.Random) -> tuple[Schema, guided.CompiledGrammar] | None:
+    """A random schema, and its grammar, if a text can say which value it means, and there is one."""
+    schema = random_arguments(source, style)
+    try:
+        return schema, compiled(style, schema)
+    except guided.SpecError as error:
+        assert "allows" in str(error) or "generates nothing" in str(error), error
+    return None
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_written_is_read_back_and_valid(style: str, seed: int) -> None:
+    source = random.Random(f"{style} {seed}")
+    found = compiled_or_not(style, source)
+    if found is None:
+        return
+    schema, grammar = found
+    for _ in range(6):
+        text = "".join(walk(byte_compiler(), grammar, source, 250))
+        value = read_back(style, schema, text, source)
+        jsonschema.validate(value, schema)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("seed", range(40))
+def test_values_are_accepted_if_they_are_valid(style: str, seed: int) -> None:
+    """In the order of the schema. Where types are not written, what is read back is to be the value as well."""
+    source = random.Random(f"{style} {seed} values")
+    found = compiled_or_not(style, source)
+    if found is None:
+        return
+    schema, grammar = found
+    for _ in range(25):
+        value = random_value(source, schema, schema)
+        if not isinstance(value, dict):
+            continue
+        text = written(style, value)
+        valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+        accepted = accepts(grammar, list(text.encode()))
+        if style == "cohere_xml":
+            assert accepted == valid, (schema, value)
+        elif accepted:
+            jsonschema.validate(read_back(style, schema, text, source), schema)
+        elif valid:  # the text says something else
+            assert read_back(style, schema, text, source) != value, (schema, value)
