@@ -211,7 +211,10 @@ class LexedLanguage:
         if not self._lexer.contextual:
             return frozenset(self._numbers)
         takes = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
-        return takes | self._lexer.contexts.get(takes & self._marks, frozenset())
+        contexts, marks = self._lexer.contexts, takes & self._marks
+        parts = [marks] if marks in contexts else [part for part in contexts if part <= marks]
+        largest = [part for part in parts if not any(part < other for other in parts)]
+        return takes.union(*(contexts[part] for part in largest))
 
     # ---- indentation
 

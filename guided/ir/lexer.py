@@ -94,7 +94,8 @@ class Lexer:
 
     `contexts`: a set of marks -> the terminals that are tried where a parser of the grammar could take these marks, and
     no other one, besides those that it can take. In rules, `Special(mark)` stands where its terminal has just been
-    read, and may be left out. No text has a mark.
+    read, and may be left out. No text has a mark. Where a set is not there, since Lark's table has resolved a conflict
+    and an exact parser stands in several of its states at once, the largest sets within it count, all of them.
 
     `contextual`: whether only those are tried that some rule can take there, see the head.
     """

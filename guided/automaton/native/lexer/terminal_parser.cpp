@@ -5,6 +5,22 @@
 
 namespace guided {
 
+std::vector<int32_t> LexerContexts::tried(const std::vector<int32_t>& marks) const {
+  if (const auto known = by_marks.find(marks); known != by_marks.end()) return known->second;
+  std::vector<const std::vector<int32_t>*> parts;
+  for (const auto& [part, _] : by_marks)
+    if (std::ranges::includes(marks, part)) parts.push_back(&part);
+  std::vector<int32_t> out;
+  for (const auto* part : parts) {
+    const bool is_largest = std::ranges::none_of(
+        parts, [&](const auto* other) { return other != part && std::ranges::includes(*other, *part); });
+    if (is_largest) out.insert(out.end(), by_marks.at(*part).begin(), by_marks.at(*part).end());
+  }
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
+  return out;
+}
+
 TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, size_t memory,
                                const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes)
     : work_(std::move(rules), terminals, memory), control_(control), contexts_(contexts), lexemes_(lexemes) {
@@ -29,6 +45,12 @@ TerminalParser::State& TerminalParser::of(int32_t state) {
   return *known;
 }
 
+const std::vector<int32_t>& TerminalParser::tried_at(const std::vector<int32_t>& marks) {
+  const auto [at, added] = tried_at_.try_emplace(marks);
+  if (added) at->second = contexts_.tried(marks);
+  return at->second;
+}
+
 int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   State& known = of(state);
   int32_t& start = known.start[in_brackets];
@@ -37,11 +59,10 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   std::vector<int32_t> written, wanted;
   for (int32_t terminal : known.taken)
     if (control_[terminal] == kNoTerminal) written.push_back(terminal);
-  const auto context = contexts_.by_marks.find(known.marks);
   std::vector<int32_t> tried = contexts_.all ? all_ : written;
-  if (!known.marks.empty() && context != contexts_.by_marks.end()) {  // besides what can be taken: see `LexerContexts`
+  if (!known.marks.empty()) {  // besides what can be taken: see `LexerContexts`
     std::vector<int32_t> both;
-    std::ranges::set_union(tried, context->second, std::back_inserter(both));
+    std::ranges::set_union(tried, tried_at(known.marks), std::back_inserter(both));
     tried = std::move(both);
   }
   if (!indentation.given) return start = lexemes_.start(tried, written, false);

@@ -4,15 +4,20 @@
 // its left recursion are those of the core (run/arena.hpp).
 #pragma once
 
+#include <map>
+
 #include "lexer/lexemes.hpp"
 
 namespace guided {
 
 // The terminals that are tried where the parser could take just these marks, besides those that it can take. Marks are
-// control tokens of the rules with numbers past those of the terminals; no text has one.
+// control tokens of the rules with numbers past those of the terminals; no text has one. Where Lark's table has resolved a
+// conflict, an exact parser may stand in several of its states at once. Its marks are then those of all of them, and the
+// largest sets that are among these tell what is tried.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
-  bool all = false;  // all terminals are tried everywhere
+  bool all = false;                                                     // all terminals are tried everywhere
+  std::vector<int32_t> tried(const std::vector<int32_t>& marks) const;  // sorted
 };
 
 class TerminalParser {
@@ -38,11 +43,13 @@ class TerminalParser {
     std::vector<int32_t> after;  // by symbol; kUnknown
   };
   State& of(int32_t state);
+  const std::vector<int32_t>& tried_at(const std::vector<int32_t>& marks);
 
   Workspace work_;
   const std::vector<int32_t>& control_;
   const LexerContexts& contexts_;
   std::vector<int32_t> all_;
+  std::map<std::vector<int32_t>, std::vector<int32_t>> tried_at_;  // by marks
   Lexemes& lexemes_;
   std::vector<std::unique_ptr<State>> states_;
 };
