@@ -274,8 +274,7 @@ def test_reserved_words_by_a_terminal_without_texts(grammar: str) -> None:
     assert accepted > 10
 
 
-# After `match`, a `+` begins an operand, or `match` is a name. Lark's table takes the former, so no state of it has both
-# places.
+# After `match`, a `+` begins an operand, or `match` is a name. Lark's table takes the former: no state has both places.
 SOFT_KEYWORD = r"""
 start: (MATCH sum ":" | sum) ";"
 sum: name | "+" name | sum "+" name
