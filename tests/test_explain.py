@@ -78,8 +78,10 @@ def grammar_of(kind: str) -> guided.CompiledGrammar:
             '(alternative 1 of 3, inside of "yes"; alternative 3 of 3, inside of "yeah")'),
         ("choice", "yes", None, "expected the end"),
         ("pattern", "AB", None, "expected ':', 'A' or 'B' (after [AB]+)"),
-        ("json_schema", '{"age":', "x", "'x' is not allowed: expected a digit or '-' (at (root))"),
-        ("type", '{"x":', "x", "'x' is not allowed: expected a digit or '-' (at (root))"),
+        ("json_schema", '{"age":', "x", "'x' is not allowed: expected a digit or '-' (at /properties/age)"),
+        ("json_schema", '{"age":', '"', "a quotation mark is not allowed: expected a digit or '-' "
+            "(at /properties/age; refused by /properties/age/type)"),
+        ("type", '{"x":', "x", "'x' is not allowed: expected a digit or '-' (at /$defs/Point/properties/x)"),
         ("gbnf", "", None, "expected '[' or '{' (at root (line 1))"),
         ("gbnf", "[", None, "expected ']' (in root (line 1), alternative 2 of 2, inside of \"[]\")"),
         ("gbnf", "{a", "}", "'}' is not allowed: expected a lowercase letter or ':' (in pair (line 2), after [a-z]+)"),

@@ -190,7 +190,7 @@ def test_explanations_name_the_place_in_the_arguments() -> None:
         told = matcher.explain("x")
         said.append((told.accepted, told.read, told.expected, told.completion, told.places))
     assert said[0] == said[1]
-    assert told.places == ("/format/tags/4/content/json_schema",)
+    assert told.places == (f"/format/tags/4/content/json_schema/properties/{name}",)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 from guided.errors import marked_line
 from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
-from guided.matching.explanation import named_places
+from guided.matching.explanation import listed_pointers, named_places
 from guided.matching.positions import in_words
 
 __all__ = ["Place", "place_of"]
@@ -59,7 +59,13 @@ class Place:
         """Lines that name the parts of the specification, where there are names, and what a lexer has made of it."""
         positions = self.explanation.positions
         named = named_places(self.explanation.places, positions)
-        lines = [f"asked for by {named}" if named else "", in_words(positions), str(self.explanation.lexing or "")]
+        refusing = listed_pointers(self.explanation.refused_by)
+        lines = [
+            f"asked for by {named}" if named else "",
+            f"refused by {refusing}" if refusing else "",
+            in_words(positions),
+            str(self.explanation.lexing or ""),
+        ]
         return "".join(f"\n{line}" for line in lines if line)
 
     def fields(self) -> dict[str, Any]:
@@ -73,6 +79,7 @@ class Place:
             "expected_control_tokens": list(self.expected.control_tokens),
             "may_end": self.expected.end,
             "places": [part or "(root)" for part in self.explanation.places],
+            "refused_by": list(self.explanation.refused_by),
             "positions": [position._asdict() for position in self.explanation.positions],
             "lexing": _lexing(self.explanation),
             "completion": self.completion.decode(errors="backslashreplace"),

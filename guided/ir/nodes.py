@@ -20,6 +20,7 @@ from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect
 from guided.ir.serial import Numbered
 
 if TYPE_CHECKING:
+    from guided.ir.embedded import Embedded
     from guided.ir.later import Later
     from guided.ir.lexer import Lexer
     from guided.ir.regions import Region
@@ -340,6 +341,8 @@ class Grammar:
     later: Mapping[str, Later] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Until then their nodes stand for them: any short text."""
     composed: bool = False
+    schemas: Mapping[str, Embedded] = field(default_factory=dict)
+    """Rule name -> the schema whose JSON it is, for explanations."""
 
 
 _CONTINUATION = Span(0x80, 0xBF, 0, 1)

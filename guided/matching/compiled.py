@@ -89,6 +89,11 @@ class CompiledGrammar:
         return self._read()
 
     @property
+    def limits(self) -> Limits:
+        """The limits with which it was compiled."""
+        return self._limits
+
+    @property
     def marked(self) -> Marked:
         """The grammar with marks where its regions are, made at the first call.
 

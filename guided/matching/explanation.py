@@ -6,8 +6,8 @@ of whole characters. Bytes are only named where the input is not UTF-8.
 
 A token may hold a part of a character. After such a token the next one must complete the character.
 
-Where in the rules that is, `positions.py` finds, and `lexing.py` for grammars with a lexer. The places of a JSON Schema
-are pointers into it, which the core knows.
+Where in the rules that is, `positions.py` finds, `lexing.py` for grammars with a lexer, and `schema_places.py` in
+schemas.
 
 Cost: that of the text, some hundred steps of the automaton for the set of characters, and that of the positions.
 """
@@ -25,14 +25,18 @@ from guided.matching.characters import count, joined, name_of, parts_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.lexing import LabelledLexer, Lexing, lexing
 from guided.matching.positions import LabelledLanguage, Position, in_words, labelled, positions
+from guided.matching.schema_places import SchemaPlaces, SchemasHere
 
 if TYPE_CHECKING:
     from guided.matching.matcher import GrammarMatcher
     from guided.vocabulary import Vocabulary
 
-__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "named_places"]
+__all__ = [
+    "Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "listed_pointers", "named_places",
+]  # fmt: skip
 
 _LONGEST_COMPLETION: Final = 4096
+_MOST_POINTERS: Final = 8
 _NAMED: Final = 3  # characters that are named where one was begun
 
 
@@ -81,6 +85,7 @@ class Explanation:
         read: how many of these bytes are allowed, up to a whole character.
         expected: what may follow these.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
+        refused_by: the keywords of schemas that refuse what follows by themselves, as JSON Pointers.
         positions: in which alternatives of which rules that is, and after which part of them; empty for schemas, and
             where it is not found out (`guided/matching/positions.py` says when).
         lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
@@ -93,6 +98,7 @@ class Explanation:
     read: int
     expected: Expected
     places: tuple[str, ...]
+    refused_by: tuple[str, ...]
     positions: tuple[Position, ...]
     lexing: Lexing | None
     completion: bytes
@@ -127,15 +133,18 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         accepted = matcher.validate_tokens([asked]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
-    places = _open_parts(matcher, data[:read])
     completion = b"".join(
         bytes([symbol]) if symbol < 256 else vocabulary.special_tokens.get(symbol - 256, "").encode()
         for symbol in matcher._shortest(_LONGEST_COMPLETION)
     )
     written = _written(matcher)
-    found, cut = _positions(matcher.grammar, [*written, *data[:read]], b"" if accepted else data[read : read + 1])
+    refused = b"" if accepted else data[read:]
+    found, cut = _positions(matcher.grammar, [*written, *data[:read]], refused[:1])
+    here = _schemas(matcher.grammar, [*written, *data[:read]], (_first_character(refused) or "").encode())
+    places = _open_parts(matcher, data[:read], here)
     named = named_places(places, found)
-    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else ""]))
+    refusing = f"refused by {listed_pointers(here.refusing)}" if here.refusing else ""
+    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refusing]))
     where = f" ({where})" if where else ""
     if cut is not None and str(cut):
         where += f"; {cut}"
@@ -143,7 +152,7 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    return Explanation(accepted, data, read, expected, places, found, cut, completion, reason)
+    return Explanation(accepted, data, read, expected, places, here.refusing, found, cut, completion, reason)
 
 
 def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
@@ -180,12 +189,38 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     return charset((ord(character), ord(character)) for character in found)
 
 
-def _open_parts(matcher: GrammarMatcher, after: bytes) -> tuple[str, ...]:
-    """The parts of the specification that are open after some bytes, by the names that its author knows."""
+def _open_parts(matcher: GrammarMatcher, after: bytes, here: SchemasHere) -> tuple[str, ...]:
+    """The parts of the specification that are open after some bytes, by the names that its author knows.
+
+    Of the rules of schemas there are only the places that were found in these.
+    """
+    if here.is_all:
+        return here.pointers
     if matcher.grammar.kind in ("regex", "choice", "pattern"):  # their one rule has a name of ours
         return ()
     origins = matcher.grammar.origins
-    return tuple(dict.fromkeys(origins.get(name, name) for name in matcher._open_rules(after)))
+    others = (origins.get(name, name) for name in matcher._open_rules(after))
+    return tuple(dict.fromkeys([*here.pointers, *(one for one in others if not _is_inside(one, here.prefixes))]))
+
+
+def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
+    return any(place == prefix or place.startswith((f"{prefix}/", f"{prefix}#")) for prefix in prefixes)
+
+
+@lru_cache(maxsize=2)
+def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
+    try:
+        return SchemaPlaces(grammar)
+    except (GuidedError, RecursionError):  # too large
+        return None
+
+
+def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: bytes) -> SchemasHere:
+    places = _schema_places(grammar)
+    try:
+        return SchemasHere() if places is None else places.at(symbols, refused)
+    except (GuidedError, RecursionError):
+        return SchemasHere()
 
 
 def _written(matcher: GrammarMatcher) -> list[int]:
@@ -207,7 +242,7 @@ def _begun(matcher: GrammarMatcher) -> bytes:
 @lru_cache(maxsize=2)
 def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
     """The grammar with what its rules say; None where nothing is to be said."""
-    if grammar.kind in ("json_schema", "type"):
+    if grammar.kind in ("json_schema", "type"):  # all rules are of the schema
         return None
     try:
         rules = grammar.grammar
@@ -220,7 +255,13 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
 
 def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
     """Pointers into schemas, and other rules only where they have no positions."""
-    return ", ".join(place or "(root)" for place in places if not found or place.startswith("/"))
+    return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
+
+
+def listed_pointers(pointers: Sequence[str]) -> str:
+    """JSON Pointers for a message, eight at most."""
+    more = [f"{len(pointers) - _MOST_POINTERS} more"] if len(pointers) > _MOST_POINTERS else []
+    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MOST_POINTERS]), *more])
 
 
 def _positions(

@@ -28,7 +28,7 @@ from guided.ir.regions import Ending, Region
 from guided.limits import Limits
 from guided.vocabulary import Vocabulary
 
-__all__ = ["Automaton", "Entry", "Marked", "State", "automaton_of"]
+__all__ = ["Automaton", "Entry", "Marked", "State", "automaton_of", "automaton_of_rules"]
 
 _MOST_STATES: Final = 50_000
 _MOST_ENTRIES: Final = 10_000
@@ -226,7 +226,16 @@ class Marked:
 
 def automaton_of(node: Node, limits: Limits) -> Automaton:
     """The automaton of a regular node, over bytes."""
-    return Automaton(compile_native(Grammar({"start": node}), _bytes(), limits=limits, special_ids={}, end_tokens=[]))
+    return automaton_of_rules(Grammar({"start": node}), limits)
+
+
+def automaton_of_rules(grammar: Grammar, limits: Limits) -> Automaton:
+    """The automaton of a grammar without control tokens, over bytes.
+
+    Raises:
+        SpecError: it generates nothing.
+    """
+    return Automaton(compile_native(grammar, _bytes(), limits=limits, special_ids={}, end_tokens=[]))
 
 
 @cache

@@ -25,7 +25,7 @@ from guided.ir.regions import Region
 from guided.matching.lexemes import Lexemes, Pending
 from guided.matching.marked import Marked, State
 
-__all__ = ["Capture", "Readings", "Snapshot"]
+__all__ = ["Capture", "Past", "Readings", "Snapshot", "entered"]
 
 Past: TypeAlias = tuple[int, int, "Past"] | None
 """The marks of a thread, the last one first: where it stands, its token, and those before it."""
@@ -131,16 +131,7 @@ class Readings:
     # --- reading
 
     def _entered(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-        """The threads after a step, with the marks that stand here."""
-        out: dict[State, Past] = {}
-        for state, past in kernel:
-            for entry, marks in self._marked.entries(state):
-                if entry not in out:
-                    here = past
-                    for mark in marks:
-                        here = position, mark, here
-                    out[entry] = here
-        return tuple(out.items())
+        return entered(self._marked, kernel, position)
 
     def _begun(self, start: int, threads: Sequence[Thread]) -> Pending | None:
         if self._lexemes is None:
@@ -234,6 +225,19 @@ class Readings:
         if region.ending is not None and region.ending.capture:
             out.append(Capture(region.ending.capture, middle, end))
         return out
+
+
+def entered(marked: Marked, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+    """The threads after a step, with the marks that stand here. `marked.lock` is held."""
+    out: dict[State, Past] = {}
+    for state, past in kernel:
+        for entry, marks in marked.entries(state):
+            if entry not in out:
+                here = past
+                for mark in marks:
+                    here = position, mark, here
+                out[entry] = here
+    return tuple(out.items())
 
 
 _SKIPPED = Region(ignored=True)

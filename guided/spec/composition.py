@@ -113,7 +113,10 @@ def expr_to_grammar(
         warn_of(lowering.found)
     else:
         found += lowering.found
-    return Grammar(table.rules, start, table.origins, later=left, composed=table.composed, regions=table.regions)
+    return Grammar(
+        table.rules, start, table.origins, later=left, composed=table.composed,
+        regions=table.regions, schemas=table.schemas,
+    )  # fmt: skip
 
 
 class _Lowering:

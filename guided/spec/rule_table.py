@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from guided.errors import SpecError, UnsupportedError
+from guided.ir.embedded import Embedded
 from guided.ir.nodes import (
     Alt,
     And,
@@ -49,6 +50,7 @@ class RuleTable:
         self.origins: dict[str, str] = {}
         self.composed = False  # whether a part has a lexer
         self.regions: dict[str, Region] = {}
+        self.schemas: dict[str, Embedded] = {}
         self._taken: Counter[str] = Counter()  # how many rules were called so, where a name was not free
         self._closed: ByIdentity[Any, Any] = ByIdentity()
 
@@ -79,6 +81,7 @@ class RuleTable:
         for name, node in grammar.rules.items():
             self.rules[names[name]] = run(_renamed(node, names, done, self._closed))
         self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
+        self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}
         start: Node = run(_renamed(Ref(grammar.start), names, done, self._closed))
         return start
 

@@ -5,8 +5,10 @@ place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from guided.errors import Finding, SpecError, UnsupportedError, warn_of
+from guided.ir.embedded import Embedded
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.algebra.expand import Expander
@@ -53,7 +55,7 @@ def json_schema_to_grammar(
         warn_of(unenforced)
     else:
         found += unenforced
-    return grammar
+    return replace(grammar, schemas={grammar.start: Embedded(schema, options, registry or {})})
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

@@ -185,7 +185,11 @@ class Lowering:
             except (SpecError, UnsupportedError) as error:
                 raise placed(error, pointer) from None
             found += [replace(one, pointer=pointer + one.pointer) for one in own]
-            return replace(grammar, origins={name: pointer + place for name, place in grammar.origins.items()})
+            return replace(
+                grammar,
+                origins={name: pointer + place for name, place in grammar.origins.items()},
+                schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
+            )
 
         return ReadPart(read, "json_schema", schema)
 

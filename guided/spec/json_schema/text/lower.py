@@ -35,7 +35,7 @@ from guided.spec.json_schema.algebra.content import refuse_content
 from guided.spec.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.spec.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
 from guided.spec.json_schema.algebra.strings import any_text, either, sized
-from guided.spec.json_schema.documents.resolve import Library
+from guided.spec.json_schema.documents.resolve import Library, Schema
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.json_schema.text.arrays import array_text
 from guided.spec.json_schema.text.constants import Constants
@@ -79,10 +79,11 @@ class Lowering:
         self._nested: set[Goal] = set()
         self._other_keys: dict[object, Node] = {}
 
-    def grammar(self, *, asked: bool) -> Grammar:
-        """The whole grammar. With `asked`, SpecError if no value satisfies the schema."""
+    def grammar(self, *, asked: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
+        """The whole grammar, or that of the values which satisfy all schemas in `of`. With `asked`, SpecError if no
+        value does."""
         around = self.layout.around
-        goal = self.expander.goal((self._root,))
+        goal = self.expander.goal((self._root,) if of is None else of)
         top = self.value(goal, 0)
         self.add("start", Seq((around, top, around)) if self.options.surrounding_whitespace else top, self._root.where)
         while self._queue:

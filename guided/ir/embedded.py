@@ -1,0 +1,26 @@
+"""Rules whose texts are the JSON of a schema, so that explanations can name places in it. It computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Embedded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A schema that became a rule. It does not change what the rule generates.
+
+    Attributes:
+        schema: JSON text, a dict or a bool, as its author gave it.
+        options: the `JsonSchemaOptions` with which it was read.
+        registry: URI -> schema, for its references.
+        prefix: what stands before its pointers in the whole specification.
+    """
+
+    schema: object
+    options: Any
+    registry: Mapping[str, object]
+    prefix: str = ""

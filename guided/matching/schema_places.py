@@ -1,0 +1,142 @@
+"""Where in the schemas of a specification a text is. In: a grammar and what was accepted. Out: JSON Pointers.
+
+A text is the JSON of one schema, or has such JSON in it, as those of structural tags do. Where that begins is found as
+captures are: the grammar is compiled once more with marks around the rules that are schemas, see `marked.py`. What
+applies there is computed from the schema and the JSON so far, see `spec/json_schema/applying.py`.
+
+Cost: a second compilation of the grammar, if it is not the JSON of one schema alone, when this is first asked for.
+What it does not do: parts beside a lexer, and arguments that are written as text, have no places but those of their
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+
+from guided.errors import SpecError
+from guided.ir.embedded import Embedded
+from guided.ir.nodes import Grammar
+from guided.ir.regions import Region
+from guided.limits import Limits
+from guided.matching.compiled import CompiledGrammar, text_ids
+from guided.matching.marked import Automaton, Marked, automaton_of_rules
+from guided.matching.readings import Past, entered
+from guided.spec.json_schema.applying import Applying, Judge
+
+__all__ = ["SchemaPlaces", "SchemasHere"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemasHere:
+    """What there is to say of the schemas at the end of a text.
+
+    Attributes:
+        pointers: the schemas that apply there.
+        refusing: their keywords that refuse what follows.
+        prefixes: the pointers of the whole schemas.
+        is_all: whether the text cannot be read in another way, outside of these.
+    """
+
+    pointers: tuple[str, ...] = ()
+    refusing: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    is_all: bool = False
+
+
+class SchemaPlaces:
+    """Explains texts of one grammar.
+
+    Raises:
+        LimitExceeded: it is larger than the limits allow.
+    """
+
+    def __init__(self, grammar: CompiledGrammar) -> None:
+        rules, self._limits = grammar.grammar, grammar.limits
+        self._schemas = list(rules.schemas.items())
+        self._known: dict[int, Applying] = {}
+        self._marked: Marked | None = None
+        self._lock = RLock()
+        if self._schemas and rules.start not in rules.schemas and rules.lexer is None and not rules.composed:
+            regions = {name: Region(capture=name) for name, _ in self._schemas}
+            self._marked = Marked(
+                replace(rules, regions=regions), grammar.vocabulary, lambda: text_ids(grammar.vocabulary), False,
+                self._limits,
+            )  # fmt: skip
+        self._is_one = rules.start in rules.schemas
+
+    def at(self, symbols: Sequence[int], following: bytes) -> SchemasHere:
+        """After a text. `symbols`: bytes, and 256 + id for control tokens. `following`: the character that is refused.
+
+        Raises:
+            GuidedError: limits are exceeded.
+        """
+        if self._is_one:
+            begun: set[tuple[int, int]] = {(0, 0)}
+            is_all = True
+        elif self._marked is not None:
+            begun, is_all = self._begun(self._marked, symbols)
+        else:
+            return SchemasHere()
+        pointers: dict[str, None] = {}
+        refusing: dict[str, None] = {}
+        for number, start in sorted(begun):
+            if any(symbol > 255 for symbol in symbols[start:]):  # the output has ended
+                continue
+            text = bytes(symbols[start:])
+            with self._lock:
+                applying = self._applying(number)
+                pointers |= dict.fromkeys(applying.pointers(text))
+                refusing |= dict.fromkeys(applying.refusing(text, following) if following else ())
+        prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in begun))
+        return SchemasHere(tuple(pointers), tuple(refusing), prefixes, is_all and bool(begun))
+
+    def _applying(self, number: int) -> Applying:
+        if number not in self._known:
+            source: Embedded = self._schemas[number][1]
+            self._known[number] = Applying(source, self._limits, lambda grammar: _judge(grammar, self._limits))
+        return self._known[number]
+
+    @staticmethod
+    def _begun(marked: Marked, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+        """The schemas that are open after a text, with the places where their JSON begins; whether nothing else is."""
+        with marked.lock:
+            automaton = marked.automaton
+            threads = entered(marked, [(automaton.start, None)], 0)
+            for at, symbol in enumerate(symbols, 1):
+                steps = [
+                    (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
+                    for state, past in threads
+                ]
+                threads = entered(marked, [(state, past) for state, past in steps if state is not None], at)
+            found = {_innermost(marked, past) for _, past in threads}
+        return {each for each in found if each is not None}, None not in found
+
+
+def _innermost(marked: Marked, past: Past) -> tuple[int, int] | None:
+    """The number of the region that is open, and where it begins."""
+    ended = 0
+    while past is not None:
+        position, mark, past = past
+        number, is_end = divmod(mark - marked.first, 2)
+        if is_end:
+            ended += 1
+        elif ended:
+            ended -= 1
+        else:
+            return number, position
+    return None
+
+
+def _judge(grammar: Grammar, limits: Limits) -> Judge:
+    try:
+        automaton: Automaton = automaton_of_rules(grammar, limits)
+    except SpecError:  # it generates nothing
+        return lambda text, is_whole: False
+
+    def judge(text: bytes, is_whole: bool) -> bool:
+        state = automaton.text(automaton.start, text)
+        return state is not None and (state.is_accepting or not is_whole)
+
+    return judge
