@@ -39,7 +39,7 @@ from guided.spec.json_schema.algebra.reader import Reader
 from guided.spec.json_schema.documents.keywords import ENFORCED, REFERENCES
 from guided.spec.json_schema.documents.resolve import Library, Schema
 from guided.spec.json_schema.documents.values import Json
-from guided.spec.json_schema.options import DEFAULTS
+from guided.spec.json_schema.options import JsonSchemaKeywords
 from guided.spec.json_schema.text.lower import Lowering
 from guided.spec.json_schema.written import OpenValue, open_values
 
@@ -60,13 +60,21 @@ _BESIDE: Final = {
     "maximum": ("exclusiveMaximum",),
 }
 """Keyword -> those that say what it applies to, or how. Of these the schemas do not count."""
+_AS_LOOSE: Final[JsonSchemaKeywords] = {
+    "whitespace": "json", "surrounding_whitespace": False, "property_order": "any", "additional_properties": None,
+    "unknown_format": "ignore", "strict": False,
+}  # fmt: skip
+"""How texts are judged. Digits and characters are as the options say: else `10` could be the beginning of `10e-1`."""
 _ENDS: Final = (b",", b"}", b"]", b" ", b"\n", b"\r", b"\t")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """An open value: what was written of it, the schemas that lead to it, and all that apply to it."""
+    """An open value: what was written of it, the schemas that lead to it, and all that apply to it.
+
+    Those of `contains` apply, but what they refuse is not refused.
+    """
 
     value: OpenValue
     text: bytes
@@ -78,10 +86,7 @@ class Applying:
     """Explains texts of one schema. `compiled`: makes the judge of a grammar. Not thread-safe."""
 
     def __init__(self, source: Embedded, limits: Limits, compiled: Callable[[Grammar], Judge]) -> None:
-        own = source.options
-        self._options = replace(
-            DEFAULTS, property_order="any", draft=own.draft, format=own.format, unknown_format="ignore"
-        )
+        self._options = source.options.changed(**_AS_LOOSE)
         self._limits, self._compiled, self._prefix = limits, compiled, source.prefix
         self._library = Library(source.schema, self._options, source.registry, limits)
         self._reader = Reader(self._library, self._options, limits)
@@ -115,7 +120,8 @@ class Applying:
             if out:
                 roots = self._children(out[-1], value)
             written = text[value.start :]
-            out.append(_Level(value, written, roots, self._closure(roots, written, value.keys)))
+            contained = self._contained(out[-1], value, written) if out else []
+            out.append(_Level(value, written, roots, self._closure((*roots, *contained), written, value.keys)))
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
@@ -164,17 +170,19 @@ class Applying:
         """The schemas that those of a value apply to its member or item."""
         return tuple(dict.fromkeys(one for schema in level.schemas for one in self._inner(schema, level, value)))
 
+    def _contained(self, level: _Level, value: OpenValue, text: bytes) -> list[Schema]:
+        """The schemas of `contains` that an item may still satisfy."""
+        if not isinstance(value.token, int):
+            return []
+        found = [self._library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
+        return [schema for schema in found if self._is_open((schema,), text)]
+
     def _inner(self, schema: Schema, level: _Level, value: OpenValue) -> Iterator[Schema]:
         """Those of one schema."""
         if isinstance(schema.value, bool):
             return
         token = value.token
         yield from self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0)
-        text = level.text[value.start - level.value.start :]
-        if isinstance(token, int) and schema.known("contains"):
-            contained = self._library.child(schema, "contains")
-            if self._is_open((contained,), text):
-                yield contained
         name = _UNEVALUATED[isinstance(token, int)]
         if schema.known(name):
             others = self._closure((schema,), level.text, level.value.keys)
