@@ -71,14 +71,18 @@ _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """An open value: what was written of it, the schemas that lead to it, and all that apply to it.
+    """An open value, and what was written of it.
 
-    Those of `contains` apply, but what they refuse is not refused.
+    Attributes:
+        roots: the schemas that it must satisfy by way of the value around it.
+        asserted: these, and those that it must satisfy by way of them.
+        schemas: all that apply. An item need not satisfy those of `contains`.
     """
 
     value: OpenValue
     text: bytes
     roots: tuple[Schema, ...]
+    asserted: tuple[Schema, ...]
     schemas: tuple[Schema, ...]
 
 
@@ -92,7 +96,7 @@ class Applying:
         self._reader = Reader(self._library, self._options, limits)
         self._expander = Expander(self._reader, self._options, limits)
         self._judges: dict[tuple[Schema, ...], Judge | None] = {}
-        self._parts: dict[tuple[Schema, str], Schema] = {}
+        self._parts: dict[tuple[Schema, tuple[str, ...]], Schema] = {}
 
     def pointers(self, text: bytes) -> tuple[str, ...]:
         """The schemas that apply to the innermost open value to which some do; the root where the text is whole."""
@@ -102,8 +106,17 @@ class Applying:
 
     def refusing(self, text: bytes, following: bytes) -> tuple[str, ...]:
         """The keywords that refuse a character after the text by themselves; empty if none is known."""
-        for level in reversed(self._levels(text)):
-            found = [pointer for root in level.roots for pointer in self._blamed(root, level, following)]
+        levels = self._levels(text)
+        for number, level in reversed(list(enumerate(levels))):
+            if not self._asked((), level.text + following, False):
+                # A number ends where something else follows that the value around it can have there.
+                ends = number > 0 and following in _ENDS and self._asked((), level.text, True)
+                if not ends or not self._asked((), levels[number - 1].text + following, False):
+                    continue
+                longer = None
+            else:
+                longer = level.text + following
+            found = [pointer for root in level.roots for pointer in self._blamed(root, level, longer)]
             if found:
                 return self._named(found)
         return ()
@@ -116,12 +129,17 @@ class Applying:
     def _levels(self, text: bytes) -> list[_Level]:
         out: list[_Level] = []
         roots: tuple[Schema, ...] = (self._library.root,)
+        all_roots = roots
         for value in open_values(text):
-            if out:
-                roots = self._children(out[-1], value)
             written = text[value.start :]
-            contained = self._contained(out[-1], value, written) if out else []
-            out.append(_Level(value, written, roots, self._closure((*roots, *contained), written, value.keys)))
+            if out:
+                around = out[-1]
+                roots = self._children(around.asserted, around, value)
+                contained = self._contained(around, value, written)
+                all_roots = (*self._children(around.schemas, around, value), *contained)
+            asserted = self._closure(roots, written, value.keys)
+            schemas = asserted if all_roots == roots else self._closure(all_roots, written, value.keys)
+            out.append(_Level(value, written, roots, asserted, schemas))
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
@@ -147,7 +165,10 @@ class Applying:
         if keyword == "allOf":
             return list(self._reader.branches(schema, keyword))
         if keyword in ("anyOf", "oneOf"):
-            return [one for one in self._reader.branches(schema, keyword) if self._is_open((schema, one), text)]
+            beside = schema
+            if keyword == "anyOf" and not any(map(schema.known, _UNEVALUATED)):
+                beside = self._without(schema, keyword)  # the same, and smaller
+            return [one for one in self._reader.branches(schema, keyword) if self._is_open((beside, one), text)]
         if keyword == "if":
             return list(self._of_condition(schema, text))
         if keyword in ("dependentSchemas", "dependencies"):
@@ -166,9 +187,9 @@ class Applying:
                 if self._is_open((schema, holds, branch), text):
                     yield branch
 
-    def _children(self, level: _Level, value: OpenValue) -> tuple[Schema, ...]:
-        """The schemas that those of a value apply to its member or item."""
-        return tuple(dict.fromkeys(one for schema in level.schemas for one in self._inner(schema, level, value)))
+    def _children(self, schemas: Sequence[Schema], level: _Level, value: OpenValue) -> tuple[Schema, ...]:
+        """The schemas that these, which apply to a value, apply to its member or item."""
+        return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, level, value)))
 
     def _contained(self, level: _Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
@@ -209,45 +230,50 @@ class Applying:
 
     # --- what refuses
 
-    def _blamed(self, schema: Schema, level: _Level, following: bytes) -> Iterator[str]:
-        """The pointers of the keywords of a schema, and of what it applies to the same value, that refuse."""
+    def _blamed(self, schema: Schema, level: _Level, longer: bytes | None) -> Iterator[str]:
+        """The pointers of the keywords of a schema, and of what it applies to the same value, that refuse.
+
+        `longer`: the text of the value that is asked about; None: that it ends.
+        """
         for keyword in self._keywords(schema):
-            if self._refuses(self._part(schema, keyword), level.text, following):
-                if keyword in _UNEVALUATED and self._refuses(self._part(schema, ""), level.text, following):
+            if self._refuses(self._part(schema, keyword), level.text, longer):
+                if keyword in _UNEVALUATED and self._refuses(self._without(schema, *_UNEVALUATED), level.text, longer):
                     continue
                 inner = [
                     pointer
                     for branch in self._branches(schema, keyword, level.text, level.value.keys)
-                    for pointer in self._blamed(branch, level, following)
+                    for pointer in self._blamed(branch, level, longer)
                 ]
                 yield from inner or [schema.at(keyword)]
 
     def _part(self, schema: Schema, keyword: str) -> Schema:
-        """A schema with this keyword alone; with all, if it is `unevaluated...`; without these, if there is none."""
+        """A schema with this keyword alone; with all of them if it is `unevaluated...`, of what the others leave."""
         if keyword in _UNEVALUATED:
             return schema
-        found = self._parts.get((schema, keyword))
-        if found is None:
-            assert isinstance(schema.value, dict)
-            if keyword:
-                beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
-                value = {keyword: schema.get(keyword), **{name: _open(name, beside[name]) for name in beside}}
-            else:
-                value = {name: it for name, it in schema.value.items() if name not in _UNEVALUATED}
-            document = replace(schema.document)  # what stands in it is not what stands in the schema
-            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
-            found = Schema(document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints)
-            self._parts[schema, keyword] = found
-        return found
+        assert isinstance(schema.value, dict)
+        beside = {name: schema.value[name] for name in _BESIDE.get(keyword, ()) if name in schema.value}
+        value = {keyword: schema.get(keyword), **{name: _open(name, beside[name]) for name in beside}}
+        return self._changed(schema, (keyword,), value)
 
-    def _refuses(self, schema: Schema, text: bytes, following: bytes) -> bool:
-        """Whether it allows the text, and not what follows, where other JSON goes on like this."""
-        if self._asked((), text + following, False):
-            after = self._asked((schema,), text + following, False)
-        elif following in _ENDS and self._asked((), text, True):  # a number ends where something else follows
-            after = self._asked((schema,), text, True)
-        else:
-            return False
+    def _without(self, schema: Schema, *keywords: str) -> Schema:
+        """A schema without some keywords."""
+        assert isinstance(schema.value, dict)
+        left = {name: value for name, value in schema.value.items() if name not in keywords}
+        return self._changed(schema, ("not", *keywords), left)
+
+    def _changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
+        """A schema with other keywords at the same place, in a document of its own: what stands in them differs."""
+        if (schema, key) not in self._parts:
+            document = replace(schema.document)
+            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
+            self._parts[schema, key] = Schema(
+                document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints
+            )
+        return self._parts[schema, key]
+
+    def _refuses(self, schema: Schema, text: bytes, longer: bytes | None) -> bool:
+        """Whether it allows the text, and not the longer one."""
+        after = self._asked((schema,), text if longer is None else longer, longer is None)
         return after is False and self._asked((schema,), text, False) is True
 
     # --- the judge
