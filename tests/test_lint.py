@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.errors import GuidedError
 from guided.matching import GrammarCompiler, GrammarMatcher
+from guided.matching.ambiguity import ambiguous
 from guided.spec.common_text import common_text
+from guided.spec.gbnf.lint import lint_gbnf
 from guided.spec.lark import LarkOptions, lark_to_lexed
 from guided.spec.lark.dialect.expressions import determinised
 from guided.spec.lark.lint import lint_lark
 from guided.spec.library import library
 from guided.spec.lint import lint_grammar
 from guided.spec.regex import parse_regex
+from guided.spec.remark import Remark
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
 from tests.test_cli import run, run_json
@@ -120,7 +124,7 @@ def test_ambiguous_unions(option: str, spec: str, place: str | None, example: st
 
 def test_ambiguous_terminals_of_a_scannerless_text() -> None:
     grammar = COMPILER.compile_lark("start: A | B\nA: /a+/\nB: /a+b?/", semantics="scannerless").grammar
-    (remark,) = [each for each in lint_grammar(grammar, "lark") if each.kind == "ambiguous"]
+    (remark,) = ambiguous(grammar)
     assert (remark.place, remark.example) == ("start (line 1)", "a")
 
 
@@ -267,3 +271,135 @@ def test_unbounded_means_endless() -> None:
         grammar = COMPILER.compile_regex(pattern)
         assert bool(lint_grammar(grammar.grammar, "regex")) == endless, pattern
         assert (GrammarMatcher(grammar).min_tokens_to_finish() > 0) is True
+
+
+# --- random grammars of GBNF
+
+Part = list[tuple[str, str]]
+"""Symbols, terminals in quotes, each with what follows it: "", "?", "*"."""
+
+
+@st.composite
+def gbnf_rules(draw: st.DrawFn) -> dict[str, list[Part]]:
+    """Alternatives of each rule."""
+    names = st.sampled_from(['"a"', '"b"', "root", "r", "s"])
+    part = st.tuples(names, st.sampled_from(["", "", "", "?", "*"]))
+    return {name: draw(st.lists(st.lists(part, max_size=3), min_size=1, max_size=3)) for name in ("root", "r", "s")}
+
+
+def gbnf_text(rules: dict[str, list[Part]]) -> str:
+    def shown(part: Part) -> str:
+        return " ".join(symbol + count for symbol, count in part) or '""'
+
+    return "".join(f"{name} ::= {' | '.join(map(shown, each))}\n" for name, each in rules.items())
+
+
+def texts_of(rules: dict[str, list[Part]], longest: int) -> dict[str, list[set[str]]]:
+    """The texts of each alternative, up to a length, by going over the rules until nothing is new."""
+    found = {name: [set[str]() for _ in each] for name, each in rules.items()}
+
+    def of(symbol: str) -> set[str]:
+        return {symbol[1:-1]} if symbol[0] == '"' else set[str]().union(*found[symbol])
+
+    def joined(first: set[str], second: set[str]) -> set[str]:
+        return {one + other for one in first for other in second if len(one) + len(other) <= longest}
+
+    while True:
+        before = sum(len(texts) for each in found.values() for texts in each)
+        for name, each in rules.items():
+            for number, part in enumerate(each):
+                texts = {""}
+                for symbol, count in part:
+                    one = of(symbol)
+                    many = texts if count else set[str]()
+                    step = joined(texts, one)
+                    while count == "*" and step - many:
+                        many, step = many | step, joined(step, one)
+                    texts = many | step
+                found[name][number] |= texts
+        if sum(len(texts) for each in found.values() for texts in each) == before:
+            return found
+
+
+def gbnf_remarks(rules: dict[str, list[Part]]) -> list[Remark] | None:
+    """None for a grammar that is refused: it generates nothing, or recurses in a way that the core does not take."""
+    try:
+        grammar = COMPILER.compile_gbnf(gbnf_text(rules)).grammar
+    except GuidedError:
+        return None
+    return [*lint_gbnf(grammar), *ambiguous(grammar)]
+
+
+def used_of(rules: dict[str, list[Part]]) -> set[str]:
+    reached, todo = {"root"}, ["root"]
+    while todo:
+        new = {symbol for part in rules[todo.pop()] for symbol, _ in part if symbol in rules} - reached
+        reached |= new
+        todo += new
+    return reached
+
+
+def replaced(rules: dict[str, list[Part]], empty: set[str]) -> dict[str, set[str]]:
+    """What each rule can be replaced by: the other symbols of the alternative may be left out."""
+    out: dict[str, set[str]] = {name: set() for name in rules}
+    for name, part in [(name, part) for name, each in rules.items() for part in each]:
+        for at, (symbol, _) in enumerate(part):
+            others = [*part[:at], *part[at + 1 :]]
+            if symbol in rules and all(count or other in empty for other, count in others):
+                out[name].add(symbol)
+    for _ in rules:
+        out = {name: direct.union(*(out[one] for one in direct)) for name, direct in out.items()}
+    return out
+
+
+@examples(60)
+@given(gbnf_rules())
+def test_rules_of_gbnf(rules: dict[str, list[Part]]) -> None:
+    remarks = gbnf_remarks(rules)
+    if remarks is None:
+        return
+    texts = {name: set[str]().union(*each) for name, each in texts_of(rules, 3).items()}
+    used, living = used_of(rules), {name for name, each in rules.items() if generates_part(rules, name)}
+    assert all(name in living for name, each in texts.items() if each)
+    loops = replaced(rules, {name for name, each in texts.items() if "" in each})
+    kinds: dict[str, set[str]] = {}
+    for each in remarks:
+        kinds.setdefault(each.kind, set()).add(each.place.split()[0])
+    assert kinds.get("unused", set()) == set(rules) - used
+    assert kinds.get("empty-rule", set()) == used - living
+    assert kinds.get("cycle", set()) == {name for name in used if name in loops[name]}
+
+
+def generates_part(rules: dict[str, list[Part]], name: str) -> bool:
+    """Whether some tree of the rule ends, none of which has a rule within itself."""
+
+    def ends(name: str, around: tuple[str, ...]) -> bool:
+        return name not in around and any(
+            all(count or symbol[0] == '"' or ends(symbol, (*around, name)) for symbol, count in part)
+            for part in rules[name]
+        )
+
+    return ends(name, ())
+
+
+def test_terminals_and_rules_of_gbnf() -> None:
+    out = run_json("lint", "--gbnf", 'root ::= "a" | dead\ndead ::= "x" dead\nbar ::= "y"', code=1)
+    assert [(each["kind"], each["place"]) for each in out["findings"]] == [
+        ("empty-rule", "dead (line 2)"),
+        ("unused", "bar (line 3)"),
+        ("recursion", "dead (line 2)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ('root ::= "(" root ")" | x\nx ::= "(" x ")" | "u"', "(u)"),
+        ('root ::= x | y\nx ::= "a" x "b" | ""\ny ::= "a" y "bb" | "c"', None),
+        ('root ::= x | y\nx ::= "a" x "b" | "c"\ny ::= "aa" y "bb" | "acb"', "acb"),
+        ('root ::= [à-ü] x | "é" x\nx ::= "(" x ")" | "."', "é."),
+    ],
+)
+def test_alternatives_that_are_not_regular(text: str, example: str | None) -> None:
+    found = [each for each in ambiguous(COMPILER.compile_gbnf(text).grammar) if each.place == "root (line 1)"]
+    assert [each.example for each in found] == ([example] if example else [])

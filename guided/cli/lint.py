@@ -17,10 +17,13 @@ from guided.cli.console import DONE, NO, Progress, print_json
 from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.matching.ambiguity import ambiguous
+from guided.spec.gbnf.lint import lint_gbnf
 from guided.spec.lark import LarkOptions
 from guided.spec.lark.lint import lint_lark
 from guided.spec.library import library
-from guided.spec.lint import Remark, lint_grammar
+from guided.spec.lint import lint_grammar
+from guided.spec.remark import Remark
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -80,7 +83,13 @@ def _remarks(specification: Specification, grammar: CompiledGrammar) -> list[Rem
             found = library()[text]
             kind, text, options = "lark", found.text, dict(found.options)
         remarks = lint_lark(text, LarkOptions(import_paths=specification.import_paths, **options))
-    return sorted([*remarks, *lint_grammar(grammar.grammar, kind)], key=lambda each: not each.matters)
+    rules = grammar.grammar
+    if kind == "gbnf":
+        remarks += lint_gbnf(rules)
+    remarks += lint_grammar(rules, kind)
+    if kind in ("lark", "gbnf") and rules.lexer is None:
+        remarks += ambiguous(rules)
+    return sorted(remarks, key=lambda each: not each.matters)
 
 
 def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
@@ -112,6 +121,8 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
 def _show(remarks: list[Remark], size: dict[str, Any], masks: dict[str, Any]) -> None:
     for each in remarks:
         print(f"{each.kind if each.matters else 'note: ' + each.kind}: {each.place or 'everywhere'}: {each.message}")
+        if each.example and repr(each.example) not in each.message:
+            print(f"  example: {each.example!r}")
         if each.hint:
             print(f"  hint: {each.hint}")
     if not remarks:

@@ -1,27 +1,23 @@
 """What may go wrong in generation with a grammar that is valid. In: a grammar of the IR. Out: remarks.
 
 A small model that once repeats itself does so until something stops it. So every repetition without a bound is told
-with its place, but for white space; one with a high bound is noted. Where no lexer cuts the text, alternatives that
-have a text in common are noted as well: that text has two readings.
+with its place, but for white space; one with a high bound is noted, and so are rules that contain themselves.
 
 What it does not do: it knows no costs; the command `guided lint` measures these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterator
 from typing import Any, Final
 
-from guided.errors import GuidedError, LimitExceeded, UnsupportedError
-from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
+from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
-from guided.spec.common_text import common_text
-from guided.spec.lark.dialect.expressions import determinised
+from guided.spec.remark import Remark
+from guided.spec.rule_lint import reached
 from guided.spec.rule_table import children
 
-__all__ = ["BOUNDS", "Remark", "lint_grammar"]
+__all__ = ["BOUNDS", "lint_grammar"]
 
 BOUNDS: Final = {
     "schema": "give maxLength, maxItems or a pattern with a bound, or the options max_string, max_items, max_digits",
@@ -32,31 +28,7 @@ BOUNDS: Final = {
 }
 """Kind of specification -> how to bound a repetition in it."""
 _LONG: Final = 500
-_MOST_PAIRS, _MOST_ALTERNATIVES = 2_000, 30
-_MOST_NODES, _MOST_STATES = 2_000, 500
 _TOO_LONG: Final = "{} without a bound, which small models may go on with until the budget ends"
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One finding.
-
-    Attributes:
-        kind: "unbounded", "long", "recursion", "ambiguous", "collision", "keyword", "not-compared",
-            "empty-rule", "unused" or "cycle".
-        place: the part of the specification, as a name with a line, or a JSON Pointer.
-        message: what is there, and what it does.
-        hint: what to write instead ("" if there is nothing to say).
-        example: a text that shows it ("" if there is none).
-        matters: whether output may get worse by it; else it is worth knowing only.
-    """
-
-    kind: str
-    place: str
-    message: str
-    hint: str = ""
-    example: str = ""
-    matters: bool = True
 
 
 def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
@@ -67,7 +39,8 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
     """
     out: dict[tuple[str, str], Remark] = {}
     limited = set().union(*map(_limited, grammar.rules.values()))
-    rules = [(name, node) for name, node in grammar.rules.items() if name not in limited]
+    used = reached(grammar.rules, grammar.start)
+    rules = [(name, grammar.rules[name]) for name in used if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
     if grammar.lexer is not None:
@@ -81,70 +54,16 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
             elif most > _LONG:
                 message = f"{what} up to {most:,} times, which small models may go on with for as long"
                 out.setdefault((place, f"long {what}"), Remark("long", place, message, hint, matters=False))
-    recursive = _recursive(grammar)
-    for name in recursive:
+    for name in _recursive(grammar):
+        if name not in used:
+            continue
         place = grammar.origins.get(name, name)
         if name.removeprefix("rule ").startswith("__"):  # Lark's own, for + and *
             message = _TOO_LONG.format("a repetition")
             out.setdefault((place, "a repetition"), Remark("unbounded", place, message, BOUNDS["lark"]))
         else:
             out.setdefault((place, ""), Remark("recursion", place, "it contains itself, to any depth", matters=False))
-    ambiguous = _ambiguous(grammar, set(recursive)) if kind in ("lark", "gbnf") and grammar.lexer is None else ()
-    return [*out.values(), *ambiguous]
-
-
-def _ambiguous(grammar: Grammar, recursive: Collection[str]) -> Iterator[Remark]:
-    """Alternatives of one rule that have a text in common, where they are regular and small."""
-    automata, pairs = ByIdentity[Any, Automaton | None](), 0
-    for name, node in grammar.rules.items():
-        place = grammar.origins.get(name, name)
-        if not isinstance(node, Alt) or name.startswith("terminal ") or len(node.items) > _MOST_ALTERNATIVES:
-            continue
-        for item in node.items:
-            if item not in automata:
-                automata[item] = _small_automaton(item, grammar, recursive)
-        for (number, first), (other, second) in combinations(enumerate(node.items, 1), 2):
-            one, two = automata[first], automata[second]
-            pairs += 1
-            if one is None or two is None or pairs > _MOST_PAIRS:
-                continue
-            try:
-                example = common_text(one, two, _MOST_PAIRS)
-            except LimitExceeded:
-                continue
-            if example is not None:
-                message = f"its alternatives {number} and {other} have a text in common, so it has two readings"
-                hint = "let one of them exclude the other; what is generated is the same in any case"
-                yield Remark("ambiguous", place, message, hint, example, False)
-                break
-
-
-def _small_automaton(node: Node, grammar: Grammar, recursive: Collection[str]) -> Automaton | None:
-    """None: it is not regular, or needs many states."""
-    count = 0
-
-    def inlined(node: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count > _MOST_NODES:
-            raise LimitExceeded("nodes", count, _MOST_NODES, fixed=True)
-        match node:
-            case Ref(name):
-                if name in recursive:
-                    raise UnsupportedError("it is not regular")
-                return inlined(grammar.rules[name])
-            case Seq(items) | Alt(items):
-                return type(node)(tuple(map(inlined, items)))
-            case Repeat(item, low, high):
-                return Repeat(inlined(item), low, high)
-            case Chars() | Text() | Automaton():
-                return node
-        raise UnsupportedError("it may not be regular")
-
-    try:
-        return determinised(inlined(node), "it", _MOST_STATES)
-    except (GuidedError, RecursionError):
-        return None
+    return list(out.values())
 
 
 def _limited(node: Node) -> set[str]:

@@ -10,19 +10,19 @@ basic lexer. Without a lexer nothing collides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, cast
 
 from guided.errors import LimitExceeded
-from guided.ir.nodes import Automaton
+from guided.ir.nodes import Alt, Automaton, Node, Ref, Seq, Special
 from guided.limits import Limits
 from guided.spec.common_text import common_text
-from guided.spec.lint import Remark
+from guided.spec.remark import Remark
+from guided.spec.rule_lint import lint_rules, reached, unused
 
 from . import LarkOptions, load_lark, read_lark
-from .contexts import alive
-from .lalr import Rules, nullable, terminal_states
+from .lalr import Rules, terminal_states
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
 
@@ -39,32 +39,20 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     """
     loaded = load_lark(text, options, limits)
     all_rules = {name: [each.symbols for each in alternatives] for name, alternatives in loaded.rules.items()}
-    rules = {name: all_rules[name] for name in _reached(all_rules, loaded.start)}
+    nodes = {name: _node(symbols) for name, symbols in all_rules.items()}
+    rules = {name: all_rules[name] for name in reached(nodes, loaded.start)}
     lexer = read_lark(text, options, limits, found=[]).lexer
     found = {} if lexer is None else {each.name: cast(Automaton, each.item) for each in lexer.terminals}
-    return [*_rules(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
+    shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
+    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
 
 
-def _reached(rules: Rules, start: str) -> list[str]:
-    """The rules that outputs can use."""
-    out = {start: None}
-    todo = [start]
-    for rule in todo:  # grows while it is read
-        for name, is_terminal in (each for symbols in rules[rule] for each in symbols):
-            if not is_terminal and name not in out:
-                out[name] = None
-                todo.append(name)
-    return todo
+def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
+    """The alternatives of a rule as a node in which terminals are letters."""
+    return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
 
 
-def _rules(loaded: Loaded, rules: Rules) -> Iterator[Remark]:
-    living = alive(rules)
-    for name in rules:
-        if name not in living:
-            yield Remark(
-                "empty-rule", origin(loaded, name), "it generates nothing: it always needs itself",
-                "give it an alternative without itself",
-            )  # fmt: skip
+def _unused(loaded: Loaded, rules: Rules) -> Iterator[Remark]:
     used = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
         *loaded.ignored,
         loaded.start,
@@ -74,30 +62,7 @@ def _rules(loaded: Loaded, rules: Rules) -> Iterator[Remark]:
         is_made = any(rule.startswith((f"{name}{{", f"__{name}_")) for rule in rules)  # of a template or repetition
         mentioned = len(re.findall(rf"\b{re.escape(name)}\b", loaded.text)) > 1  # another terminal may be made of it
         if name not in used and not is_made and not (is_terminal and mentioned):
-            message = f"no output uses the {'terminal' if is_terminal else 'rule'}"
-            yield Remark("unused", f"{name} (line {line})", message, "delete it, or use it", matters=False)
-    empty = nullable(rules)
-    for name in rules:
-        if _derives_itself(rules, name, empty):
-            message = "it can be made of itself alone, so one text has endlessly many trees"
-            yield Remark("cycle", origin(loaded, name), message, "take the alternative that leads back out")
-
-
-def _derives_itself(rules: Rules, name: str, empty: set[str]) -> bool:
-    """Whether the rule stands for itself, with nothing around it."""
-    seen: set[str] = set()
-    todo = [name]
-    while todo:
-        for symbols in rules[todo.pop()]:
-            for at, (symbol, is_terminal) in enumerate(symbols):
-                rest = [*symbols[:at], *symbols[at + 1 :]]
-                if is_terminal or symbol in seen or any(term or other not in empty for other, term in rest):
-                    continue
-                if symbol == name:
-                    return True
-                seen.add(symbol)
-                todo.append(symbol)
-    return False
+            yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 
 def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Automaton], contextual: bool) -> Iterator[Remark]:
