@@ -1,127 +1,46 @@
-"""What the tests of GBNF share: grammars as trees, their text, and what they generate, by the definition.
-
-A grammar is a mapping from names to trees. A tree is one of
-
-    ("text", "ab")   ("class", [("a", "c")], negated)   ("any",)   ("rule", name)
-    ("seq", [..])   ("alt", [..])   ("repeat", tree, low, high or None)   ("tags", [(tag, name)], excludes, loop)
-"""
+"""Random grammars of GBNF as trees (`tree_grammars.py`), and their text."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
-from typing import Any
 
-Tree = tuple[Any, ...]
-Rules = Mapping[str, Tree]
+from tests.tree_grammars import Rules, Tree
 
-
-def accepts(rules: Rules, text: str, root: str = "root") -> bool:
-    """Whether the grammar generates the text.
-
-    For each rule and each position: where it may end. These sets grow until they change no more, so recursion on the
-    left, and rules that need only themselves, are no special case.
-    """
-    ends: dict[tuple[str, int], set[int]] = {(name, at): set() for name in rules for at in range(len(text) + 1)}
-
-    def of(tree: Tree, at: int) -> set[int]:
-        match tree:
-            case ("text", word):
-                return {at + len(word)} if text.startswith(word, at) else set()
-            case ("class", ranges, negated):
-                inside = at < len(text) and any(low <= text[at] <= high for low, high in ranges)
-                return {at + 1} if at < len(text) and inside != negated else set()
-            case ("any",):
-                return {at + 1} if at < len(text) else set()
-            case ("rule", name):
-                return set(ends[name, at])
-            case ("seq", items):
-                places = {at}
-                for item in items:
-                    places = {end for place in places for end in of(item, place)}
-                return places
-            case ("alt", items):
-                return {end for item in items for end in of(item, at)}
-            case ("repeat", item, low, high):
-                places, found, count = {at}, set[int](), 0
-                while places and (high is None or count <= high) and count <= low + len(text) + 1:
-                    found |= places if count >= low else set()
-                    places = {end for place in places for end in of(item, place)}
-                    count += 1
-                return found
-            case ("tags", tags, excludes, loop):
-                found, starts = set[int](), {at}
-                while starts:
-                    free = {(start, end) for start in starts for end in range(start, len(text) + 1)}
-                    strings = [*excludes, *(tag for tag, _ in tags)]
-                    plain = {end for start, end in free if not any(string in text[start:end] for string in strings)}
-                    found |= plain if loop or starts == {at} else set()
-                    after = {
-                        end
-                        for start in starts
-                        for tag, name in tags
-                        for stop in range(start, len(text) + 1)
-                        if first_is(text[start:stop], tag, [tag for tag, _ in tags], excludes)
-                        for end in ends[name, stop]
-                    }
-                    if not loop:
-                        return found | after
-                    starts = after - starts if after != starts else set()
-                return found
-        raise AssertionError(tree)
-
-    while True:
-        before = sum(map(len, ends.values()))
-        for name, tree in rules.items():
-            for at in range(len(text) + 1):
-                ends[name, at] |= of(tree, at)
-        if sum(map(len, ends.values())) == before:
-            return len(text) in ends[root, 0]
+PATTERNS = ["a+", "(ab|c)*", "[^a]", ".", "a{1,2}b?", "(?!a).", "(?=.b)[a-c]{2}", "|b", "[^]"]
+"""Of ECMA-262, and of Python's re but for the last one, which is any character."""
 
 
-def first_is(text: str, tag: str, tags: list[str], excludes: list[str]) -> bool:
-    """Whether the text ends with the tag, and nothing is complete in it before. No tag begins another one here."""
-    before = text[:-1]
-    return (
-        text.endswith(tag)
-        and not any(string in text for string in excludes)
-        and not any(other in before for other in tags)
-        and tag == max((other for other in tags if text.endswith(other)), key=len)
-    )
-
-
-def generates_something(rules: Rules, root: str = "root") -> bool:
-    """Whether the grammar generates any text."""
-    productive: set[str] = set()
-
-    def of(tree: Tree) -> bool:
-        match tree:
-            case ("rule", name):
-                return name in productive
-            case ("seq", items):
-                return all(map(of, items))
-            case ("alt", items):
-                return any(map(of, items))
-            case ("repeat", item, low, _):
-                return low == 0 or of(item)
-        return True
-
-    for _ in rules:
-        productive |= {name for name, tree in rules.items() if of(tree)}
-    return root in productive
+def regex(pattern: str) -> Tree:
+    """The macro of a pattern."""
+    compiled = re.compile(pattern.replace("[^]", "."), re.DOTALL)
+    return ("where", f'Regex("{pattern}")', lambda text: compiled.fullmatch(text) is not None)
 
 
 class Drawn:
-    """Random grammars, and their text with random blanks, comments, line ends and escapes."""
+    """Random grammars, and their text with random blanks, comments, line ends and escapes.
 
-    def __init__(self, seed: int, letters: str = "abé") -> None:
-        self.random = random.Random(seed)
-        self.letters = letters
+    `tokens`: the ids that xgrammar's macros and the token forms may name, and their names; without them, there are none
+    of either.
+    """
+
+    def __init__(
+        self, source: int | random.Random, letters: str = "abé", tokens: Mapping[int, str] | None = None
+    ) -> None:
+        self.random = source if isinstance(source, random.Random) else random.Random(source)
+        self.letters, self.tokens = letters, tokens
 
     def rules(self) -> dict[str, Tree]:
         names = ["root", *self.random.sample(["a", "b-c", "x1", "d"], self.random.randint(0, 3))]
         self.names = names
-        return {name: self.tree(3) for name in names}
+        return {name: self.bounded() if self.tokens and self.random.random() < 0.15 else self.tree(3) for name in names}
+
+    def bounded(self) -> Tree:
+        """A rule with an option: it has to be regular."""
+        plain = Drawn(self.random, self.letters)
+        plain.names = []
+        return ("bounded", plain.tree(2), self.random.randint(0, 3))
 
     def tree(self, depth: int) -> Tree:
         draw = self.random.random()
@@ -135,9 +54,11 @@ class Drawn:
         return ("repeat", self.tree(depth - 1), low, self.random.choice([None, low, low + 1, low + 2]))
 
     def leaf(self) -> Tree:
+        if self.tokens and self.random.random() < 0.4:
+            return self.macro(self.tokens)
         draw = self.random.random()
         letter = self.random.choice
-        if draw < 0.45:
+        if draw < 0.45 and self.names:
             return ("rule", letter(self.names))
         if draw < 0.8:
             return ("text", "".join(letter(self.letters) for _ in range(self.random.randint(0, 2))))
@@ -146,10 +67,40 @@ class Drawn:
             return ("class", [(picked[0], picked[-1])], self.random.random() < 0.3)
         return ("any",)
 
+    def macro(self, tokens: Mapping[int, str]) -> Tree:
+        pick, loop = self.random.choice, self.random.random() < 0.6
+        match self.random.randrange(6):
+            case 0:
+                return ("token", pick([*tokens]))
+            case 1:
+                return ("others", self.random.sample([*tokens], self.random.randint(1, 2)))
+            case 2:
+                ids = self.random.sample([*tokens], self.random.randint(0, 3))
+                of_tag = self.random.randint(0, len(ids))
+                return ("token tags", [(id, pick(self.names)) for id in ids[:of_tag]], ids[of_tag:], loop)
+            case 3:
+                return self.tags(loop)
+        return regex(pick(PATTERNS))
+
+    def tags(self, loop: bool) -> Tree:
+        """Tags and excluded texts, none of which holds another one but at its end."""
+        words: list[str] = []
+        for _ in range(self.random.randint(0, 4)):
+            word = "".join(self.random.choice(self.letters) for _ in range(self.random.randint(1, 3)))
+            if not any(one in word[:-1] or word in one[:-1] or one == word for one in words):
+                words.append(word)
+        of_tag = self.random.randint(0, len(words))
+        tags, excludes = words[:of_tag], words[of_tag:]
+        tags = [tag for tag in tags if not any(tag.endswith(never) for never in excludes)]
+        return ("tags", [(tag, self.random.choice(self.names)) for tag in tags], excludes, loop)
+
     def text(self, rules: Rules) -> str:
         out = ""
         for name, tree in rules.items():
-            out += f"{name}{self.blank()}::={self.blank()}{self.written(tree, False)}"
+            option = ""
+            if tree[0] == "bounded":
+                option, tree = self.random.choice(["[max_chars={0}]", "[ max_chars = {0} ]"]).format(tree[2]), tree[1]
+            out += f"{name}{option}{self.blank()}::={self.blank()}{self.written(tree, False)}"
             out += letter_of(self.random, ["\n", "\r\n", " # more\n", "\n\n", '  \n# "a" ::= (\n'])
         return out
 
@@ -192,9 +143,24 @@ class Drawn:
                 listed = "".join(f'("{tag}", {name}), ' for tag, name in tags)
                 never = "".join(f'"{text}", ' for text in excludes)
                 return f"TagDispatch({listed}excludes=({never}), loop_after_dispatch={str(loop).lower()})"
+            case ("token tags", tags, excludes, loop):
+                listed = "".join(f"({id}, {name}), " for id, name in tags)
+                never = ", ".join(map(str, excludes))
+                return f"TokenTagDispatch({listed}excludes=({never}), loop_after_dispatch={str(loop).lower()})"
+            case ("token", id):
+                return letter_of(self.random, [self.named(id), f"<[{id}]>", f"Token({id})"])
+            case ("others", ids):
+                listed = f"ExcludeToken({', '.join(map(str, ids))})"
+                return listed if len(ids) > 1 else letter_of(self.random, [listed, "!" + self.named(ids[0])])
+            case ("where", written, _):
+                return str(written)
             case ("seq", []):
                 return letter_of(self.random, ["()", '""', "( )"])
         return f"({self.gap(True)}{self.written(tree, True)}{self.gap(True)})"
+
+    def named(self, id: int) -> str:
+        name = (self.tokens or {}).get(id, "")
+        return name if name.startswith("<") else f"<[{id}]>"
 
     def times(self, low: int, high: int | None) -> str:
         short = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((low, high))

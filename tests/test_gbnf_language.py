@@ -10,7 +10,8 @@ import pytest
 from guided.errors import SpecError, UnsupportedError
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
-from tests.gbnf_support import Drawn, Rules, accepts, generates_something
+from tests.gbnf_support import Drawn
+from tests.tree_grammars import Rules, accepts, generates_something
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*takes two digits")
 
