@@ -161,8 +161,9 @@ def test_characters_of_what_is_not_regular_are_not_counted(body: str) -> None:
 
 
 def test_recursion_on_the_left_through_a_long_count_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="left recursion through a counted repetition"):
-        COMPILER.compile_gbnf('root ::= root{2,300} "a" | "b"')
+    with pytest.raises(UnsupportedError, match="left recursion through a counted repetition") as caught:
+        COMPILER.compile_gbnf('root ::= a\na ::= a{2,300} "a" | "b"')
+    assert caught.value.pointer == "a (line 2)"
 
 
 def test_an_assertion_restricts_nothing_and_is_warned_of() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from guided.errors import GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.limits import Limits
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.vocabulary import Vocabulary
@@ -37,23 +37,26 @@ RANDOMS = st.randoms(use_true_random=False)
 # --- what is asked of each answer
 
 
-def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | None:
-    """The grammar; None where the text is refused, with its place."""
+def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | GuidedError:
+    """The grammar, or the error of a text that is refused: it has a place in the text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuidedWarning)
             return compile(text)
-    except (SpecError, UnsupportedError) as error:
-        start, end = error.span
-        if isinstance(error, UnsupportedError) and "left recursion" in error.reason:
-            return None
-        assert error.text == text and 0 <= start <= end <= len(text), (error.span, str(error))
     except LimitExceeded as error:
         assert error.given > error.allowed
+        return error
     except VocabularyError as error:
         named = re.search(r"'(?:[^'\\]|\\.)*'|\d+", str(error))
         assert named is not None and str(ast.literal_eval(named[0])) in text, str(error)
-    return None
+        return error
+    except (SpecError, UnsupportedError) as error:
+        start, end = error.span
+        if isinstance(error, UnsupportedError) and "left recursion" in error.reason:  # of a rule, and its line
+            assert 1 <= int(error.pointer.rpartition("(line ")[2].rstrip(")")) <= text.count("\n") + 1
+        else:
+            assert error.text == text and 0 <= start <= end <= len(text), (error.span, str(error))
+        return error
 
 
 def takes(grammar: CompiledGrammar, text: str) -> bool:
@@ -80,10 +83,10 @@ def walked(grammar: CompiledGrammar, rng: random.Random, more: int) -> str:
     raise AssertionError("the budget is used up, and the output is not complete")
 
 
-def agree(grammar: CompiledGrammar | None, rules: Rules, letters: str, rng: random.Random) -> None:
+def agree(grammar: CompiledGrammar | GuidedError, rules: Rules, letters: str, rng: random.Random) -> None:
     """The grammar is the tree's: on random texts, and on those that it writes itself."""
-    if grammar is None:
-        assert not generates_something(rules)
+    if not isinstance(grammar, CompiledGrammar):
+        assert isinstance(grammar, LimitExceeded | UnsupportedError) or not generates_something(rules), str(grammar)
         return
     assert generates_something(rules)
     for _ in range(30):
@@ -136,7 +139,7 @@ def judge_gbnf(rng: random.Random) -> None:
         changed = broken(text, GBNF_PIECES, GBNF_OTHERS, rng)
         note(changed)
         grammar = answered(changed, gbnf)
-        if grammar is not None and GrammarMatcher(grammar).min_tokens_to_finish() < 100:
+        if isinstance(grammar, CompiledGrammar) and GrammarMatcher(grammar).min_tokens_to_finish() < 100:
             walked(grammar, rng, 3)
 
 

@@ -159,6 +159,7 @@ class _GrammarBuilder:
             error.hint = "look for an empty Alt or Chars, bounds that exclude each other, recursion without an end"
             raise
         except UnsupportedError as error:
+            error.pointer = self.grammar.origins.get(error.pointer.removeprefix(prefix), "")
             error.hint = next((hint for words, hint in _INSTEAD.items() if words in error.reason), "")
             raise
 

@@ -59,6 +59,7 @@ struct EmptyLanguage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 struct Unsupported : std::runtime_error {
+  std::string rule;  // where it was found, if that is known
   using std::runtime_error::runtime_error;
 };
 struct VocabularyFailure : std::runtime_error {

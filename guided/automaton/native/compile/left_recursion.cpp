@@ -91,7 +91,10 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
     for (size_t i = 0; i < corners.rules[r].size(); ++i)
       if (comp[corners.rules[r][i]] == comp[r]) {
         inside = true;
-        if (corners.guarded[r][i]) throw Unsupported("left recursion through a counted repetition or a permutation");
+        if (corners.guarded[r][i]) {
+          meter.rule = rules[r].origin;
+          throw Unsupported("left recursion through a counted repetition or a permutation");
+        }
       }
     if (!inside && members[comp[r]].size() == 1) continue;
     rewritten.emplace_back(r, suffix_automaton(rules, comp, members[comp[r]], r, meter));

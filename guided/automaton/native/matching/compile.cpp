@@ -97,12 +97,18 @@ std::unique_ptr<Grammar> compile_grammar(const IrGrammar& ir, const TokenVocabul
       failure.rule = place(ir, meter);
       throw;
     }
+  } catch (Unsupported& refused) {
+    refused.rule = place(ir, meter);
+    throw;
   }
   std::unique_ptr<Grammar> out;
   try {
     on_stack_of(size_t{kMaxDepth} * kStackPerLevel, [&] { out = lowered(ir, vocabulary, kMaxDepth, meter); });
   } catch (LimitFailure& failure) {
     failure.rule = place(ir, meter);
+    throw;
+  } catch (Unsupported& refused) {
+    refused.rule = place(ir, meter);
     throw;
   }
   return out;

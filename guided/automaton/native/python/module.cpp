@@ -10,10 +10,10 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args) from C++ data.
-void raise(const char* name, nb::args args) {
+// Raises guided.errors.<name>(*args, **named) from C++ data.
+void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
   nb::object type = nb::module_::import_("guided.errors").attr(name);
-  nb::object error = type(*args);
+  nb::object error = type(*args, **named);
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 
@@ -25,7 +25,9 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const EmptyLanguage& e) {
     raise("SpecError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
   } catch (const Unsupported& e) {
-    raise("UnsupportedError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
+    nb::kwargs place;
+    place["pointer"] = e.rule;
+    raise("UnsupportedError", nb::borrow<nb::args>(nb::make_tuple(e.what())), place);
   } catch (const VocabularyFailure& e) {
     raise("VocabularyError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
   } catch (const BudgetFailure& e) {
