@@ -48,6 +48,13 @@ def vocabulary_of(tokens: tuple[bytes, ...] | list[bytes]) -> guided.Vocabulary:
     return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
 
 
+def vocabulary_for(texts: list[str]) -> guided.Vocabulary:
+    """Each byte, and pieces of the texts, so that tokens hold several lexemes."""
+    pieces = {data[i : i + n] for data in map(str.encode, texts) for n in (2, 3, 5) for i in range(len(data) - n + 1)}
+    tokens = [*(bytes([byte]) for byte in range(256)), *sorted(pieces)]
+    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
+
+
 def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> set[int]:
     return set(core_support.mask_of(matcher, max_tokens))
 

@@ -7,107 +7,42 @@ the text are left out, doubled and exchanged: it is compiled, or refused by an e
 
 from __future__ import annotations
 
-import ast
+import copy
+import json
+import math
+import os
 import random
 import re
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import jsonschema
+import pytest
 from hypothesis import given, note
-from hypothesis import strategies as st
 
-from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.limits import Limits
-from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
-from guided.vocabulary import Vocabulary
-from tests import gbnf_support
+from guided import TOOL_STYLES, tool_style
+from guided.errors import SpecError, UnsupportedError
+from guided.matching import CompiledGrammar
+from guided.spec.structural_tag.tool_styles import ToolStyle
+from tests import gbnf_support, test_structural_tag_language
 from tests.effort import examples
-from tests.tree_grammars import CONTROL, Rules, accepts, generates_something, id_of, is_control
-
-END = 256
-NAMES = {257: "<think>", 258: "</think>"}
-LIMITS = Limits(work=5_000_000, seconds=5)
-COMPILER = GrammarCompiler(
-    Vocabulary([bytes([code]) for code in range(256)] + [None, None, None], eos_token_ids=[END], special_tokens=NAMES),
-    limits=LIMITS,
+from tests.generated_support import (
+    COMPILER,
+    NAMES,
+    RANDOMS,
+    agree,
+    answered,
+    at_pointer,
+    broken,
+    takes,
+    walked,
+    walked_if_short,
 )
-RANDOMS = st.randoms(use_true_random=False)
+from tests.structural_tag_support import byte_compiler, walk
+from tests.test_structural_tag_language import reads
+from tests.tree_grammars import CONTROL
 
-
-# --- what is asked of each answer
-
-
-def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | GuidedError:
-    """The grammar, or the error of a text that is refused: it has a place in the text."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuidedWarning)
-            return compile(text)
-    except LimitExceeded as error:
-        assert error.given > error.allowed
-        return error
-    except VocabularyError as error:
-        named = re.search(r"'(?:[^'\\]|\\.)*'|\d+", str(error))
-        assert named is not None and str(ast.literal_eval(named[0])) in text, str(error)
-        return error
-    except (SpecError, UnsupportedError) as error:
-        start, end = error.span
-        if isinstance(error, UnsupportedError) and "left recursion" in error.reason:  # of a rule, and its line
-            assert 1 <= int(error.pointer.rpartition("(line ")[2].rstrip(")")) <= text.count("\n") + 1
-        else:
-            assert error.text == text and 0 <= start <= end <= len(text), (error.span, str(error))
-        return error
-
-
-def takes(grammar: CompiledGrammar, text: str) -> bool:
-    """Whether the grammar takes the text, in which tokens without a text are characters of their own."""
-    matcher = GrammarMatcher(grammar)
-    ids = [id for char in text for id in ([id_of(char)] if is_control(char) else char.encode())]
-    return all(map(matcher.accept_token, ids)) and matcher.is_accepting()
-
-
-def walked(grammar: CompiledGrammar, rng: random.Random, more: int) -> str:
-    """What a walk through the masks writes within its budget, which is `more` tokens than are needed.
-
-    It takes tokens of ASCII where it can: rules about tokens may allow bytes that are no whole character.
-    """
-    matcher, bitmask, out = GrammarMatcher(grammar), allocate_token_bitmask(1, COMPILER.vocabulary.size), b""
-    for left in range(matcher.min_tokens_to_finish() + more, 0, -1):
-        matcher.fill_next_token_bitmask(bitmask, max_tokens=left)
-        allowed = list(allowed_tokens(bitmask))
-        token = rng.choice([id for id in allowed if not 128 <= id < END] or allowed)
-        assert matcher.accept_token(token)
-        if token == END:
-            return out.decode("utf-8", "surrogatepass")
-        out += bytes([token]) if token < END else chr(CONTROL + token).encode("utf-8", "surrogatepass")
-    raise AssertionError("the budget is used up, and the output is not complete")
-
-
-def agree(grammar: CompiledGrammar | GuidedError, rules: Rules, letters: str, rng: random.Random) -> None:
-    """The grammar is the tree's: on random texts, and on those that it writes itself."""
-    if not isinstance(grammar, CompiledGrammar):
-        assert isinstance(grammar, LimitExceeded | UnsupportedError) or not generates_something(rules), str(grammar)
-        return
-    assert generates_something(rules)
-    for _ in range(30):
-        text = "".join(rng.choice(letters) for _ in range(rng.randint(0, 5)))
-        assert takes(grammar, text) == accepts(rules, text), text
-    for more in (0, rng.randint(1, 6)):
-        text = walked(grammar, rng, more)
-        assert accepts(rules, text), text
-        near = "".join(rng.choice([char, char, char, rng.choice(letters), ""]) for char in text[:12])
-        assert takes(grammar, near) == accepts(rules, near), near
-
-
-def broken(text: str, pieces: re.Pattern[str], others: list[str], rng: random.Random) -> str:
-    """The text with a few of its pieces left out, doubled, moved, or replaced by `others`."""
-    found = [each[0] for each in pieces.finditer(text)]
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(found) + 1)
-        put = rng.choice([[], [rng.choice(others)], [rng.choice(found)] if found else []])
-        found[at : at + rng.randrange(2)] = put
-    return "".join(found)
-
+SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")  # of the slow runs
 
 # --- GBNF, with xgrammar's macros and options
 
@@ -138,12 +73,185 @@ def judge_gbnf(rng: random.Random) -> None:
     for _ in range(4):
         changed = broken(text, GBNF_PIECES, GBNF_OTHERS, rng)
         note(changed)
-        grammar = answered(changed, gbnf)
-        if isinstance(grammar, CompiledGrammar) and GrammarMatcher(grammar).min_tokens_to_finish() < 100:
-            walked(grammar, rng, 3)
+        walked_if_short(answered(changed, gbnf), rng)
 
 
 @examples(80)
 @given(RANDOMS)
 def test_gbnf(rng: random.Random) -> None:
     judge_gbnf(rng)
+
+
+# --- structural tags
+
+TAG_OTHERS: list[Any] = [
+    None, True, 0, -1, 1.5, "", "a", "<|a|>", [], {}, {"type": "tag"}, {"type": "any_text"}, ["a", "a"], [["a", {}]],
+    {"type": "grammar", "grammar": "root ::= ("}, {"type": "regex", "pattern": "["}, {"type": "token", "token": 257},
+    {"type": "json_schema", "json_schema": {"type": "strin"}}, {"type": "json_schema", "json_schema": False},
+    {"type": "const_string", "value": "<think>"}, {"type": "grammar", "grammar": 'root ::= root{2} "a" | "b"'},
+]  # fmt: skip
+
+
+def tag(text: str) -> CompiledGrammar:
+    return COMPILER.compile_structural_tag(text, allow_special_tokens=True)
+
+
+def written_json(value: Any, rng: random.Random) -> str:
+    return json.dumps(value, indent=rng.choice([None, None, 1]), ensure_ascii=rng.random() < 0.5)
+
+
+def judge_tag(rng: random.Random) -> None:
+    drawn = test_structural_tag_language.Drawn(rng)
+    form = drawn.form(3)
+    document = {"type": "structural_tag", "format": form}
+    text = written_json(document, rng)
+    note(text)
+    samples = {drawn.text(form) for _ in range(30)}
+    grammar = answered(text, tag)
+    if isinstance(grammar, CompiledGrammar):
+        written = [walked(grammar, rng, more) for more in (0, 3, 9)]
+        assert all(reads(form, text) for text in written), written
+        for sample in samples:
+            assert takes(grammar, sample) == reads(form, sample), sample
+    else:
+        assert "can never be complete" in str(grammar) or not any(reads(form, sample) for sample in samples)
+    for _ in range(4):
+        changed = written_json(altered(document, TAG_OTHERS, rng), rng)
+        note(changed)
+        walked_if_short(answered(changed, tag), rng)
+
+
+def altered(document: Any, others: list[Any], rng: random.Random) -> Any:
+    """The document with a few of its values replaced by others, or by values of its own, left out or renamed."""
+    document = copy.deepcopy(document)
+    for _ in range(rng.randint(1, 2)):
+        places = list(values_inside(document))
+        if not places:
+            break
+        inside, key = rng.choice(places)
+        other, name = rng.choice(places)
+        match rng.randrange(4):
+            case 0:
+                inside[key] = copy.deepcopy(rng.choice(others))
+            case 1:
+                inside[key] = copy.deepcopy(other[name])
+            case 2:
+                del inside[key]
+            case _ if isinstance(inside, dict):
+                inside[rng.choice(["type", "excludes", "tags", "end", "x", str(name)])] = inside.pop(key)
+    return document
+
+
+def values_inside(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The containers of a document, with each of their keys."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from values_inside(value[key])
+
+
+@examples(60)
+@given(RANDOMS)
+def test_structural_tags(rng: random.Random) -> None:
+    judge_tag(rng)
+
+
+# --- lists of tools, and which of them may be called
+
+LEAVES: list[Any] = [
+    {"type": "boolean"}, {"enum": ["x", 1, None]}, {"type": "integer", "minimum": 0, "maximum": 12}, {"const": "é<"},
+    {"type": "string", "maxLength": 3}, {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+    {"type": "object", "properties": {"in": {"type": "null"}}, "additionalProperties": False},
+]  # fmt: skip
+
+
+def drawn_tools(rng: random.Random) -> list[Any]:
+    names = {"".join(rng.choice("ab.-_") for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 4))}
+    tools = []
+    for name in sorted(names):
+        tool: Any = {"type": "function", "function": {"name": name}}
+        if rng.random() < 0.8:
+            properties = {key: rng.choice(LEAVES) for key in rng.sample(["p", "pq", "é", "q"], rng.randint(0, 3))}
+            required = rng.sample([*properties], rng.randint(0, len(properties)))
+            schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+            tool["function"]["parameters"] = schema
+        tools.append(tool)
+    return tools
+
+
+def drawn_choice(tools: list[Any], rng: random.Random) -> tuple[Any, set[str], int, float]:
+    """A tool_choice, and what it means: which tools may be called, the least and the most calls."""
+    named = [{"type": "function", "function": {"name": tool["function"]["name"]}} for tool in tools]
+    names = {one["function"]["name"] for one in named}
+    match rng.randrange(5):
+        case 0:
+            return rng.choice([None, "auto"]), names, 0, math.inf
+        case 1:
+            return "required", names, 1, math.inf
+        case 2:
+            return "none", set(), 0, 0
+        case 3:
+            one = rng.choice(named)
+            return one, {one["function"]["name"]}, 1, 1
+    mode, some = rng.choice(["auto", "required"]), rng.sample(named, rng.randint(1, len(named)))
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": some}}
+    return allowed, {one["function"]["name"] for one in some}, int(mode == "required"), math.inf
+
+
+def judge_tools(rng: random.Random) -> None:
+    tools = drawn_tools(rng)
+    choice, names, least, most = drawn_choice(tools, rng)
+    style = tool_style(rng.choice(TOOL_STYLES))
+    parallel = rng.random() < 0.5
+    note(f"{style.name}, parallel {parallel}: {json.dumps([tools, choice])}")
+    document = style.structural_tag(tools, tool_choice=choice, parallel_tool_calls=parallel)
+    grammar = byte_compiler().compile_structural_tag(document, numbers="plain", max_digits=20)
+    for _ in range(2):
+        text = "".join(walk(byte_compiler(), grammar, rng, 120))
+        reader = style.reader(tools)
+        reader.read(text)
+        assert least <= len(reader.calls) <= (most if parallel else 1), text
+        for call in reader.calls:
+            assert call.complete and call.name in names, text
+            schema = next(tool["function"] for tool in tools if tool["function"]["name"] == call.name).get("parameters")
+            jsonschema.validate(json.loads(call.arguments), {"maxProperties": 0} if schema is None else schema)
+    for _ in range(4):
+        changed = altered({"tools": tools, "tool_choice": choice}, TOOL_OTHERS, rng)
+        note(json.dumps(changed))
+        is_placed(changed, style, rng)
+
+
+TOOL_OTHERS: list[Any] = [
+    None, True, 0, -1.5, "", "a", "auto", "required", "<|im_start|>", "a b", [], {}, {"type": "function"}, {"type": []},
+    {"type": "function", "function": {"name": "a"}}, {"type": "objct"}, "x" * 65, False, {"type": "array"},
+]  # fmt: skip
+
+
+def is_placed(document: dict[str, Any], style: ToolStyle, rng: random.Random) -> None:
+    """Tools that are changed are read, or refused at a place in them or, for their schemas, in the structural tag."""
+    if not {"tools", "tool_choice"} <= document.keys():
+        return
+    try:
+        found = style.structural_tag(document["tools"], tool_choice=document["tool_choice"])
+    except (SpecError, UnsupportedError) as error:
+        assert error.pointer.startswith("/"), str(error)
+        at_pointer(document, error.pointer)
+        return
+    text = written_json(found, rng)
+    grammar = answered(text, lambda text: byte_compiler().compile_structural_tag(text, max_digits=20))
+    if isinstance(grammar, CompiledGrammar):
+        walk(byte_compiler(), grammar, rng, 60)
+
+
+@examples(50)
+@given(RANDOMS)
+def test_tools(rng: random.Random) -> None:
+    judge_tools(rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("judge", [judge_gbnf, judge_tag, judge_tools])
+def test_many(judge: Callable[[random.Random], None], part: int) -> None:
+    for number in range(1500):
+        judge(random.Random(f"{SEED} {part} {number}"))

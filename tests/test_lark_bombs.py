@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import guided
-from guided.errors import GuidedError, LimitExceeded
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 
 pytest.importorskip("lark", reason="lark is not installed")
 
@@ -67,6 +67,22 @@ def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:
     with pytest.raises(GuidedError) as caught:
         COMPILER.compile_lark(text)
     assert message in str(caught.value) and f"column {column})" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("start: A\nA: /(?!a)./", "A"),
+        ('start: "x" | /a(?=b)/', "/a(?=b)/"),
+        ("start: A B\nA: /b/\nB.2: /(a*)*b/", "B"),
+        ("start: <[1]> | /^b/", "/^b/"),
+    ],
+)
+def test_a_terminal_that_is_refused_has_its_place(text: str, place: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        COMPILER.compile_lark(text, allow_special_tokens=True)
+    assert caught.value.text == text and text[slice(*caught.value.span)] == place
+    assert caught.value.span[0] == text.rindex(place)
 
 
 def test_a_circle_of_imports_ends(tmp_path) -> None:

@@ -94,6 +94,9 @@ ERRORS: list[tuple[str, str, int, str]] = [
     ("start: <[1]> $", "'$' begins nothing", 14, ""),
     ("start: %json {} 'a'", '"\'" begins nothing', 17, "double quotes"),
     ("start <[1]>", "':' is expected after the name start", 7, ""),
+    ("start: [<[1]>]{2,3}", "two alternatives of the rule 'start' are the same", 1, "with x and without it"),
+    ('start: _a <[1]>\n?b: _a\n ?_a: "x"', "Inlined rules (_rule) cannot use the ?rule modifier", 3, "leave out the ?"),
+    ("start: <[1]>\n\na: b*{2}\nb: <[2]>", "Expecting a value", 6, ""),
     ("%jsn {}\nstart: <[^1]>", "there is no directive %jsn", 1, "%json"),
 ]
 

@@ -26,7 +26,7 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 from tests.effort import examples  # noqa: E402 - needs lark
 from tests.lark_judge import Sequences, lalr, parses  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
-from tests.lexer_support import near, random_grammar  # noqa: E402
+from tests.lexer_support import near, random_grammar, vocabulary_for  # noqa: E402
 from tests.test_lark_language import grammars  # noqa: E402
 from tests.test_library import LONGEST_FOR_EARLEY, NAMES, accepts, by_lark, samples, written  # noqa: E402
 
@@ -88,13 +88,6 @@ class Pairs:
             for other in (text, *(near(rng, text, [*'a1 ,"(])}\n', *rng.choice(texts)], 1) for _ in range(count))):
                 if len(other) <= longest:
                     self.judge(other)
-
-
-def vocabulary_for(texts: list[str]) -> guided.Vocabulary:
-    """Each byte, and pieces of the texts, so that tokens hold several lexemes."""
-    pieces = {data[i : i + n] for data in map(str.encode, texts) for n in (2, 3, 5) for i in range(len(data) - n + 1)}
-    tokens = [*(bytes([byte]) for byte in range(256)), *sorted(pieces)]
-    return guided.Vocabulary([*tokens, None], eos_token_ids=[len(tokens)])
 
 
 few_or_many = pytest.mark.parametrize("count", [3, pytest.param(20, marks=pytest.mark.slow)])

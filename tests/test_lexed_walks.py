@@ -15,11 +15,10 @@ pytest.importorskip("lark", reason="lark is not installed")
 
 from tests.core_support import BLOCKS, LEXED_SPECS, vocabulary
 from tests.lark_judge import lalr, parses
-from tests.lexer_support import Blocks, mask_of, random_blocks, random_grammar, vocabulary_of
+from tests.lexer_support import Blocks, mask_of, random_blocks, random_grammar, vocabulary_for, vocabulary_of
 from tests.test_composed import COMPILER, LEXED, PLAIN
 from tests.test_indentation_masks import TOKENS
 from tests.test_lark_indentation import EXAMPLES
-from tests.test_lark_oracle import vocabulary_for
 from tests.test_real_vocabularies import VOCABULARIES, compiler_for
 
 BYTES = [bytes([byte]) for byte in range(256)]

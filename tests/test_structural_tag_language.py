@@ -143,8 +143,8 @@ def arranged(form: Form, text: str, at: int, dispatched: Any, direct: set[int], 
 class Drawn:
     """Random formats over a few letters, and texts that are likely to be near them."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, source: int | random.Random) -> None:
+        self.random = source if isinstance(source, random.Random) else random.Random(source)
 
     def word(self, least: int = 1) -> str:
         return "".join(self.random.choice("abé<>") for _ in range(self.random.randint(least, 2)))

@@ -95,7 +95,7 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
     automata = {
-        each.name: determinised(terminal_node(each, limits), f"terminal {each.name}")
+        each.name: determinised(terminal_node(loaded, each, limits), f"terminal {each.name}")
         for each in sorted(found, key=lambda each: each.name)
     }
     nodes = {name: node for name, node in automata.items() if any(accepts for accepts, _ in node.states)}

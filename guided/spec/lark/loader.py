@@ -29,6 +29,8 @@ __all__ = ["Alternative", "Loaded", "LoadedTerminal", "load"]
 _LARGEST_REPETITION: Final = 10_000
 _REPETITION: Final = re.compile(r"~\s*(\d+)(?:\s*\.\.\s*(\d+))?")
 _PLACE: Final = re.compile(r"\bat line (\d+),? (?:col|column) (\d+)")
+_TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
+_INLINED: Final = re.compile(r"(?m)^[ \t]*!?\?!?(_\w+)")
 _ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
 _SLIPS: Final = {
     '"': 'a string ends with `"`, on its line',
@@ -98,6 +100,13 @@ class Loaded:
             return 0, 0
         start = sum(map(len, lines[:-1])) + max(lines[-1].find(name), 0)
         return start, start + len(name)
+
+    def place_of(self, terminal: LoadedTerminal) -> tuple[int, int]:
+        """Where the text defines a terminal, or else has its pattern; the beginning for one that is imported."""
+        written = terminal.written
+        if terminal.name in self.lines or written not in self.text:
+            return self.place(terminal.name)
+        return self.text.find(written), self.text.find(written) + len(written)
 
 
 def load(
@@ -210,6 +219,10 @@ def _spec_error(text: str, error: Any) -> SpecError:
         span = (min(at, len(text)), min(at + 1, len(text)))
     first = message.splitlines()[0] if message else type(error).__name__
     hint = ""
+    if twice := _TWICE.match(message):
+        message = first = f"two alternatives of the rule {twice[1]!r} are the same"
+        hint = "Lark writes [x] and x? out, with x and without it: write the alternatives that differ"
+    first = _PLACE.sub("", first).rstrip(" ,")  # which may be one in a text that was made of this one
     if undefined := _UNDEFINED.search(message):
         name = undefined[1] or undefined[2]
         close = difflib.get_close_matches(name, list(_lines(text)), n=1)
@@ -222,6 +235,8 @@ def _spec_error(text: str, error: Any) -> SpecError:
         string = escape[1].replace("\\\\", "\\")
         first = f"{string} has an escape that Python's strings do not have"
         span = (max(text.find(string), 0), max(text.find(string), 0) + len(string))
+    elif first.startswith("Inlined rules") and (rule := _INLINED.search(text)):
+        span, hint = rule.span(1), "leave out the ?: a rule whose name begins with _ has no node of its own"
     if span == (0, 0):
         span = _named_place(text, first)
     return SpecError(first[:300], text=text, span=span, hint=hint)

@@ -34,7 +34,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
     for name in dict.fromkeys([*used, *loaded.ignored]):
-        node = EPSILON if name in loaded.parts else terminal_node(loaded.terminals[name], limits)
+        node = EPSILON if name in loaded.parts else terminal_node(loaded, loaded.terminals[name], limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
     names = {name: _terminal_rule(name) for name in loaded.ignored}
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}

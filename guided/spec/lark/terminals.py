@@ -26,7 +26,7 @@ from guided.spec.regex.derivatives import TooLarge
 from guided.spec.regex.preferred import Undecided, preferred
 from guided.spec.regex.python_syntax import PythonReader
 
-from .loader import LoadedTerminal
+from .loader import Loaded, LoadedTerminal
 
 __all__ = ["terminal_node"]
 
@@ -34,12 +34,20 @@ _FAR: Final = 1 << 30
 _SHORT: Final = 1_000  # longer strings are read as expressions are, within the limits of these
 
 
-def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
+def terminal_node(loaded: Loaded, terminal: LoadedTerminal, limits: Limits) -> Node:
     """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them.
 
     Raises:
         SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
     """
+    try:
+        return _node(terminal, limits)
+    except (SpecError, UnsupportedError) as error:
+        error.text, error.span = loaded.text, loaded.place_of(terminal)
+        raise
+
+
+def _node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.node is not None:
         return terminal.node
     shown = terminal.written or terminal.name

@@ -1,0 +1,124 @@
+"""What generated texts of every notation are asked: a place in each error, what trees mean, and walks that end."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.limits import Limits
+from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
+from guided.vocabulary import Vocabulary
+from tests.tree_grammars import CONTROL, Rules, accepts, generates_something, id_of, is_control
+
+END = 256
+NAMES = {257: "<think>", 258: "</think>"}
+LIMITS = Limits(work=5_000_000, seconds=5)
+COMPILER = GrammarCompiler(
+    Vocabulary([bytes([code]) for code in range(256)] + [None, None, None], eos_token_ids=[END], special_tokens=NAMES),
+    limits=LIMITS,
+)
+RANDOMS = st.randoms(use_true_random=False)
+
+
+def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | GuidedError:
+    """The grammar, or the error of a text that is refused: it has a place in the text."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuidedWarning)
+            return compile(text)
+    except LimitExceeded as error:
+        assert error.given > error.allowed
+        return error
+    except VocabularyError as error:
+        named = re.search(r"'(?:[^'\\]|\\.)*'|\d+", str(error))
+        assert named is not None and str(ast.literal_eval(named[0])) in text, str(error)
+        return error
+    except (SpecError, UnsupportedError) as error:
+        start, end = error.span
+        if error.pointer.startswith("/") and text.startswith("{"):  # what is wrong with a text in it has a place there
+            value = at_pointer(json.loads(text), error.pointer)
+            assert error.text in (text, value), (error.pointer, str(error))
+        if line := re.search(r"\(line (\d+)\)$", error.pointer):  # of the rule that the core refuses
+            assert 1 <= int(line[1]) <= text.count("\n") + 1 and isinstance(error, UnsupportedError)
+        else:
+            assert error.text and 0 <= start <= end <= len(error.text), (error.span, str(error))
+            assert error.text == text or error.pointer, str(error)
+        return error
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """The value at a JSON Pointer; None for a member that an object lacks."""
+    keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+    for number, key in enumerate(keys):
+        if isinstance(value, dict) and key not in value:
+            assert number == len(keys) - 1, pointer
+            return None
+        value = value[int(key)] if isinstance(value, list) else value[key]
+    return value
+
+
+def takes(grammar: CompiledGrammar, text: str) -> bool:
+    """Whether the grammar takes the text, in which tokens without a text are characters of their own."""
+    matcher = GrammarMatcher(grammar)
+    ids = [id for char in text for id in ([id_of(char)] if is_control(char) else char.encode())]
+    return all(map(matcher.accept_token, ids)) and matcher.is_accepting()
+
+
+def walked(grammar: CompiledGrammar, rng: random.Random, more: int) -> str:
+    """What a walk through the masks writes within its budget, which is `more` tokens than are needed.
+
+    It takes tokens of ASCII where it can: rules about tokens may allow bytes that are no whole character.
+    """
+    matcher, bitmask, out = GrammarMatcher(grammar), allocate_token_bitmask(1, COMPILER.vocabulary.size), b""
+    for left in range(matcher.min_tokens_to_finish() + more, 0, -1):
+        matcher.fill_next_token_bitmask(bitmask, max_tokens=left)
+        allowed = list(allowed_tokens(bitmask))
+        token = rng.choice([id for id in allowed if not 128 <= id < END] or allowed)
+        assert matcher.accept_token(token)
+        if token == END:
+            return out.decode("utf-8", "surrogatepass")
+        out += bytes([token]) if token < END else chr(CONTROL + token).encode("utf-8", "surrogatepass")
+    raise AssertionError("the budget is used up, and the output is not complete")
+
+
+def agree(
+    grammar: CompiledGrammar | GuidedError, rules: Rules, letters: str, rng: random.Random, root: str = "root"
+) -> None:
+    """The grammar is the tree's: on random texts, and on those that it writes itself."""
+    if not isinstance(grammar, CompiledGrammar):
+        own = isinstance(grammar, LimitExceeded | UnsupportedError) or "are the same" in str(grammar)  # a rule of Lark
+        assert own or not generates_something(rules, root), str(grammar)
+        return
+    assert generates_something(rules, root)
+    for _ in range(30):
+        text = "".join(rng.choice(letters) for _ in range(rng.randint(0, 5)))
+        assert takes(grammar, text) == accepts(rules, text, root), text
+    for more in (0, rng.randint(1, 6)):
+        text = walked(grammar, rng, more)
+        assert accepts(rules, text, root), text
+        near = "".join(rng.choice([char, char, char, rng.choice(letters), ""]) for char in text[:12])
+        assert takes(grammar, near) == accepts(rules, near, root), near
+
+
+def broken(text: str, pieces: re.Pattern[str], others: list[str], rng: random.Random) -> str:
+    """The text with a few of its pieces left out, doubled, moved, or replaced by `others`."""
+    found = [each[0] for each in pieces.finditer(text)]
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(found) + 1)
+        put = rng.choice([[], [rng.choice(others)], [rng.choice(found)] if found else []])
+        found[at : at + rng.randrange(2)] = put
+    return "".join(found)
+
+
+def walked_if_short(grammar: CompiledGrammar | GuidedError, rng: random.Random) -> None:
+    """A walk to the end, unless thousands of tokens are needed."""
+    if isinstance(grammar, CompiledGrammar) and GrammarMatcher(grammar).min_tokens_to_finish() < 100:
+        walked(grammar, rng, 3)
