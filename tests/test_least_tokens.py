@@ -1,0 +1,164 @@
+"""How many tokens are needed to end, by brute force, for grammars with a lexer over a few letters.
+
+After each beginning of up to so many bytes: the core takes it exactly where its twin finds a completion; the number of
+tokens to the end is then finite, and no less than what a search of the twin's states finds, breadth first, token by
+token; and with just that many tokens every walk ends, whichever of the allowed tokens it takes: the one after which
+most are needed, or any.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+import guided
+from guided.automaton.reference_lexer import LexedLanguage, LexedState
+from guided.errors import LimitExceeded
+
+pytest.importorskip("lark", reason="lark is not installed")
+
+from tests import test_indentation_masks, test_lexer_masks
+from tests.lexer_support import mask_of
+
+SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
+ENDLESS = 2**40  # more tokens than any of these grammars needs
+
+
+class Least:
+    """The least number of tokens from a state to the end, its token included: a search of the twin's states."""
+
+    def __init__(self, language: LexedLanguage, tokens: tuple[bytes, ...]) -> None:
+        self.language, self.tokens = language, tokens
+        self.after = cache(self._after)
+
+    def _after(self, state: LexedState) -> frozenset[LexedState]:
+        out = set()
+        for token in self.tokens:
+            after = state
+            for byte in token:
+                after = self.language.read(after, byte)
+            out.add(after)
+        return frozenset(out - {frozenset()})
+
+    def __call__(self, start: LexedState, most: int) -> int:
+        """`most`: where the search ends, though nothing was found."""
+        now, met = {start}, {start}
+        for count in range(1, most):
+            if any(map(self.language.accepting, now)):
+                return count
+            now = {after for state in now for after in self.after(state)} - met
+            met |= now
+        return most
+
+
+def beginnings(pair: Any, depth: int) -> Iterator[tuple[guided.GrammarMatcher, LexedState, bytes]]:
+    """Each beginning of up to `depth` bytes that goes on, once for each state of the twin; both agree which do."""
+    first = guided.GrammarMatcher(pair.grammar)
+    now = [(first, pair.language.first, b"")]
+    ids = {token: id for id, token in enumerate(pair.tokens) if len(token) == 1}
+    met = {pair.language.first}
+    yield now[0]
+    for _ in range(depth):
+        before, now = now, []
+        for matcher, state, text in before:
+            for byte, id in ids.items():
+                after, moved = pair.language.read(state, byte[0]), matcher.fork()
+                taken = moved.accept_token(id)
+                assert taken == bool(after and pair.language._is_completable(after)), (pair.text, text + byte)
+                if taken and after not in met:
+                    met.add(after)
+                    now.append((moved, after, text + byte))
+        yield from now
+
+
+def walk_ends(matcher: guided.GrammarMatcher, tokens: tuple[bytes, ...], least: int, rng: random.Random) -> bytes:
+    """What is written with just the tokens that are needed, by choices that leave the most to do, or by any."""
+    worst, written = rng.random() < 0.7, b""
+    for left in range(least, 0, -1):
+        allowed = sorted(mask_of(matcher, left))
+        token = rng.choice(allowed)
+        if worst and token != len(tokens):
+            needed = {}
+            for each in allowed:
+                after = matcher.fork()
+                assert after.accept_token(each)
+                needed[each] = after.min_tokens_to_finish()
+                assert needed[each] <= left - 1
+            token = max(needed, key=lambda each: needed[each])
+        assert matcher.accept_token(token)
+        if token == len(tokens):
+            return written
+        written += tokens[token]
+    raise AssertionError("the budget is used up, and the output is not complete")
+
+
+def judge(pair: Any, depth: int, rng: random.Random, counts: Counter[tuple[str, int]]) -> None:
+    """See the head of the file. `counts`: how often the core's number is so much more than the least."""
+    search = Least(pair.language, pair.tokens)
+    sure = "sure texts" if pair.grammar.native.sure else "searched"
+    try:
+        for matcher, state, text in beginnings(pair, depth):
+            least = matcher.min_tokens_to_finish()
+            assert least < ENDLESS, (pair.text, text)
+            found = search(state, least)
+            counts[sure, least - found] += 1
+            written = walk_ends(matcher.fork(), pair.tokens, least, rng)
+            assert pair.language.accepts(text + written), (pair.text, text, written)
+    except LimitExceeded:
+        counts["undecided", 0] += 1
+
+
+def drawn_tokens(rng: random.Random) -> tuple[bytes, ...]:
+    """The letters, and a few tokens of two to four of them."""
+    longer = {bytes(rng.choice(b"abc") for _ in range(rng.randint(2, 4))) for _ in range(rng.randint(0, 8))}
+    return (b"a", b"b", b"c", *sorted(longer))
+
+
+def judge_words(rng: random.Random, how: Any, count: int, depth: int) -> Counter[tuple[str, int]]:
+    counts = Counter[tuple[str, int]]()
+    for pair in test_lexer_masks.drawn_pairs(rng, count, how):
+        judge(pair, depth, rng, counts)
+        judge(test_lexer_masks.Pair(pair.text, how, drawn_tokens(rng)), depth, rng, counts)
+    return counts
+
+
+def judge_blocks(seed: int, count: int, depth: int) -> Counter[tuple[str, int]]:
+    rng, counts = random.Random(seed), Counter[tuple[str, int]]()
+    for pair in test_indentation_masks.drawn_pairs(seed, count):
+        judge(pair, depth, rng, counts)
+    return counts
+
+
+def is_enough(counts: Counter[tuple[str, int]], least: int) -> None:
+    """Both kinds of completions were met, and nearly all beginnings were decided."""
+    print(counts)
+    assert all(sum(counts[kind, more] for more in range(9)) >= least for kind in ("sure texts", "searched"))
+    assert counts["undecided", 0] <= counts.total() // 50
+
+
+@pytest.mark.parametrize("how", ["contextual", "basic"])
+def test_words(how: Any) -> None:
+    is_enough(judge_words(random.Random(f"words {how}"), how, 25, 4), 30)
+
+
+def test_blocks() -> None:
+    is_enough(judge_blocks(1, 10, 4), 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("how", ["contextual", "basic"])
+def test_many_words(how: Any, part: int) -> None:
+    is_enough(judge_words(random.Random(f"{SEED} {part}"), how, 150, 5), 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_many_blocks(part: int) -> None:
+    is_enough(judge_blocks(1000 + 4 * SEED + part, 40, 5), 300)
