@@ -85,6 +85,13 @@ def test_a_terminal_that_is_refused_has_its_place(text: str, place: str) -> None
     assert caught.value.span[0] == text.rindex(place)
 
 
+@pytest.mark.parametrize("text", ["%declare _B A\nstart: B A\nB: /b/", "start: <[1]> A\n\n%declare A"])
+def test_a_terminal_that_is_declared_alone_has_its_place(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="declared, but not defined") as caught:
+        COMPILER.compile_lark(text, allow_special_tokens=True)
+    assert caught.value.text == text and caught.value.span == (text.index("A"), text.index("A") + 1)
+
+
 def test_a_circle_of_imports_ends(tmp_path) -> None:
     (tmp_path / "one.lark").write_text('%import .two.b\na: b "x"\n')
     (tmp_path / "two.lark").write_text('%import .one.a\nb: a "y"\n')

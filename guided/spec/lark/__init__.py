@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
 from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
@@ -181,7 +181,7 @@ def _load(
     names = produced | plain.parts.keys() | plain.terminals.keys()
     try:
         loaded = load(plain.text, options.start, options.import_paths, limits, names)
-    except SpecError as error:
+    except (SpecError, UnsupportedError) as error:
         error.text, error.span = text, plain.place(error.span)
         raise
 

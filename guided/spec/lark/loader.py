@@ -158,7 +158,8 @@ def load(
                 hint = (
                     'for indentation as in Python give postlex="python" (--postlex python), or an Indenter of your own'
                 )
-            raise UnsupportedError(reason, hint=hint)
+            place = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+            raise UnsupportedError(reason, hint=hint, text=text, span=place.span() if place else (0, 0))
     out = {name: [Alternative(symbols) for symbols in alternatives] for name, alternatives in rules.items()}
     return Loaded(text, start, out, found, ignored, lines)
 
