@@ -24,7 +24,7 @@ from guided.errors import LimitExceeded
 pytest.importorskip("lark", reason="lark is not installed")
 
 from tests import test_indentation_masks, test_lexer_masks
-from tests.lexer_support import mask_of
+from tests.lexer_support import mask_of, random_grammar
 
 SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
 ENDLESS = 2**40  # more tokens than any of these grammars needs
@@ -82,6 +82,7 @@ def walk_ends(matcher: guided.GrammarMatcher, tokens: tuple[bytes, ...], least: 
     worst, written = rng.random() < 0.7, b""
     for left in range(least, 0, -1):
         allowed = sorted(mask_of(matcher, left))
+        assert allowed, written
         token = rng.choice(allowed)
         if worst and token != len(tokens):
             needed = {}
@@ -114,6 +115,14 @@ def judge(pair: Any, depth: int, rng: random.Random, counts: Counter[tuple[str, 
         counts["undecided", 0] += 1
 
 
+def spaced_grammar(rng: random.Random) -> str:
+    """A random grammar in which c separates words that would be one without it."""
+    lines = [line for line in random_grammar(rng).splitlines() if not line.startswith("%ignore")]
+    lines.insert(0, f"WORD: {rng.choice(['/a+/', '/[ab]+/', '/b+/', '/a[ab]*/'])}")
+    used = [line.replace("T0", "WORD") if line[0].islower() else line for line in lines]
+    return "\n".join([*used, "%ignore " + rng.choice(['"c"', "/c+/", "/cb?/"])]) + "\n"
+
+
 def drawn_tokens(rng: random.Random) -> tuple[bytes, ...]:
     """The letters, and a few tokens of two to four of them."""
     longer = {bytes(rng.choice(b"abc") for _ in range(rng.randint(2, 4))) for _ in range(rng.randint(0, 8))}
@@ -122,7 +131,8 @@ def drawn_tokens(rng: random.Random) -> tuple[bytes, ...]:
 
 def judge_words(rng: random.Random, how: Any, count: int, depth: int) -> Counter[tuple[str, int]]:
     counts = Counter[tuple[str, int]]()
-    for pair in test_lexer_masks.drawn_pairs(rng, count, how):
+    pairs = test_lexer_masks.drawn_pairs(rng, count, how)
+    for pair in pairs + test_lexer_masks.drawn_pairs(rng, count, how, spaced_grammar):
         judge(pair, depth, rng, counts)
         judge(test_lexer_masks.Pair(pair.text, how, drawn_tokens(rng)), depth, rng, counts)
     return counts
@@ -149,6 +159,18 @@ def test_words(how: Any) -> None:
 
 def test_blocks() -> None:
     is_enough(judge_blocks(1, 10, 4), 30)
+
+
+@pytest.mark.parametrize("ignored", ["/cb?/", "/c(bb)?/", "/cb?c?/"])
+def test_a_separator_of_several_tokens(ignored: str) -> None:
+    """After the first of its tokens, the separator may have ended, and another one would be needed: its rest is less."""
+    text, rng, counts = (
+        f"start: WORD WORD\nWORD: /b+/\n%ignore {ignored}\n",
+        random.Random(0),
+        Counter[tuple[str, int]](),
+    )
+    judge(test_lexer_masks.Pair(text, tokens=(b"b", b"c")), 6, random.Random(0), counts)
+    assert counts["undecided", 0] == 0 and counts.total() > 5
 
 
 @pytest.mark.slow

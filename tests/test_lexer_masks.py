@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -58,11 +59,13 @@ class Pair:
         return allowed_by(self.language, state, self.tokens)
 
 
-def drawn_pairs(rng: random.Random, count: int, how: Lexing) -> list[Pair]:
+def drawn_pairs(
+    rng: random.Random, count: int, how: Lexing, draw: Callable[[random.Random], str] = random_grammar
+) -> list[Pair]:
     """Grammars that generate something. What neither can decide within its bounds is left out: one in a hundred."""
     out, undecided = [], 0
     while len(out) < count:
-        text = random_grammar(rng)
+        text = draw(rng)
         try:
             out.append(Pair(text, how))
         except LimitExceeded:

@@ -1,6 +1,7 @@
 #include "lexer/lexeme_ends.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace guided {
@@ -75,7 +76,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
   const size_t wanted =
       static_cast<size_t>(std::ranges::count_if(begun.open, is_wanted) +
                           std::ranges::count_if(begun.keywords, is_wanted) + (begun.label != kNoTerminal));
-  std::vector<std::pair<int32_t, bool>> any, found;  // labels; those after which any text can follow
+  std::vector<std::pair<int32_t, bool>> found;               // labels after which a token at most is needed
+  std::map<std::pair<int32_t, bool>, int64_t> least_demand;  // of a label's ends so far; kNever: nothing can follow
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
   std::vector<End> all;
   int32_t i = 0;
@@ -86,14 +88,17 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(Begun from) {
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
     const int32_t pending = state.label == kNoTerminal ? 0 : rivals_.add(at.rivals, at.lexeme);
     if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.ignored, 0, pending});
-    const bool free =
-        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .rivals = pending}).tokens < kNever;
+    const int64_t needed =
+        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .rivals = pending}).tokens;
+    const auto least = least_demand.find(label);
     if (is_line && !has(found, label)) {
       if (begins_line(nodes, i, pending)) found.push_back(label);
-    } else if (state.label != kNoTerminal && !has(found, label) && (free || !has(any, label))) {
+    } else if (state.label != kNoTerminal && !has(found, label) &&
+               (least == least_demand.end() || needed < least->second)) {
+      // The rest of a separator under way may be less than what would be needed behind it, if it ended here.
       if (ends_here(nodes, i, pending)) {
-        any.push_back(label);
-        if (free) found.push_back(label);
+        least_demand[label] = needed;
+        if (needed <= 1) found.push_back(label);
       }
     }
     const ByteSet bytes = state.bytes;
