@@ -163,12 +163,8 @@ def test_blocks() -> None:
 
 @pytest.mark.parametrize("ignored", ["/cb?/", "/c(bb)?/", "/cb?c?/"])
 def test_a_separator_of_several_tokens(ignored: str) -> None:
-    """After the first of its tokens, the separator may have ended, and another one would be needed: its rest is less."""
-    text, rng, counts = (
-        f"start: WORD WORD\nWORD: /b+/\n%ignore {ignored}\n",
-        random.Random(0),
-        Counter[tuple[str, int]](),
-    )
+    """After the first of its tokens it may have ended, and another one would be needed: its rest is less."""
+    text, counts = f"start: WORD WORD\nWORD: /b+/\n%ignore {ignored}\n", Counter[tuple[str, int]]()
     judge(test_lexer_masks.Pair(text, tokens=(b"b", b"c")), 6, random.Random(0), counts)
     assert counts["undecided", 0] == 0 and counts.total() > 5
 

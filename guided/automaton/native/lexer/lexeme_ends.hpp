@@ -1,7 +1,8 @@
 // The ways to end a lexeme; independent of the parser.
 //
 // In: a lexeme under way, and the rivals of those before it. Out: the labels that it may get, the tokens that end it so,
-// and the rivals that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state.
+// and the rivals that are then pending. Texts that end a lexeme are found breadth first, by bytes, once for each state:
+// for each label the first ones, until no more than a token is needed before any text can follow.
 //
 // A newline may become a line of any width that is not less than what it has, or, with another line feed, of any width at
 // all. So for lines only the text is kept that leads to a line feed, or none, and spaces follow (sure_texts.hpp).
