@@ -11,7 +11,7 @@ from guided import GrammarMatcher
 from guided.automaton.reference_lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
 from guided.limits import Limits
-from guided.spec.lark import lark_to_lexed
+from guided.spec.lark import _lark, lark_to_lexed
 from guided.spec.lark.lalr import FIRST, kernels, terminal_states
 from guided.spec.lark.loader import load
 
@@ -306,3 +306,11 @@ def test_reserved_words_where_the_table_has_a_conflict():
     assert accepted > 50
     for _ in range(20):
         compare_along_a_walk(rng, pair)
+
+
+@pytest.mark.parametrize("alternative", [-1, 2, 2**31 - 1, -(2**31)])
+def test_alternatives_that_a_rule_lacks(alternative: int) -> None:
+    rules = {"a": [[("T", True)], [("b", False)]], "b": [[("U", True)], [("T", True), ("U", True)]]}
+    assert _lark.lalr_states(rules, "a", 1000, {"a": [1], "b": [0]})
+    with pytest.raises(IndexError, match="no such alternative"):
+        _lark.lalr_states(rules, "a", 1000, {"a": [alternative]})

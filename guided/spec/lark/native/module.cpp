@@ -76,9 +76,13 @@ class NamedRules {
     out.dead.assign(rules.rule.size(), true);
     out.dead[0] = false;
     for (const auto& [name, listed] : alternatives) {
-      const int32_t first = rules.first[rule_numbers_.at(view(name.ptr()))];
-      for (const nb::handle each : nb::borrow<nb::sequence>(listed))
-        out.dead.at(first + nb::cast<int32_t>(each)) = false;
+      const int32_t rule = rule_numbers_.at(view(name.ptr()));
+      const int32_t first = rules.first[rule], count = rules.first[rule + 1] - first;
+      for (const nb::handle each : nb::borrow<nb::sequence>(listed)) {
+        const auto alternative = nb::cast<int32_t>(each);
+        if (alternative < 0 || alternative >= count) throw nb::index_error("a rule has no such alternative");
+        out.dead[first + alternative] = false;
+      }
     }
     return out;
   }
