@@ -30,7 +30,7 @@ global nonlocal assert match case None True f'{a}' # \\
 WORDS = _WORDS.split()
 FOLDER = Path(sysconfig.get_paths()["stdlib"])
 
-F_STRING = re.compile(r"""(?i)(?<![a-z0-9_])(?:f|fr|rf)(['"]).*\{""")
+F_STRING = re.compile(r"(?i)(?<![a-z0-9_])(?:f|fr|rf)(?:['\"].*|(?:'{3}|\"{3})[^\0]*)\{")
 
 # Why ast.parse takes a text that the grammar refuses -> whether the text has it
 NARROWER = {
