@@ -12,8 +12,8 @@ class Remark:
     """One finding.
 
     Attributes:
-        kind: "unbounded", "long", "recursion", "ambiguous", "overlap", "collision", "keyword", "not-compared",
-            "empty-rule", "empty-branch", "shadowed", "unused" or "cycle".
+        kind: "unbounded", "long", "recursion", "ambiguous", "collision", "keyword", "not-compared", "empty-rule",
+            "unused" or "cycle".
         place: the part of the specification, as a name with a line, or a JSON Pointer.
         message: what is there, and what it does.
         hint: what to write instead ("" if there is nothing to say).
