@@ -11,6 +11,7 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 __all__ = [
     "BudgetError",
@@ -31,7 +32,43 @@ __all__ = [
 
 
 class GuidedError(Exception):
-    """Base of all errors raised by guided."""
+    """Base of all errors raised by guided.
+
+    Attributes:
+        text: the source text that the error is in; "" where there is none, as for a Python dict, or it is not known.
+        span: (start, end) offsets into `text`, in characters.
+        file: the file of that text, if the text that was given imports it; "" otherwise.
+        hint: what to write instead ("" if there is nothing to say).
+    """
+
+    text: str = ""
+    span: tuple[int, int] = (0, 0)
+    file: str = ""
+    hint: str = ""
+
+    def located(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
+        """This error, at a place of a text; `hint` is for an error that has none."""
+        self.text, self.span, self.file, self.hint = text, span, file, self.hint or hint
+        return self
+
+    def __str__(self) -> str:
+        return self._shown(super().__str__())
+
+    def _shown(self, message: str, *, is_placed: bool = False, after: str | None = None) -> str:
+        """The message with its line and column, if it does not say them (`is_placed`), the line with carets, the hint.
+
+        `after`: what follows the line and column instead of a hint below it.
+        """
+        parts = [message]
+        if self.text:
+            line = self.text.count("\n", 0, self.span[0]) + 1
+            column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
+            parts[0] += "" if is_placed else f" ({self.file}{', ' * bool(self.file)}line {line}, column {column})"
+            parts.append(marked_line(self.text, self.span))
+        parts[0] += after or ""
+        if self.hint and after is None:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
 
 
 def short(text: str, most: int = 40) -> str:
@@ -94,17 +131,7 @@ class SpecError(GuidedError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        parts = [self.message]
-        if self.pointer:
-            parts[0] += f" (at {self.pointer})"
-        if self.text:
-            line = self.text.count("\n", 0, self.span[0]) + 1
-            column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
-            parts[0] += f" (line {line}, column {column})"
-            parts.append(marked_line(self.text, self.span))
-        if self.hint:
-            parts.append(f"hint: {self.hint}")
-        return "\n".join(parts)
+        return self._shown(self.message + (f" (at {self.pointer})" if self.pointer else ""))
 
 
 class UnsupportedError(GuidedError):
@@ -124,12 +151,8 @@ class UnsupportedError(GuidedError):
         super().__init__(reason)
 
     def __str__(self) -> str:
-        parts = [f"{self.reason}" + (f" (at {self.pointer})" if self.pointer else "")]
-        if self.text:
-            parts.append(marked_line(self.text, self.span))
-        if self.hint:
-            parts.append(f"hint: {self.hint}")
-        return "\n".join(parts)
+        where = f" (at {self.pointer})" if self.pointer else ""
+        return self._shown(self.reason + where, is_placed=bool(where))
 
 
 _FIXED = {
@@ -164,7 +187,7 @@ class LimitExceeded(GuidedError):
         where = f" (at {self.place})" if self.place else ""
         bound = "a fixed bound; " if self.fixed else ""
         found = f"{_exact(self.given)} > {_exact(self.allowed)}"
-        return f"limit {self.limit!r} exceeded: {found}{where}; {bound}{self.hint}"
+        return self._shown(f"limit {self.limit!r} exceeded: {found}{where}", after=f"; {bound}{self.hint}")
 
 
 def _exact(number: float) -> str:
@@ -177,7 +200,15 @@ class ModelFileError(GuidedError):
 
 
 class VocabularyError(GuidedError):
-    """A tokenizer's file cannot be read, or a vocabulary cannot express what is asked of it."""
+    """A tokenizer's file cannot be read, or a vocabulary cannot express what is asked of it.
+
+    Attributes:
+        token: the token that a specification names and the vocabulary lacks, or has for something else; None otherwise.
+    """
+
+    def __init__(self, message: str, *, token: int | str | None = None, hint: str = "") -> None:
+        self.token, self.hint = token, hint
+        super().__init__(message)
 
 
 class BudgetError(GuidedError, ValueError):

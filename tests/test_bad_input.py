@@ -255,9 +255,12 @@ SPECIFICATIONS = [
 
 # (what is done, error, message)
 ARGUMENTS = [
-    (rule(Special("<tol>")), VocabularyError, "the vocabulary has no control token '<tol>' (it has: <tool>)"),
-    (rule(Special(999)), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)"),
-    (rule(Special(256)), VocabularyError, "token 256 ends the output, so the grammar cannot name it inside"),
+    (rule(Special("<tol>")), VocabularyError, "the vocabulary has no control token '<tol>' (it has: <tool>)\n"
+     "hint: did you mean <tool>?"),
+    (rule(Special(999)), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)\n"
+     "hint: ids differ between models; name the token instead"),
+    (rule(Special(256)), VocabularyError, "token 256 ends the output, so the grammar cannot name it inside\n"
+     "hint: leave it out: an output ends with it by itself"),
     (rule(Text("d"), PARTIAL), VocabularyError,
      "the vocabulary's tokens cannot write any output of the specification"),
     (rule(Text("ab"), PARTIAL), VocabularyError,
@@ -322,7 +325,9 @@ ARGUMENTS = [
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), max_tokens="9"), TypeError, "max_tokens must be an integer or None"),
     (fill(bitmask(), max_tokens=1), BudgetError, "the shortest completion needs 2 tokens, the budget is 1"),
-    (fill(bitmask(), max_tokens=-5), BudgetError, "the shortest completion needs 2 tokens, the budget is 0"),
+    (fill(bitmask(), max_tokens=-5), BudgetError, "the shortest completion needs 2 tokens, the budget is -5"),
+    (lambda: guided.fill_batch([matcher()], bitmask(), max_tokens=-1), BudgetError,
+     "the shortest completion needs 2 tokens, the budget is -1"),
     (lambda: guided.fill_batch([matcher(), matcher()], bitmask(2), [0, 0]), ValueError,
      "rows: the same row is named twice"),
     (lambda: guided.fill_batch([matcher()] * 2, bitmask(2)), ValueError,

@@ -42,6 +42,13 @@ class Point:
     x: int
 
 
+TRIGGERED = {
+    "type": "triggered_tags",
+    "triggers": ["<"],
+    "tags": [{"begin": "<t>", "content": {"type": "regex", "pattern": "[0-9]+"}, "end": "</t>"}],
+}
+
+
 def grammar_of(kind: str) -> guided.CompiledGrammar:
     tag = {
         "type": "sequence",
@@ -61,6 +68,7 @@ def grammar_of(kind: str) -> guided.CompiledGrammar:
         "basic": lambda: COMPILER.compile_lark(WORDS, lexer="basic"),
         "scannerless": lambda: COMPILER.compile_lark(LIST, semantics="scannerless"),
         "composed": lambda: COMPILER.compile("It is " + NESTED + guided.json_schema(PERSON) + guided.special("<call>")),
+        "triggered": lambda: COMPILER.compile_structural_tag({"type": "structural_tag", "format": TRIGGERED}),
         "tag": lambda: COMPILER.compile_structural_tag({"type": "structural_tag", "format": tag}),
     }
     return made[kind]()
@@ -105,8 +113,10 @@ def grammar_of(kind: str) -> guided.CompiledGrammar:
         ("composed", "It is [[", "y", "'y' is not allowed: expected '[' or 'x' (in v, alternative 2 of 2, after \"[\")"),
         ("composed", "It is x", "y", "'y' is not allowed: expected '{' (after v)"),
         ("composed", 'It is x{"age": 1}', "y", "'y' is not allowed: expected <call> (after another specification)"),
-        ("tag", "<a", None, "expected '>' (inside of \"<a>\")"),
-        ("tag", "<a>", None, "expected a digit (after \"<a>\")"),
+        ("tag", "<a", None, "expected '>' (inside of \"<a>\"; at /format)"),
+        ("tag", "<a>", None, "expected a digit (after \"<a>\"; at /format)"),
+        ("triggered", "a <", "x", "'x' is not allowed: expected 't' (inside of some text \"t>\" /format/tags/0*; at /format)"),
+        ("triggered", "<t>", "x", "'x' is not allowed: expected a digit (inside of some text \"t>\" /format/tags/0*; at /format/tags/0)"),
     ],
 )  # fmt: skip
 def test_texts(kind: str, prefix: str, asked: str | None, said: str) -> None:

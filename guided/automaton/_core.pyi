@@ -478,7 +478,9 @@ class Matcher:
     def _walk_mask(self) -> list[int]:
         """The allowed ids by definition: nothing cached is used."""
 
-def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], max_tokens: int, threads: int) -> None:
+def fill_batch(
+    matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], max_tokens: int | None, threads: int
+) -> None:
     """
     Fill a bitmask row for each matcher on several OS threads, without the GIL.
 
@@ -486,7 +488,7 @@ def fill_batch(matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int], m
         matchers: one for each row, of one vocabulary; grammars may differ.
         bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
         rows: the row of each matcher. Other rows stay as they are.
-        max_tokens: the budget of every row; -1: none.
+        max_tokens: the budget of every row; None: none.
         threads: the most threads to use.
 
     Raises:

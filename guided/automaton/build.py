@@ -279,7 +279,8 @@ class _GrammarBuilder:
         ids = self._ids(token)
         for number in ids:
             if number in self.end_tokens:
-                raise VocabularyError(f"token {number} ends the output, so the grammar cannot name it inside")
+                message = f"token {number} ends the output, so the grammar cannot name it inside"
+                raise VocabularyError(message, token=token, hint="leave it out: an output ends with it by itself")
         return self._tokens(ids)
 
     def _other_tokens(self, node: OtherTokens) -> int:
@@ -301,10 +302,14 @@ class _GrammarBuilder:
         ids = [token] if isinstance(token, int) else sorted(self.special_ids.get(token, ()))
         if not ids:
             known = ", ".join(sorted(self.special_ids)[:8]) or "none"
-            raise VocabularyError(f"the vocabulary has no control token {token!r} (it has: {known})")
+            close = difflib.get_close_matches(str(token), self.special_ids, n=1)
+            hint = f"did you mean {close[0]}?" if close else "name a token that the vocabulary has, or its id"
+            message = f"the vocabulary has no control token {token!r} (it has: {known})"
+            raise VocabularyError(message, token=token, hint=hint)
         for number in ids:
             if not 0 <= number < self.size:
-                raise VocabularyError(f"{number} is not a token id of this vocabulary (0 to {self.size - 1})")
+                message = f"{number} is not a token id of this vocabulary (0 to {self.size - 1})"
+                raise VocabularyError(message, token=number, hint="ids differ between models; name the token instead")
         return ids
 
     def _encoding(self, encoding: Encoding) -> int:

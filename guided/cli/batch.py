@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
 from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text, tell_error
-from guided.cli.lines import Line, read_lines
+from guided.cli.kinds import OPTIONS_OF, as_flags
+from guided.cli.lines import SPECIFICATIONS, Line, read_lines
 from guided.cli.options import tools_named
 from guided.cli.results import fields, is_squeezed
-from guided.cli.specification import GENERATION, OPTIONS_OF, Specification, specification_options
+from guided.cli.specification import GENERATION, Specification, specification_options
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError
 from guided.matching import GrammarCompiler
@@ -73,7 +74,7 @@ class Batch:
             raise InputError("--resume goes on with an --output, which is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
-        self._writing = {kind: specification_options(arguments, kind) for kind in (*OPTIONS_OF, "choice", "grammar")}
+        self._writing = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
         if self._writing["schema"]:
             trial = Specification("schema", "{}", self._writing["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
@@ -170,7 +171,7 @@ class Batch:
         """Write an error as the answer to a request, and show it on standard error."""
         self._failed += 1
         answers.write(number, self._record(number, {"error": error_fields(error)}))
-        say(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}")
+        say(as_flags(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}"))
 
     def _record(self, number: int, content: dict[str, Any]) -> str:
         line = self._lines[number]

@@ -12,12 +12,13 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from guided.cli.console import DONE, NO, Progress, as_flags, error_fields, print_json, read_text
+from guided.cli.console import DONE, NO, Progress, error_fields, print_json, read_text
+from guided.cli.kinds import as_flags
 from guided.cli.place import Place, place_of
 from guided.cli.specification import Specification, add_specification, specification_of
 from guided.cli.vocabularies import byte_vocabulary
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
-from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from guided.matching import CompiledGrammar, Explanation, GrammarCompiler, GrammarMatcher
 from guided.spec.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.spec.json_schema.check import pattern_notes
 
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not isinstance(error, UnsupportedError | LimitExceeded):
         raise error
     verdicts = [_verdict(grammar, name, text) for name, text in texts] if grammar is not None else []
-    shortest = GrammarMatcher(grammar).explain().completion.decode() if grammar is not None else None
+    shortest = GrammarMatcher(grammar).explain() if grammar is not None else None
     if arguments.json:
         _print_json(specification, report, error, shortest, verdicts)
     else:
@@ -108,7 +109,7 @@ def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
 
 
 def _print_text(
-    report: Report | None, error: GuidedError | None, shortest: str | None, verdicts: list[Verdict]
+    report: Report | None, error: GuidedError | None, shortest: Explanation | None, verdicts: list[Verdict]
 ) -> None:
     for entry in report.entries if report is not None else ():
         print(f"{entry.status:10}  {entry.pointer or '(root)'}" + (f"  {entry.reason}" if entry.reason else ""))
@@ -118,8 +119,13 @@ def _print_text(
         print(as_flags(f"refused: {error}"))
     else:
         assert shortest is not None
-        cut = shortest if len(shortest) <= _SHOWN else f"{shortest[:_SHOWN]}..."
-        print(f"compiles; the shortest text is {cut!r}")
+        text, tokens = shortest.completion.decode(), shortest.completion_tokens
+        cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        if tokens:
+            are = "is a control token" if len(tokens) == 1 else "are control tokens"
+            print(f"compiles; the shortest output is {cut!r}, where {', '.join(tokens[:9])} {are}, which no text has")
+        else:
+            print(f"compiles; the shortest text is {cut!r}")
     for verdict in verdicts:
         print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
         if verdict.place is not None:
@@ -130,7 +136,7 @@ def _print_json(
     specification: Specification,
     report: Report | None,
     error: GuidedError | None,
-    shortest: str | None,
+    shortest: Explanation | None,
     verdicts: list[Verdict],
 ) -> None:
     print_json(
@@ -140,7 +146,8 @@ def _print_json(
             "error": None if error is None else error_fields(error),
             "entries": [asdict(entry) for entry in report.entries] if report is not None else [],
             "findings": [asdict(finding) for finding in report.findings] if report is not None else [],
-            "shortest": shortest,
+            "shortest": None if shortest is None else shortest.completion.decode(),
+            "control_tokens": [] if shortest is None else list(shortest.completion_tokens),
             "texts": [
                 {
                     "name": verdict.name,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
 
+from guided.cli.kinds import as_flags
 from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "NO",
     "InputError",
     "Progress",
-    "as_flags",
     "brief_text",
     "error_fields",
     "message_of",
@@ -118,26 +117,19 @@ def error_fields(error: Exception) -> dict[str, Any]:
     fields: dict[str, Any] = {"type": type(error).__name__, "message": message_of(error)}
     if isinstance(error, SpecError | UnsupportedError):
         fields["message"] = error.message if isinstance(error, SpecError) else error.reason
-        fields |= {"pointer": error.pointer, "hint": error.hint}
-        fields["span"] = list(error.span) if error.text else None
+        fields |= {"pointer": error.pointer, "hint": error.hint, "span": None}
     if isinstance(error, LimitExceeded):
         fields |= {"limit": error.limit, "given": error.given, "allowed": error.allowed, "hint": error.hint}
+    if isinstance(error, GuidedError) and error.text:
+        fields |= {"span": list(error.span), "hint": error.hint}
+    if isinstance(error, GuidedError) and error.file:
+        fields["file"] = error.file
     return fields
 
 
 def print_json(value: object) -> None:
     """One JSON document on one line of standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)
-
-
-def as_flags(text: str) -> str:
-    """A message with the options that it advises written as on the command line: draft='draft4' is --draft draft4."""
-    text = text.replace("eos_token_ids=[...]", "--eos ID,ID")
-    text = text.replace("allow_special_tokens=True", "--allow-special-tokens").replace("root= names", "--root names")
-    return _ADVICE.sub(lambda match: f"--{match[1].replace('_', '-')} {match[2]}", text)
-
-
-_ADVICE: Final = re.compile(r"\b(whitespace|unknown_format|format|draft|dialect)='([^']*)'")
 
 
 def note(text: str) -> None:

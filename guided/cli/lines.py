@@ -13,16 +13,17 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from guided.cli.options import LINE_OPTIONS, options_of_line
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, options_of_line
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.limits import Limits
 from guided.spec.json_schema.documents.places import locate
 from guided.spec.json_schema.documents.values import read_json
 
-__all__ = ["Line", "read_lines"]
+__all__ = ["SPECIFICATIONS", "Line", "read_lines"]
 
 _PROMPTS: Final = ("prompt", "messages")
-_SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice")
+SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
+"""The kinds of specifications that a line can have."""
 _OBJECTS: Final = ("schema", "structural_tag")
 _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what each is, and whether a value is that
     "id": ("a text or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
@@ -35,7 +36,16 @@ _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what eac
     "grammar": ("the name of a grammar that comes with guided", lambda v: isinstance(v, str)),
     "structural_tag": ("a structural tag, an object", lambda v: isinstance(v, dict)),
     "choice": ("a list of texts", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
+    "pattern": ('a list of pairs such as ["UPPER", "+"]', lambda v: isinstance(v, list) and all(map(_is_pair, v))),
 }
+_OPTIONS: Final = frozenset({*LINE_OPTIONS, *GRAMMAR_OPTIONS})
+_NOT_HERE: Final = {
+    "allow_special_tokens": "lines may come from strangers: the command line allows control tokens for all of them, "
+    "by --allow-special-tokens",
+    "import_paths": "a line has no folder: what it needs can stand in the key 'grammars', and be named @name",
+}
+"""Arguments that a line cannot have, and what to do instead."""
+_CLOSE: Final = 0.8  # less alike, another key would be a guess
 _ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
@@ -120,11 +130,11 @@ def _line(number: int, text: str) -> Line:
 
 def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> Line:
     try:
-        options = options_of_line({name: value for name, value in members.items() if name in LINE_OPTIONS})
+        options = options_of_line({name: value for name, value in members.items() if name in _OPTIONS})
     except TypeError as error:
         name, wanted = error.args
         raise _wrong(text, name, f"{name} is {wanted}, not {_shown(members[name])}") from None
-    kind = next((name for name in _SPECIFICATIONS if name in members), "")
+    kind = next((name for name in SPECIFICATIONS if name in members), "")
     value, at = members.get(kind), 0
     if kind in _OBJECTS:
         start, end = locate(text, f"/{kind}")
@@ -138,18 +148,21 @@ def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> 
 def _check(text: str, members: dict[str, Any]) -> None:
     """Names and types; one prompt, at most one specification."""
     for name, value in members.items():
-        if name not in _MEMBERS and name not in LINE_OPTIONS:
-            close = get_close_matches(name, [*_MEMBERS, *LINE_OPTIONS], n=1)
-            raise _wrong(
-                text, name, f"there is no {name!r} in a request", f"did you mean {close[0]!r}?" if close else ""
-            )
+        if name not in _MEMBERS and name not in _OPTIONS:
+            close = get_close_matches(name, [*_MEMBERS, *_OPTIONS], n=1, cutoff=_CLOSE)
+            hint = _NOT_HERE.get(name, f"did you mean {close[0]!r}?" if close else "")
+            raise _wrong(text, name, f"there is no {brief(name)} in a request", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
             raise _wrong(text, name, f"{name} is {_MEMBERS[name][0]}, not {_shown(value)}")
     if not any(name in members for name in _PROMPTS):
         raise SpecError("there is neither a prompt nor messages", text=text)
-    for names in (_PROMPTS, _SPECIFICATIONS):
+    for names in (_PROMPTS, SPECIFICATIONS):
         if len(given := [name for name in names if name in members]) > 1:
             raise _wrong(text, given[1], f"{given[0]} and {given[1]} are both given, only one can be")
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
 
 
 def _wrong(text: str, name: str, message: str, hint: str = "") -> SpecError:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.cli.arguments import at_least, bias, ids, real
 from guided.cli.console import InputError
-from guided.cli.specification import OPTIONS_OF
+from guided.cli.kinds import OPTIONS_OF
 
 if TYPE_CHECKING:
     from guided.tools import Tool
 
-__all__ = ["LINE_OPTIONS", "add_options", "options_given", "options_of_line", "tools_named"]
+__all__ = ["GRAMMAR_OPTIONS", "LINE_OPTIONS", "add_options", "options_given", "options_of_line", "tools_named"]
 
 _TOOLS: Final = ("calculator",)
 
@@ -92,7 +92,7 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: (name, what is wanted).
     """
     for name, value in members.items():
-        wanted, fits = LINE_OPTIONS[name]
+        wanted, fits = (LINE_OPTIONS | GRAMMAR_OPTIONS)[name]
         if not fits(value):
             raise TypeError(name, wanted)
     options = dict(members)
@@ -140,13 +140,17 @@ def _biases(value: object) -> bool:
     )
 
 
+def _grammars(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str | dict) for each in value.values())
+
+
 _INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
 _IDS = ("a list of token ids", _list_of(_integer))
 _TEXT = ("a text", _text)
 _TEXTS = ("a text, or a list of texts", lambda value: _text(value) or _list_of(_text)(value))
 
 # name -> (what it is in a line, whether a value is that)
-LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "allowed_token_ids": _IDS,
     "bad_words": ("a list of lists of token ids", _list_of(_list_of(_integer))),
     "logit_bias": ('an object such as {"17": -5}', _biases),
@@ -170,3 +174,8 @@ LINE_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
     "logprobs_mode": _TEXT,
 }
+GRAMMAR_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    **dict.fromkeys(("start", "semantics", "lexer", "postlex", "root"), _TEXT),
+    "grammars": ("an object of texts and schemas", _grammars),
+}
+"""The same, of options that only grammars have: the engine gets these compiled."""

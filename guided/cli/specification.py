@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
+from guided.cli.kinds import OPTIONS_OF, flag
 from guided.matching import CompiledGrammar, GrammarCompiler
 from guided.spec.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
 from guided.spec.lark.indentation import INDENTERS
@@ -23,26 +24,12 @@ from guided.spec.pattern import CLASS_NAMES
 
 __all__ = [
     "GENERATION",
-    "OPTIONS_OF",
     "Specification",
     "add_specification",
     "specification_of",
     "specification_options",
 ]
 
-_SCHEMA_OPTIONS: Final = (*JsonSchemaKeywords.__annotations__, "registry")
-_REGEX_OPTIONS: Final = ("dialect", "search", "classes")
-_LARK_OPTIONS: Final = ("start", "semantics", "lexer", "postlex", "allow_special_tokens")
-_GBNF_OPTIONS: Final = ("root", "allow_special_tokens")
-_TAG_OPTIONS: Final = ("allow_special_tokens", *JsonSchemaKeywords.__annotations__)
-OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "schema": _SCHEMA_OPTIONS,
-    "regex": _REGEX_OPTIONS,
-    "lark": _LARK_OPTIONS,
-    "gbnf": _GBNF_OPTIONS,
-    "structural_tag": _TAG_OPTIONS,
-}
-"""The options of each kind of specification that has some, by the names of the Python interface."""
 _LARK_RULE: Final = re.compile(r"^\s*[?!_]*[a-z]\w*(\.-?\d+)?\s*(\{[^}]*\})?\s*:(?!\\|//)", re.MULTILINE)
 GENERATION: Final = JsonSchemaOptions.for_generation()
 
@@ -164,6 +151,9 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     group.add_argument(
         "--postlex", choices=INDENTERS, help="of --lark: lines are indented, as Lark's PythonIndenter reads them"
     )
+    group.add_argument(
+        "--grammars", metavar="FILE", help="of --lark: what @name refers to: {name: text or schema, ...}, as JSON"
+    )
     group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
     group.add_argument(
         "--allow-special-tokens",
@@ -215,19 +205,20 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     """The options that were given for specifications of a kind."""
     given = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
-    if "registry" in given:
-        given["registry"] = _registry(given["registry"])
+    for name, form in (("registry", "{URI: schema, ...}"), ("grammars", "{name: text or schema, ...}")):
+        if name in given:
+            given[name] = _object(name, given[name], form)
     return given
 
 
-def _registry(file: str) -> dict[str, Any]:
+def _object(name: str, file: str, form: str) -> dict[str, Any]:
     text = read_text(file)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"--registry {file} is not JSON: {error}") from None
+        raise InputError(f"{flag(name)} {file} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise InputError(f"--registry {file} is not an object of the form {{URI: schema, ...}}")
+        raise InputError(f"{flag(name)} {file} is not an object of the form {form}")
     return found
 
 
@@ -242,14 +233,9 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     own = specification_options(arguments, kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
         if getattr(arguments, name) is not None and name not in own and not mixed:
-            flag = f"--{name.replace('_', '-')}"
-            if name == "additional_properties":
-                flag = "--open" if arguments.additional_properties else "--closed"
-            needs = " or ".join(f"--{kind.replace('_', '-')}" for kind, names in OPTIONS_OF.items() if name in names)
-            raise InputError(
-                f"{flag} belongs to {needs}"
-                + (f", not to --{kind.replace('_', '-')}" if kind else ", which is not given")
-            )
+            needs = " or ".join(flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
+            instead = f", not to {flag(kind)}" if kind else ", which is not given"
+            raise InputError(f"{flag(name, getattr(arguments, name))} belongs to {needs}{instead}")
     if not kind:
         return None
     text: str = getattr(arguments, kind)

@@ -78,4 +78,4 @@ def fill_batch(
     if len({id(m) for m in matchers}) != len(matchers):
         raise ValueError("matchers: the same matcher is named twice; fork() it")
     count = threads if threads is not None else min(os.cpu_count() or 1, max(1, len(matchers) // 4))
-    _core.fill_batch(matchers, bitmask, where, -1 if max_tokens is None else max(0, max_tokens), count)
+    _core.fill_batch(matchers, bitmask, where, max_tokens, count)

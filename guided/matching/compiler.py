@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Unpack
 
 from guided.automaton import _core
 from guided.automaton.compile import compile_grammar
-from guided.errors import Finding, LimitExceeded, SpecError, brief, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, VocabularyError, brief, warn_of
 from guided.ir import Grammar
 from guided.keywords import keywords_checked
 from guided.limits import Limits
@@ -27,8 +27,9 @@ from guided.spec.composition import expr_to_grammar
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import LarkOptions, read_lark
+from guided.spec.lark import LarkOptions, check_not_empty, checked_folders, checked_grammars, read_lark
 from guided.spec.left_corners import check_regions
+from guided.spec.named_tokens import place_of_token
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -219,19 +220,17 @@ class GrammarCompiler:
             SpecError: the text is malformed; nothing can be written. UnsupportedError: a terminal is not regular, or a
                 part is not enforced. VocabularyError: a token that the vocabulary lacks.
         """
-        read_options = LarkOptions(
-            start, semantics, lexer, tuple(map(str, import_paths)), postlex, dict(grammars or {}), allow_special_tokens
-        )
-        known = tuple(
-            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in (grammars or {}).items()
-        )
-        own = (start, semantics, lexer, read_options.import_paths, postlex, known, allow_special_tokens)
+        folders, given = checked_folders(import_paths), checked_grammars(grammars)
+        read_options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
+        known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in given.items())
+        own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(found: list[Finding]) -> Grammar:
                 return read_lark(text, read_options, self.limits, schemas, found)
 
-            return self._cached(("lark", text, own, schemas), text, read)
+            why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
+            return self._cached(("lark", text, own, schemas), text, read, why_empty)
 
         return narrowed(compiled, JsonSchemaOptions(**options))
 
@@ -396,6 +395,10 @@ class GrammarCompiler:
             why_empty()
             shown = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[str(key[0])]) from None
+        except VocabularyError as error:
+            if isinstance(source, str) and error.token is not None and (at := place_of_token(source, error.token)):
+                error.located(source, at)
+            raise
         kind = str(key[0])
 
         def again() -> Grammar:

@@ -47,7 +47,7 @@ class Expected:
     Attributes:
         characters: all of them, as sorted ranges of code points; where one was begun, those that begin like this.
         begun: the bytes of the character that the place is inside of.
-        control_tokens: names (or ids) of control tokens that the grammar has here.
+        control_tokens: names of the control tokens that the grammar has here, as <think>; or ids, as <[5]>.
         end: whether the output may end.
     """
 
@@ -91,6 +91,7 @@ class Explanation:
         lexing: of a grammar with a lexer, how it has cut the text, and which terminals may follow; else None.
         completion: the shortest way to finish from the matcher's own state.
         reason: one sentence.
+        completion_tokens: the control tokens whose names stand in `completion`, which are no text.
     """
 
     accepted: bool
@@ -103,6 +104,7 @@ class Explanation:
     lexing: Lexing | None
     completion: bytes
     reason: str
+    completion_tokens: tuple[str, ...] = ()
 
     @property
     def characters_read(self) -> int:
@@ -133,10 +135,11 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         accepted = matcher.validate_tokens([asked]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
+    shortest = matcher._shortest(_LONGEST_COMPLETION)
     completion = b"".join(
-        bytes([symbol]) if symbol < 256 else vocabulary.special_tokens.get(symbol - 256, "").encode()
-        for symbol in matcher._shortest(_LONGEST_COMPLETION)
+        bytes([symbol]) if symbol < 256 else _name(vocabulary, symbol - 256).encode() for symbol in shortest
     )
+    named_tokens = dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256)
     written = _written(matcher)
     refused = b"" if accepted else data[read:]
     found, cut = _positions(matcher.grammar, [*written, *data[:read]], refused[:1])
@@ -152,7 +155,10 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    return Explanation(accepted, data, read, expected, places, here.refusing, found, cut, completion, reason)
+    controls = tuple(named_tokens)
+    return Explanation(
+        accepted, data, read, expected, places, here.refusing, found, cut, completion, reason, controls
+    )
 
 
 def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
@@ -169,8 +175,7 @@ def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:
             read = start
     after = matcher.fork()
     after.accept_string(data[:read])
-    names = matcher.grammar.vocabulary.special_tokens
-    tokens = tuple(names.get(token, str(token)) for token in after._next_tokens())
+    tokens = tuple(_name(matcher.grammar.vocabulary, token) for token in after._next_tokens())
     may_end = after.is_accepting() and not after.is_terminated()
     characters = tuple(after._characters(b"", begun))
     if (spelled := _characters_of(matcher.grammar.vocabulary)) is not None:
@@ -272,6 +277,11 @@ def _positions(
         cut = lexing(language, symbols, refused)
         return cut.positions, cut
     return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
+
+
+def _name(vocabulary: Vocabulary, token: int) -> str:
+    """A token that a grammar names, as the vocabulary calls it, or by its id."""
+    return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
 def _of_control_token(matcher: GrammarMatcher, token: int, accepted: bool, wanted: str) -> str:

@@ -8,7 +8,26 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from guided.ir.nodes import ALL_CHARS, Alt, Chars, Grammar, Node, Ref, Repeat, Seq, Special, Text
+from guided.ir.nodes import (
+    ALL_CHARS,
+    Alt,
+    And,
+    Automaton,
+    Chars,
+    Encoded,
+    Grammar,
+    Length,
+    MaxTokens,
+    Node,
+    Not,
+    OtherTokens,
+    Permutation,
+    Ref,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
 
 __all__ = ["Names", "is_helper", "notation"]
 
@@ -60,7 +79,15 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
             return f"({text})" if nested and len(items) > 1 else text
         case Seq():
             return '""'
-    return f"({type(node).__name__.lower()})"
+        case Automaton() | And() | Not() | Length() | MaxTokens():
+            return "some text"
+        case Encoded(item):
+            return notation(item, names, nested=nested)
+        case OtherTokens():
+            return "other tokens"
+        case Permutation():
+            return "members in any order"
+    return "something else"
 
 
 def is_helper(name: str) -> bool:

@@ -31,7 +31,7 @@ from guided.spec.aho_corasick import FreeText
 from guided.spec.gbnf import gbnf_to_grammar
 from guided.spec.json_schema.compile import json_schema_to_grammar
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
-from guided.spec.lark import LarkOptions, read_lark
+from guided.spec.lark import LarkOptions, checked_folders, checked_grammars, read_lark
 from guided.spec.pattern import pattern_to_grammar
 from guided.spec.python_types import type_to_schema
 from guided.spec.regex import Classes, parse_regex
@@ -315,8 +315,8 @@ def lark(
 
     With a lexer, it may be a part of sequences, choices and repetitions, and not of rules that contain themselves.
     """
-    paths = tuple(map(str, import_paths))
-    options = LarkOptions(start, semantics, lexer, paths, postlex, dict(grammars or {}), allow_special_tokens)
+    folders, given = checked_folders(import_paths), checked_grammars(grammars)
+    options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
 
     def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
         return read_lark(text, options, limits, schemas, found)

@@ -21,24 +21,37 @@ Texts may have the extensions of llguidance and xgrammar (`dialect/`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any, Final, Literal
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_of
 from guided.ir.lexer import Lexer
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.spec.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.spec.left_corners import left_recursive, recursion_error
 
+from .bounds import check_depth, too_deep
 from .dialect import Context, needs_all_readings, plain_lark, resolved
+from .empty import why_empty
 from .indentation import read_indenter
 from .lexing import lexed
 from .loader import Loaded, load
 from .rules import scannerless
+from .sources import Source
 
-__all__ = ["LarkOptions", "lark_to_grammar", "lark_to_lexed", "load_lark", "read_lark"]
+__all__ = [
+    "LarkOptions",
+    "check_not_empty",
+    "checked_folders",
+    "checked_grammars",
+    "lark_to_grammar",
+    "lark_to_lexed",
+    "load_lark",
+    "read_lark",
+]
 
 _OTHER_NOTATION: Final = re.compile(r"(?m)^[ \t]*[A-Za-z_][\w-]*[ \t]*(::=)")
 
@@ -83,6 +96,30 @@ class LarkOptions:
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(self.allow_special_tokens)}")
 
 
+def checked_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
+    """The argument `import_paths` of a caller. TypeError: it is no list of folders."""
+    if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
+        raise TypeError(f"import_paths is a list of folders, not {brief(import_paths)}")
+    out = []
+    for folder in import_paths:
+        if not isinstance(folder, str | PathLike):
+            raise TypeError(f"import_paths is a list of folders, and {brief(folder)} is none")
+        out.append(str(folder))
+    return tuple(out)
+
+
+def checked_grammars(grammars: object) -> dict[str, Any]:
+    """The argument `grammars` of a caller. TypeError: it does not map names."""
+    if grammars is None:
+        return {}
+    if not isinstance(grammars, Mapping):
+        raise TypeError(f'grammars maps names to grammars, as {{"name": text}}, so it is not {brief(grammars)}')
+    for name in grammars:
+        if not isinstance(name, str):
+            raise TypeError(f"grammars maps names to grammars, and {brief(name)} is no name")
+    return dict(grammars)
+
+
 def read_lark(
     text: str,
     options: LarkOptions = LarkOptions(),
@@ -124,6 +161,13 @@ def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) ->
     return replace(grammar, lexer=None), grammar.lexer
 
 
+def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
+    """For a grammar that generates nothing. Raises SpecError if there is a reason to name, see `empty.py`."""
+    loaded, is_regular = _load(text, options, limits, schema_options, [], ())
+    if (error := why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)) is not None:
+        raise error
+
+
 def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
     """What a text defines, before it becomes a grammar. Raises as `read_lark` does."""
     return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
@@ -138,8 +182,7 @@ def _read(
     chain: tuple[str, ...],
 ) -> Grammar:
     loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
-    semantics = options.semantics or ("lexer" if is_regular or options.lexer == "basic" else "scannerless")
-    if semantics == "scannerless":
+    if not _has_lexer(options, is_regular):
         grammar = scannerless(loaded, limits)
     else:
         indentation = None if options.postlex is None else read_indenter(options.postlex)
@@ -147,9 +190,12 @@ def _read(
         grammar = replace(rules, lexer=lexer)
     for rule in left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])
-        error.text, error.span = text, loaded.place(rule.removeprefix("rule "))
-        raise error
+        raise loaded.located(error, rule.removeprefix("rule "))
     return grammar
+
+
+def _has_lexer(options: LarkOptions, is_regular: bool) -> bool:
+    return options.semantics == "lexer" if options.semantics else is_regular or options.lexer == "basic"
 
 
 def _load(
@@ -168,6 +214,7 @@ def _load(
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
+    check_depth(Source(text), limits)
     produced: frozenset[str] = frozenset()
     if options.postlex is not None:
         indentation = read_indenter(options.postlex)
@@ -175,14 +222,15 @@ def _load(
     try:
         plain = plain_lark(text, limits)
     except RecursionError:
-        raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
+        raise too_deep(Source(text)) from None
     if plain is None:
         return load(text, options.start, options.import_paths, limits, produced), True
     names = produced | plain.parts.keys() | plain.terminals.keys()
     try:
         loaded = load(plain.text, options.start, options.import_paths, limits, names)
-    except (SpecError, UnsupportedError) as error:
-        error.text, error.span = text, plain.place(error.span)
+    except GuidedError as error:
+        if error.text == plain.text:
+            error.located(text, plain.place(error.span))
         raise
 
     def inner(part: str, name: str) -> Grammar:
@@ -201,5 +249,5 @@ def _load(
     try:
         loaded = resolved(plain, loaded, context)
     except RecursionError:
-        raise SpecError("the grammar nests deeper than Python's stack", text=text) from None
+        raise too_deep(Source(text)) from None
     return loaded, plain.is_regular and not needs_all_readings(loaded)

@@ -1,5 +1,5 @@
-"""What Lark's loader would write out, reckoned before it does. In: a grammar as Lark has parsed it. Out: nothing, or an
-error.
+"""What Lark's loader would write out, reckoned before it does, and what it refuses without a word. In: a grammar as
+Lark has parsed it. Out: nothing, or an error with its place.
 
 Lark writes out choices inside of a sequence (`(a|b) (c|d)` becomes four alternatives), short repetitions
 (`(a|b)~0..20` becomes two million), templates for each list of arguments, and terminals that are made of terminals. A
@@ -14,9 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from guided.errors import LimitExceeded
+from guided.errors import LimitExceeded, SpecError
+from guided.limits import Limits
 
-__all__ = ["check_bounds", "check_terminals"]
+from .scan import words
+from .sources import Source, Sources, Span
+
+__all__ = ["check_bounds", "check_depth", "check_terminals", "check_trees", "too_deep"]
+
+_LARGEST_REPETITION: Final = 10_000
+_OPENING: Final = ("(", "[", "{")
+_CLOSING: Final = (")", "]", "}")
 
 _BREAKS_FROM: Final = 50  # repetitions: longer ones become rules of their own (lark's REPEAT_BREAK_THRESHOLD)
 _MOST_ALTERNATIVES: Final = 50_000
@@ -26,7 +34,79 @@ _LONGEST_NAME: Final = 10_000
 _DEEPEST: Final = 100  # terminals that are made of terminals
 
 
-def check_bounds(grammar: Any) -> None:
+def check_depth(source: Source, limits: Limits) -> None:
+    """Lark reads brackets by recursion.
+
+    Raises:
+        LimitExceeded: they nest too deeply.
+    """
+    if sum(map(source.text.count, _OPENING)) > limits.depth:
+        depth, span = _deepest(source.text, limits.depth + 1)
+        if depth > limits.depth:
+            raise source.error(LimitExceeded("depth", depth, limits.depth), span)
+
+
+def too_deep(source: Source) -> SpecError:
+    """The error of a text at which Lark, or what reads its extensions, has run out of Python's stack."""
+    error = SpecError("the brackets nest deeper than Python's stack", hint="make their parts rules of their own")
+    return source.error(error, _deepest(source.text)[1])
+
+
+def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
+    """The depth of a text, counted up to `enough`, and the bracket there."""
+    depth, found, span = 0, 0, (0, 0)
+    for token in words(text):
+        depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
+        if depth > found:
+            found, span = depth, token.span
+            if found == enough:
+                break
+    return found, span
+
+
+def check_trees(tree: Any, source: Source) -> None:
+    """Repetitions and ranges, which Lark takes as they are.
+
+    Raises:
+        SpecError: a range or the counts of a repetition are malformed. LimitExceeded: a count is too large.
+    """
+    work = [tree] if "~" in source.text or ".." in source.text else []
+    while work:
+        at = work.pop()
+        work += (child for child in at.children if _kind(child))
+        match _kind(at), at.children:
+            case "expr", [_, _, *counts] if counts:
+                _check_counts(counts, source)
+            case "range", [first, last]:
+                _check_range(first, last, source)
+
+
+def _check_counts(counts: list[Any], source: Source) -> None:
+    low, high = (int(str(each)[:20]) for each in (counts[0], counts[-1]))
+    span = counts[0].start_pos, counts[-1].end_pos
+    if max(low, high) > _LARGEST_REPETITION:
+        hint = f"Lark writes a repetition out; {_LARGEST_REPETITION} times is the most that is read here"
+        error = LimitExceeded("nodes", max(low, high), _LARGEST_REPETITION, fixed=True, hint=hint)
+        raise source.error(error, span)
+    if low > high:
+        raise source.error(SpecError(f"the most, {high}, is below the least, {low}"), span, "swap them")
+
+
+def _check_range(first: Any, last: Any, source: Source) -> None:
+    from lark import load_grammar  # an extra
+
+    unescaped: Any = load_grammar.eval_escaping
+    ends = [unescaped(str(each)[1:-1]) for each in (first, last)]
+    for each, end in zip((first, last), ends, strict=True):
+        if len(end) != 1:
+            message = "a range is between two strings of one character"
+            raise source.error(SpecError(message), (each.start_pos, each.end_pos), 'as "a".."z"')
+    if ends[0] > ends[1] and ends[0] != "^":  # which Lark writes into a class as it is
+        message = f"the range ends before it begins: {first}..{last}"
+        raise source.error(SpecError(message), (first.start_pos, last.end_pos), "swap them")
+
+
+def check_bounds(grammar: Any, sources: Sources) -> None:
     """See the head.
 
     Raises:
@@ -36,28 +116,31 @@ def check_bounds(grammar: Any) -> None:
     for name, _, tree, _ in grammar.rule_defs:
         total += _alternatives(tree)
         if total > _MOST_ALTERNATIVES:
-            hint = f"rule {name}: give the choices in it, as (a|b) or a?, and its repetitions rules of their own"
-            raise LimitExceeded("nodes", total, _MOST_ALTERNATIVES, fixed=True, hint=hint)
-    _check_templates(grammar)
+            written = sources.written(str(name))
+            hint = f"rule {written}: give the choices in it, as (a|b) or a?, and its repetitions rules of their own"
+            error = LimitExceeded("nodes", total, _MOST_ALTERNATIVES, fixed=True, hint=hint)
+            raise sources.error(error, str(name))
+    _check_templates(grammar, sources)
 
 
-def check_terminals(tree: Any, text: str) -> None:
+def check_terminals(tree: Any, source: Source) -> None:
     """The same of terminals, of a text as Lark's grammar of grammars parses it: Lark writes them out as it loads them.
 
     Raises:
         LimitExceeded: one would be too long, or is made of terminals in more levels than Lark reads in a moment.
     """
-    lengths, most = dict[str, int](), len(text) + _LONGER_BY
+    lengths, most = dict[str, int](), len(source.text) + _LONGER_BY
     levels = dict[str, int]()
     trees = {_name(each.children[0]): each for each in tree.find_data("term")}
-    for name in trees:
+    for name, term in trees.items():
+        span = term.children[0].start_pos, term.children[0].end_pos
         length = _length(name, trees, lengths, levels, most)
         if levels[name] > _DEEPEST:
             hint = f"terminal {name} is made of terminals that are made of terminals, and so on: write some of them out"
-            raise LimitExceeded("depth", levels[name], _DEEPEST, fixed=True, hint=hint)
+            raise source.error(LimitExceeded("depth", levels[name], _DEEPEST, fixed=True, hint=hint), span)
         if length > most:
             hint = f"terminal {name} is made of terminals that are made of terminals: it is too long when written out"
-            raise LimitExceeded("spec_length", length, most, fixed=True, hint=hint)
+            raise source.error(LimitExceeded("spec_length", length, most, fixed=True, hint=hint), span)
 
 
 def _name(leaf: Any) -> str:
@@ -100,7 +183,7 @@ def _powers(many: int, low: int, high: int) -> int:
     return out
 
 
-def _check_templates(grammar: Any) -> None:
+def _check_templates(grammar: Any, sources: Sources) -> None:
     templates = {
         str(name): ([str(each) for each in params], tree) for name, params, tree, _ in grammar.rule_defs if params
     }
@@ -115,8 +198,9 @@ def _check_templates(grammar: Any) -> None:
             continue
         seen[instance] = None
         if len(seen) > _MOST_INSTANCES or len(instance) > _LONGEST_NAME:
-            hint = f"the template {name} is used with ever more, or ever larger, arguments"
-            raise LimitExceeded("nodes", _MOST_INSTANCES + 1, _MOST_INSTANCES, fixed=True, hint=hint)
+            hint = f"the template {sources.written(name)} is used with ever more, or ever larger, arguments"
+            error = LimitExceeded("nodes", _MOST_INSTANCES + 1, _MOST_INSTANCES, fixed=True, hint=hint)
+            raise sources.error(error, name)
         params, tree = templates[name]
         inner = dict(zip(params, arguments, strict=False))
         todo += [(each, inner) for each in _usages(tree)]

@@ -18,7 +18,7 @@ from typing import Final
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.ir.lexer import Indentation
 
-from .expanded import lark_package
+from .complaints import lark_package
 
 __all__ = ["INDENTERS", "read_indenter"]
 

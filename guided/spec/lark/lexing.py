@@ -17,7 +17,7 @@ from __future__ import annotations
 import re._parser as parser  # type: ignore[import-not-found]
 from typing import Final
 
-from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.lexer import Indentation, Keyword, Lexer, Terminal
 from guided.ir.nodes import EPSILON, Alt, Automaton, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.limits import Limits
@@ -27,7 +27,7 @@ from .dialect.expressions import determinised
 from .lalr import FIRST, Place
 from .loader import Loaded, LoadedTerminal
 from .rules import origin
-from .terminals import terminal_node
+from .terminals import node_of
 
 __all__ = ["lexed"]
 
@@ -45,15 +45,16 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     for name in loaded.parts:
         reason = f"a lexer cannot find {origin(loaded, name)}"
-        raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+        raise loaded.located(UnsupportedError(reason, hint='read the text with semantics="scannerless"'), name)
     if indentation is not None and loaded.regions:
         name = next(iter(loaded.regions))
         reason = f"{origin(loaded, name)} is captured, or has a temperature, and lines are indented"
-        raise UnsupportedError(reason, hint="leave the attribute out, or postlex")
+        raise loaded.located(UnsupportedError(reason, hint="leave the attribute out, or postlex"), name)
     for terminal in loaded.terminals.values():
         if terminal.max_tokens is not None:
             reason = f"a lexer does not count tokens, as {origin(loaded, terminal.name)} does"
-            raise UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+            error = UnsupportedError(reason, hint='read the text with semantics="scannerless"')
+            raise loaded.located(error, terminal.name)
     if not loaded.initial_skip or loaded.skip_once:
         reason = "a lexer skips ignored terminals everywhere, and any number of them"
         raise UnsupportedError(reason, hint='semantics="scannerless", or leave the options out')
@@ -94,20 +95,21 @@ def lexed(loaded: Loaded, indentation: Indentation | None, contextual: bool, lim
 
 
 def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> tuple[Terminal, ...]:
-    automata = {
-        each.name: determinised(terminal_node(loaded, each, limits), f"terminal {each.name}")
-        for each in sorted(found, key=lambda each: each.name)
-    }
+    automata = dict[str, Automaton]()
+    for each in sorted(found, key=lambda each: each.name):
+        node = node_of(loaded, each.name, limits)
+        try:
+            automata[each.name] = determinised(node, f"terminal {each.shown or each.name}")
+        except GuidedError as error:
+            raise loaded.located(error, each.name) from None
     nodes = {name: node for name, node in automata.items() if any(accepts for accepts, _ in node.states)}
     found = [each for each in found if each.name in nodes]  # the others have no text, so the lexer never finds them
     widths = {each.name: _widths(each, nodes[each.name]) for each in found}
     for each in found:
         if widths[each.name][0] == 0:
-            raise SpecError(
-                f"terminal {each.name} matches the empty text, and a lexer finds no lexeme without text",
-                text=loaded.text,
-                hint="let it match one character at least, and make it optional where rules use it",
-            )
+            message = f"terminal {each.shown} matches the empty text, and a lexer finds no lexeme without text"
+            hint = "let it match one character at least, and make it optional where rules use it"
+            raise loaded.located(SpecError(message, hint=hint), each.name)
     found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
     out, texts = [], [each for each in found if each.is_text]
     for each in found:

@@ -18,7 +18,7 @@ from .gaps import Gaps
 from .lalr import Place, nullable
 from .lazy import kept_from
 from .loader import Loaded
-from .terminals import terminal_node
+from .terminals import node_of
 
 __all__ = ["origin", "scannerless"]
 
@@ -34,7 +34,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
     used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
     for name in dict.fromkeys([*used, *loaded.ignored]):
-        node = EPSILON if name in loaded.parts else terminal_node(loaded, loaded.terminals[name], limits)
+        node = EPSILON if name in loaded.parts else node_of(loaded, name, limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
     names = {name: _terminal_rule(name) for name in loaded.ignored}
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
@@ -79,7 +79,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
-    return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
+    return Grammar(table.rules, start, table.origins, regions=table.regions)
 
 
 def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
@@ -116,7 +116,7 @@ def origin(loaded: Loaded, name: str) -> str:
     if line := loaded.lines.get(name):
         return f"{_written(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
-    return terminal.written if terminal is not None and terminal.written else name
+    return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
 
 
 def _made_for(name: str) -> Iterator[str]:

@@ -28,35 +28,35 @@ from guided.spec.regex.python_syntax import PythonReader
 
 from .loader import Loaded, LoadedTerminal
 
-__all__ = ["terminal_node"]
+__all__ = ["node_of", "terminal_node"]
 
 _FAR: Final = 1 << 30
 _SHORT: Final = 1_000  # longer strings are read as expressions are, within the limits of these
 
 
-def terminal_node(loaded: Loaded, terminal: LoadedTerminal, limits: Limits) -> Node:
+def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
+    """The node of a terminal of a grammar. Raises as `terminal_node` does, with the place."""
+    try:
+        return terminal_node(loaded.terminals[name], limits)
+    except GuidedError as error:
+        raise loaded.located(error, name) from None
+
+
+def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """The node of a terminal's texts: an automaton, unless Lark's notation cannot say them.
 
     Raises:
         SpecError: its pattern is not valid. UnsupportedError: it is not regular, or looks past its border.
     """
-    try:
-        return _node(terminal, limits)
-    except (SpecError, UnsupportedError) as error:
-        error.text, error.span = loaded.text, loaded.place_of(terminal)
-        raise
-
-
-def _node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.node is not None:
         return terminal.node
-    shown = terminal.written or terminal.name
+    shown = terminal.shown or terminal.name
     if terminal.is_text and any("\ud800" <= char <= "\udfff" for char in terminal.value):
         raise SpecError(f"terminal {shown}: a lone surrogate, which no text holds")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _SHORT:
         return _string(terminal.value, bool(terminal.flags))
     try:
-        _check_borders(parser.parse(terminal.source), 0, 0, terminal)
+        _check_borders(parser.parse(terminal.source), 0, 0)
         return preferred(PythonReader(terminal.source, Budget(limits), classes="full", ordered=True).read())
     except Undecided:
         raise UnsupportedError(
@@ -64,15 +64,21 @@ def _node(terminal: LoadedTerminal, limits: Limits) -> Node:
             "what may be empty",
             hint="write [^x]* for .*?(?=x), and a* for (a*)*",
         ) from None
-    except TooLarge:
-        raise UnsupportedError(f"terminal {shown}: the pattern needs too many states") from None
+    except TooLarge as error:
+        reason = f"terminal {shown}: the pattern needs more than {error.most} {error.what}"
+        raise UnsupportedError(
+            reason, hint="bound its repetitions by smaller counts, or write several terminals"
+        ) from None
     except UnsupportedError as error:
-        raise UnsupportedError(f"terminal {shown}: {error.reason}", hint=error.hint) from None
+        reason = f"terminal {shown}: {error.reason}"
+        raise UnsupportedError(reason, hint=error.hint, text=error.text, span=error.span) from None
     except SpecError as error:
-        raise SpecError(f"terminal {shown}: {error.message}", hint=error.hint) from None
-    except GuidedError:
-        raise
-    except (re.error, RecursionError, OverflowError) as error:
+        message = f"terminal {shown}: {error.message}"
+        raise SpecError(message, hint=error.hint, text=error.text, span=error.span) from None
+    except re.error as error:
+        span = (0, 0) if error.pos is None else (error.pos, error.pos + 1)
+        raise SpecError(f"terminal {shown}: {error.msg}", text=terminal.source, span=span) from None
+    except (RecursionError, OverflowError) as error:
         raise SpecError(f"terminal {shown}: {error}") from None
 
 
@@ -92,7 +98,7 @@ def _either_case(char: str) -> tuple[tuple[int, int], ...]:
     return tuple((low, high) for low, high, _ in node.states[node.start][1])
 
 
-def _check_borders(pattern: Any, before: int, after: int, terminal: LoadedTerminal) -> None:
+def _check_borders(pattern: Any, before: int, after: int) -> None:
     """`before`, `after`: the least number of characters of the terminal on each side of the pattern."""
     items = list(pattern)
     widths = [_least(item) for item in items]
@@ -102,20 +108,20 @@ def _check_borders(pattern: Any, before: int, after: int, terminal: LoadedTermin
             case sre.ASSERT | sre.ASSERT_NOT:
                 direction, inner = value
                 if (direction > 0 and inner.getwidth()[1] > right) or (direction < 0 and inner.getwidth()[1] > left):
-                    raise _sees_past(terminal, "a lookahead" if direction > 0 else "a lookbehind")
-                _check_borders(inner, _FAR, _FAR, terminal)
+                    raise _sees_past("a lookahead" if direction > 0 else "a lookbehind")
+                _check_borders(inner, _FAR, _FAR)
             case sre.AT:
                 if left < 1 or right < 1:
-                    raise _sees_past(terminal, "an anchor or a word boundary")
+                    raise _sees_past("an anchor or a word boundary")
             case sre.BRANCH:
                 for branch in value[1]:
-                    _check_borders(branch, left, right, terminal)
+                    _check_borders(branch, left, right)
             case sre.SUBPATTERN:
-                _check_borders(value[3], left, right, terminal)
+                _check_borders(value[3], left, right)
             case sre.MAX_REPEAT | sre.MIN_REPEAT | sre.POSSESSIVE_REPEAT:
-                _check_borders(value[2], left, right, terminal)
+                _check_borders(value[2], left, right)
             case sre.ATOMIC_GROUP:
-                _check_borders(value, left, right, terminal)
+                _check_borders(value, left, right)
 
 
 def _least(item: Any) -> int:
@@ -125,7 +131,7 @@ def _least(item: Any) -> int:
     return int(parser.SubPattern(parser.State(), [item]).getwidth()[0])
 
 
-def _sees_past(terminal: LoadedTerminal, what: str) -> UnsupportedError:
+def _sees_past(what: str) -> UnsupportedError:
     return UnsupportedError(
         f"{what} at the border of the terminal sees what stands beside it, which belongs to other terminals",
         hint="write what may follow into the rule, or split the terminal",

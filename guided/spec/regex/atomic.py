@@ -81,7 +81,7 @@ def _superset(tree: Tree) -> Node:
         at = todo.pop()
         todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
         if size > 20 * _STATES:
-            raise TooLarge
+            raise TooLarge(20 * _STATES)
     plain = erase(tree, looks=True)
     assert not isinstance(plain, (Cat, Or, Times, Look))
     return plain

@@ -49,7 +49,11 @@ _DEEPEST = 150
 
 
 class TooLarge(Exception):
-    """More terms are needed than `limit` allows."""
+    """More states are needed than a search allows; `most`: how many those are, `what`: of what."""
+
+    def __init__(self, most: int, what: str = "states") -> None:
+        self.most, self.what = most, what
+        super().__init__(most, what)
 
 
 def contains(ranges: Ranges, code: int) -> bool:
@@ -105,8 +109,10 @@ class Terms:
         known = self._number.get(shape)
         if known is not None:
             return known
-        if len(self._shape) >= self.limit or depth > _DEEPEST:
-            raise TooLarge
+        if depth > _DEEPEST:
+            raise TooLarge(_DEEPEST, "levels")
+        if len(self._shape) >= self.limit:
+            raise TooLarge(self.limit)
         self._number[shape] = number = len(self._shape)
         self._shape.append(shape)
         self.nullable.append(nullable)
@@ -260,7 +266,7 @@ class Terms:
         if known is None:
             self._steps += 1
             if self._steps > 10 * self.limit:
-                raise TooLarge
+                raise TooLarge(10 * self.limit, "steps")
             known = self._derived[key] = self._derive(term, code)
         return known
 

@@ -56,7 +56,7 @@ class Contexts:
                     self.number[after] = len(self.states)
                     self.states.append(after)
                     if len(self.states) > _LIMIT:
-                        raise TooLarge
+                        raise TooLarge(_LIMIT)
                 targets.setdefault(self.number[after], []).append(block)
             self.transitions.append([(join(sets), target) for target, sets in targets.items()])
         rows = {frozenset((to, ranges) for ranges, to in row) for row in self.transitions}

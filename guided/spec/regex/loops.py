@@ -145,7 +145,7 @@ class Explorer:
                 targets[target] = label if known is None else alt((known, label))
                 todo.append(target)
             if len(edges) + len(ends) > _STATES:
-                raise TooLarge
+                raise TooLarge(_STATES)
         found = eliminate(edges, start, ends, self.lowering.budget)
         return {(left, condition): node for (_, _, left, condition), node in found.items()}
 

@@ -68,7 +68,7 @@ class _Program:
 
     def add(self, step: _Step) -> int:
         if len(self.steps) > _MOST:
-            raise TooLarge
+            raise TooLarge(_MOST)
         self.steps.append(step)
         return len(self.steps) - 1
 
@@ -153,8 +153,10 @@ def _determinised(steps: Sequence[_Step], start: int) -> Automaton:
 
     def number(state: tuple[int, ...]) -> int:
         if state not in numbers:
-            if len(lists) > _MOST or len(lists) * len(pieces) > _MOST_EDGES:
-                raise TooLarge
+            if len(lists) > _MOST:
+                raise TooLarge(_MOST)
+            if len(lists) * len(pieces) > _MOST_EDGES:
+                raise TooLarge(_MOST_EDGES, "edges between states")
             numbers[state] = len(lists)
             lists.append(state)
         return numbers[state]

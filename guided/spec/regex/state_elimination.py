@@ -71,7 +71,7 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
                 path, nodes = seq((enter, around, leave)), entered + size + left
                 budget.spend(1)
                 if nodes > most:
-                    raise TooLarge
+                    raise TooLarge(most, "nodes")
                 known = out[source].get(target)
                 out[source][target] = (path, nodes) if known is None else (alt((known[0], path)), known[1] + nodes)
                 into[target][source] = None

@@ -13,6 +13,7 @@ in which families of models write tool calls and reasoning, as data; `tool_style
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief
@@ -60,7 +61,8 @@ def structural_tag_to_grammar(
     try:
         read = read_structural_tag(spec, limits)
         part = Lowering(limits, special_tokens, allow_special_tokens, ask_for_values, options).part(read)
-        return expr_to_grammar(part, limits, found, options=options, later=later)
+        grammar = expr_to_grammar(part, limits, found, options=options, later=later)
+        return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except (SpecError, UnsupportedError) as error:

@@ -17,6 +17,7 @@ class Followers {
  public:
   Followers(const Grammar& rules, int32_t symbols);
   bool can_follow(int32_t symbol, int32_t next) const { return has(after_symbol_, symbol, next); }
+  const uint64_t* row(int32_t symbol) const { return &after_symbol_[static_cast<size_t>(symbol) * words_]; }  // as bits
   bool can_begin(int32_t symbol) const { return start_ >= 0 && has(first_, start_, symbol); }
 
  private:

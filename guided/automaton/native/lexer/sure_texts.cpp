@@ -23,6 +23,7 @@ SureTexts::SureTexts(Lexemes& lexemes, Rivals& rivals, const TokenVocabulary& vo
       control_(control),
       followers_(std::move(followers)),
       tried_(followers_, contexts, lexemes),
+      prefixes_(lexemes, control),
       enduring_(rivals, lexemes.indentation().newline, [this](int32_t t, int32_t next) { return meet(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
@@ -171,37 +172,22 @@ bool SureTexts::is_read_as(std::string_view text, int32_t terminal) {
     if (keyword.of == terminal && is_tried(keyword.terminal)) return false;
     is_host[keyword.of] = !lexemes_.terminals()[keyword.of].ignored;
   }
-  for (int32_t t = 0; t <= terminal; ++t) {
-    if (control_[t] != kNoTerminal || !is_tried(t)) continue;
-    const size_t longest = longest_match(t, text);
+  for (const auto& [t, longest] : prefixes_.longest_matches(text)) {
+    if (t > terminal) break;
+    if (!is_tried(t)) continue;
     if (t == terminal) return longest == text.size();
-    if (longest > 0 && !(is_host[t] && longest == text.size())) return false;
+    if (!(is_host[t] && longest == text.size())) return false;
   }
   return false;
-}
-
-size_t SureTexts::longest_match(int32_t terminal, std::string_view text) {
-  TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
-  int32_t state = automaton.start();
-  size_t longest = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (state = automaton.step(state, static_cast<uint8_t>(text[i])); state == kDead) break;
-    if (automaton.matches(state)) longest = i + 1;
-  }
-  return longest;
 }
 
 // Terminals that have read all of the text and may match more, with their states.
 SureTexts::Open SureTexts::open_after(std::string_view text, int32_t beside) {
   Open out;
-  for (int32_t t = 0; t < static_cast<int32_t>(lexemes_.terminals().size()); ++t) {
-    if (control_[t] != kNoTerminal || (beside != kNoTerminal && !tried_.beside(beside).has(t))) continue;
-    TerminalAutomaton& automaton = lexemes_.terminals()[t].automaton;
-    int32_t state = automaton.start();
-    for (size_t i = 0; i < text.size() && state != kDead; ++i)
-      state = automaton.step(state, static_cast<uint8_t>(text[i]));
-    if (state != kDead && automaton.bytes(state).count()) out.emplace_back(t, state);
-  }
+  for (const auto& [t, state] : prefixes_.alive(text))
+    if ((beside == kNoTerminal || tried_.beside(beside).has(t)) &&
+        lexemes_.terminals()[t].automaton.bytes(state).count())
+      out.emplace_back(t, state);
   return out;
 }
 
@@ -229,16 +215,17 @@ void SureTexts::find_separators() {
       Separator made{.tokens = tokens_of(text, vocabulary_)[0],
                      .text = std::move(text),
                      .shadows = TerminalSet(texts_.size()),
-                     .open = open_after(made.text),
-                     .hinders = {},
+                     .hindered = {},
                      .valid = {}};
-      for (int32_t t = 0; t < of; ++t)
-        if (control_[t] == kNoTerminal && !lexemes_.terminals()[t].ignored && longest_match(t, made.text) > 0)
-          made.shadows.add(t);
-      for (const auto& [terminal, state] : made.open) {
-        TerminalSet& hinders = made.hinders.emplace_back(texts_.size());
+      for (const auto& [t, longest] : prefixes_.longest_matches(made.text))
+        if (t < of && !lexemes_.terminals()[t].ignored) made.shadows.add(t);
+      for (const auto& [terminal, state] : open_after(made.text)) {
+        TerminalSet by(texts_.size());
         for (int32_t next = 0; next < count; ++next)
-          if (!texts_[next].empty() && !leaves_nothing(terminal, state, texts_[next])) hinders.add(next);
+          if (!texts_[next].empty() && next != lexemes_.indentation().newline &&
+              !leaves_nothing(terminal, state, texts_[next]))
+            by.add(next);
+        if (!by.empty()) made.hindered.emplace_back(terminal, std::move(by));
       }
       bool everywhere = can_separate(made, tried_.in_the_beginning(), kNoTerminal);
       for (int32_t t = 0; t < count; ++t) {
@@ -255,14 +242,9 @@ void SureTexts::find_separators() {
 // Where these terminals are tried, and one was read last.
 bool SureTexts::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
   if (separator.shadows.meets(tried)) return false;
-  for (size_t i = 0; i < separator.open.size(); ++i) {
-    if (!tried.has(separator.open[i].first)) continue;
-    for (int32_t next = 0; next < static_cast<int32_t>(texts_.size()); ++next)
-      if (separator.hinders[i].has(next) && next != lexemes_.indentation().newline &&
-          (terminal == kNoTerminal || followers_.can_follow(terminal, next)))
-        return false;
-  }
-  return true;
+  return std::ranges::none_of(separator.hindered, [&](const auto& each) {
+    return tried.has(each.first) && (terminal == kNoTerminal || each.second.meets(followers_.row(terminal)));
+  });
 }
 
 // The tokens that may be needed between a terminal's text and the next one.

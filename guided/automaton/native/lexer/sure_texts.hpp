@@ -35,6 +35,7 @@
 #include "lexer/enduring_rivals.hpp"
 #include "lexer/followers.hpp"
 #include "lexer/sequence_costs.hpp"
+#include "lexer/text_prefixes.hpp"
 #include "lexer/tried_terminals.hpp"
 
 namespace guided {
@@ -75,18 +76,17 @@ class SureTexts {
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
  private:
-  using Open = std::vector<std::pair<int32_t, int32_t>>;  // terminals that may match more, with their states
+  using Open = TextPrefixes::Alive;  // terminals that may match more
   struct Separator {
     int64_t tokens;
     std::string text;
     TerminalSet shadows;  // terminals that match a beginning of it, and are tried first
-    Open open;
-    std::vector<TerminalSet> hinders;  // for each of `open`: the terminals whose texts it does not end at
-    std::vector<uint8_t> valid;        // by terminal that was read last, and at last wherever it is written
+    // Terminals that may match more, and terminals at whose texts they do not end, if there are any.
+    std::vector<std::pair<int32_t, TerminalSet>> hindered;
+    std::vector<uint8_t> valid;  // by terminal that was read last, and at last wherever it is written
   };
   std::vector<std::string> texts_of(int32_t terminal, size_t most);
   bool is_read_as(std::string_view text, int32_t terminal);
-  size_t longest_match(int32_t terminal, std::string_view text);
   void find_separators();
   bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;
   int64_t gap_after(int32_t terminal);
@@ -106,6 +106,7 @@ class SureTexts {
   const std::vector<int32_t>& control_;
   const Followers followers_;
   const TriedTerminals tried_;
+  TextPrefixes prefixes_;
   std::unordered_map<uint64_t, bool> meet_;
   EnduringRivals enduring_;
   bool all_ = true;

@@ -9,6 +9,8 @@
 // Cost: a row of bits for each symbol, and one for each terminal; past kMostTerminals all count as tried everywhere.
 #pragma once
 
+#include <algorithm>
+
 #include "lexer/followers.hpp"
 #include "lexer/terminal_parser.hpp"
 
@@ -22,10 +24,14 @@ class TerminalSet {
   void add(const TerminalSet& other) {
     for (size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
   }
-  bool meets(const TerminalSet& other) const {
+  bool meets(const TerminalSet& other) const { return meets(other.words_.data()); }
+  bool meets(const uint64_t* row) const {
     for (size_t w = 0; w < words_.size(); ++w)
-      if (words_[w] & other.words_[w]) return true;
+      if (words_[w] & row[w]) return true;
     return false;
+  }
+  bool empty() const {
+    return std::ranges::all_of(words_, [](uint64_t word) { return word == 0; });
   }
   auto operator<=>(const TerminalSet&) const = default;
 

@@ -1,5 +1,6 @@
 // The border of matchers. A matcher is used by one OS thread at a time (`InUse`); long calls run without the GIL.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <deque>
+#include <optional>
 #include <unordered_set>
 
 #include "python/bindings.hpp"
@@ -38,6 +40,16 @@ uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
   return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
 }
 
+// `fill` of a budget that may be negative: no output fits into that, as into 0, and the error says what was asked.
+template <class Fill>
+auto with_budget(int64_t max_tokens, const Fill& fill) {
+  try {
+    return fill(std::max<int64_t>(max_tokens, 0));
+  } catch (const BudgetFailure& failure) {
+    throw BudgetFailure(failure.needed, max_tokens);
+  }
+}
+
 bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens) {
   InUse use(m);
   uint32_t* at = row_of(m, mask, row);
@@ -50,11 +62,11 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
   int64_t n = 0;
   if (!nb::try_cast<int64_t>(max_tokens, n)) throw nb::type_error("max_tokens must be an integer or None");
   nb::gil_scoped_release release;
-  return m.fill(at, std::max<int64_t>(n, 0));
+  return with_budget(n, [&](int64_t budget) { return m.fill(at, budget); });
 }
 
-void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vector<int64_t>& rows, int64_t max_tokens,
-                int threads) {
+void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vector<int64_t>& rows,
+                std::optional<int64_t> max_tokens, int threads) {
   std::vector<nb::object> kept;  // the sequence may be changed meanwhile, or make its items as they are asked for
   std::vector<Matcher*> matchers;
   for (nb::handle item : sequence) {
@@ -75,7 +87,14 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
   }
   uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
   nb::gil_scoped_release release;
-  fill_rows(matchers, data, rows, static_cast<int64_t>(mask.shape(1)), max_tokens, threads);
+  const auto fill = [&](int64_t budget) {
+    fill_rows(matchers, data, rows, static_cast<int64_t>(mask.shape(1)), budget, threads);
+  };
+  if (max_tokens) {
+    with_budget(*max_tokens, fill);
+  } else {
+    fill(-1);
+  }
 }
 
 // The value of `call` on a matcher, made without the GIL.
@@ -168,7 +187,7 @@ Args:
     matchers: one for each row, of one vocabulary; grammars may differ.
     bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
     rows: the row of each matcher. Other rows stay as they are.
-    max_tokens: the budget of every row; -1: none.
+    max_tokens: the budget of every row; None: none.
     threads: the most threads to use.
 
 Raises:
@@ -181,7 +200,7 @@ constexpr auto kFillSignature =
     "def fill_next_token_bitmask(self, bitmask: typing.Any, row: int = 0, *, max_tokens: int | None = None) -> bool";
 constexpr auto kFillBatchSignature =
     "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
-    "rows: collections.abc.Sequence[int], max_tokens: int, threads: int) -> None";
+    "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
 
 }  // namespace
 

@@ -1,8 +1,7 @@
 """The extensions of Lark's notation that llguidance and xgrammar have. In: a text. Out: what Lark's loader can read,
 and grammars for what it cannot.
 
-    scan.py          a text in tokens
-    definitions.py   tokens in statements
+    definitions.py   tokens (`..scan`) in statements
     attributes.py    the attributes of rules
     parameters.py    rules with a parameter
     plain.py         the statements in Lark's own notation, and names for the rest

@@ -17,14 +17,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import SpecError
-
-from .scan import Token, is_terminal
+from guided.spec.lark.scan import Token, is_terminal
 
 __all__ = ["RegionSource", "TerminalSource", "attributes_of"]
 
 ATTRIBUTES: Final = (
     "lazy", "suffix", "stop", "stop_capture", "capture", "max_chars", "max_tokens", "temperature",
 )  # fmt: skip
+
+
+_EXAMPLES: Final = {
+    **{name: f'{name}="name"' for name in ("capture", "stop_capture")},
+    **{name: f'{name}="end"' for name in ("suffix", "stop")},
+    **{name: f"{name}=100" for name in ("max_chars", "max_tokens")},
+    "temperature": "temperature=0.7",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,8 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
             raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
         value = group[2] if len(group) == 3 and group[1].kind == "=" else None
         if len(group) > 1 and value is None:
-            raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint='name="value"')
+            hint = f"as [{_EXAMPLES.get(name, name)}]"
+            raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint=hint)
         if name in out:
             raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
         _check(source, group[0], value)
@@ -105,28 +113,28 @@ def _check_together(source: str, given: Mapping[str, Token | None], places: Mapp
 
 
 def _check(source: str, name: Token, value: Token | None) -> None:
-    def refuse(expected: str, example: str) -> None:
+    def refuse(expected: str) -> None:
         place = (value or name).span
         message = f"the attribute {name.text} takes {expected}"
-        raise SpecError(message, text=source, span=place, hint=f"as [{example}]")
+        raise SpecError(message, text=source, span=place, hint=f"as [{_EXAMPLES.get(name.text, name.text)}]")
 
     match name.text:
         case "lazy":
             if value is not None:
-                refuse("no value", "lazy")
+                refuse("no value")
         case "capture":
             if value is not None and (value.kind != "string" or value.text in ('""', '""i')):
-                refuse("a string", 'capture="name"')
+                refuse("a string")
         case "stop_capture":
             if value is None or value.kind != "string" or value.text in ('""', '""i'):
-                refuse("a string", 'stop_capture="name"')
+                refuse("a string")
         case "suffix" | "stop":
             is_part = value is not None and (value.kind in ("string", "regex") or is_terminal(value.text))
             if not is_part:
-                refuse("a string, a regular expression, or a terminal", f'{name.text}="end"')
+                refuse("a string, a regular expression, or a terminal")
         case "max_chars" | "max_tokens":
             if value is None or not value.text.isdigit() or len(value.text) > 9:
-                refuse("a number from 0 on", f"{name.text}=100")
+                refuse("a number from 0 on")
         case "temperature":
             if value is None or value.kind != "number" or value.text[0] in "-+" or value.text[:2].lower() == "0x":
-                refuse("a number from 0 on", "temperature=0.7")
+                refuse("a number from 0 on")

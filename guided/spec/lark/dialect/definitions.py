@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from guided.errors import SpecError
+from guided.spec.lark.scan import Token
 
 from .attributes import attributes_of
-from .scan import Token
 
 __all__ = ["Definition", "Directive", "statements"]
 

@@ -16,11 +16,11 @@ from typing import Final
 from guided.errors import SpecError, UnsupportedError
 from guided.ir.nodes import EPSILON, Automaton, Node
 from guided.limits import Limits
+from guided.spec.lark.scan import Token, is_terminal
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import ANY_TEXT, alt, chars, conj, join, negate, repeat, seq, text
 from guided.spec.regex.derivatives import Terms, TooLarge
 
-from .scan import Token, is_terminal
 from .substrings import substrings
 
 __all__ = [
@@ -115,7 +115,7 @@ class Expression:
             case "string" if self._next.kind == "..":
                 return self._range(token)
             case "string":
-                value = string_value(token)
+                value = string_value(self.source, token)
                 return _without_case(value) if token.text.endswith("i") else text(value)
             case "regex":
                 return self._regex(token)
@@ -142,7 +142,7 @@ class Expression:
         self.at += 1
         if last.kind != "string":
             raise self._error("a range ends with a string of one character", last)
-        low, high = string_value(first), string_value(last)
+        low, high = (string_value(self.source, token) for token in (first, last))
         for token, value in ((first, low), (last, high)):
             if len(value) != 1 or token.text.endswith("i"):
                 raise self._error("a range is between two strings of one character", token, 'as "a".."z"')
@@ -203,8 +203,8 @@ def _count(source: str, token: Token) -> int:
     return count
 
 
-def string_value(token: Token) -> str:
-    """What a string means, with the escapes of JSON and of Python. A surrogate pair is one character."""
+def string_value(source: str, token: Token) -> str:
+    """What a string of a text means, with the escapes of JSON and of Python. A surrogate pair is one character."""
 
     def escape(found: re.Match[str]) -> str:
         code = found[1] or found[2] or found[3]
@@ -216,7 +216,8 @@ def string_value(token: Token) -> str:
     try:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise SpecError(f"the string {token.text} has a lone surrogate, which no text holds") from None
+        message = f"the string {token.text} has a lone surrogate, which no text holds"
+        raise SpecError(message, text=source, span=token.span) from None
 
 
 def _without_case(value: str) -> Node:
@@ -244,9 +245,9 @@ def determinised(node: Node, name: str, most: int = _STATES) -> Automaton:
                     order.append(to)
                 edges += [(low, high, numbers[to]) for low, high in ranges]
             states.append((terms.nullable[term], tuple(sorted(edges))))
-    except TooLarge:
+    except TooLarge as error:
         raise UnsupportedError(
-            f"{name} needs too many states", hint="bound its repetitions by smaller counts"
+            f"{name} needs more than {error.most} {error.what}", hint="bound its repetitions by smaller counts"
         ) from None
     return Automaton(tuple(states))
 

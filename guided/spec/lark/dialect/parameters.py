@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from guided.errors import SpecError
-
-from .scan import Token
+from guided.spec.lark.scan import Token
 
 __all__ = ["alternatives", "condition", "value_of"]
 

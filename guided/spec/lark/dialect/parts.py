@@ -27,6 +27,8 @@ from guided.limits import Limits
 from guided.spec.json_schema import json_schema_to_grammar
 from guided.spec.json_schema.options import JsonSchemaOptions
 from guided.spec.lark.loader import Loaded, LoadedTerminal
+from guided.spec.lark.scan import Token
+from guided.spec.lark.sources import Defined
 from guided.spec.left_corners import is_nullable
 from guided.spec.regex import parse_regex
 from guided.spec.regex.algebra import alt, seq
@@ -34,7 +36,6 @@ from guided.spec.regex.algebra import alt, seq
 from .attributes import RegionSource, TerminalSource
 from .expressions import Expression, shortest, string_value, without
 from .plain import Plain
-from .scan import Token
 
 __all__ = ["Context", "needs_all_readings", "resolved"]
 
@@ -75,18 +76,22 @@ def resolved(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
         written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
         found[name] = LoadedTerminal(
-            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens
+            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens, written
         )
     regions = {
         name: _region(plain, plain.regions[made_for], terminals)
         for name in loaded.rules
         if (made_for := name.split("{")[0]) in plain.regions
     }
+    sources = loaded.sources.rewritten(plain.source, plain.place)
+    spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
+    for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
+        sources.defined[name] = Defined(plain.source[slice(*span)], sources.texts[0], span)
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
         loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
-        initial_skip=plain.initial_skip, skip_once=plain.skip_once, regions=regions,
+        initial_skip=plain.initial_skip, skip_once=plain.skip_once, regions=regions, sources=sources,
     )  # fmt: skip
 
 
@@ -97,9 +102,9 @@ def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region
     if written is not None and written.suffix is not None:
         stop = given.get("stop_capture")
         before, end = terminals.expression(written.tokens), terminals.expression((written.suffix,))
-        ending = Ending(before, end, "" if stop is None else string_value(stop))
+        ending = Ending(before, end, "" if stop is None else string_value(plain.source, stop))
     name = given.get("capture")
-    capture = source.rule.text if name is None else string_value(name)
+    capture = source.rule.text if name is None else string_value(plain.source, name)
     temperature = given.get("temperature")
     return Region(
         capture if "capture" in given else "", ending, None if temperature is None else float(temperature.text)

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.limits import Limits
+from guided.spec.lark.scan import Token, is_terminal, scan
 
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
 from .expressions import counts, string_value
 from .parameters import alternatives, condition, value_of
-from .scan import Token, is_terminal, scan
 
 __all__ = ["Plain", "plain_lark"]
 
@@ -291,14 +291,14 @@ class _Writer:
                     self.put(token.text + " ", token)
                 case ".." if at < len(body):
                     self._check_range(body[at - 2], body[at])
-                    self.put(f"..{_string(body[at])} ", token)
+                    self.put(f"..{_string(self.source, body[at])} ", token)
                     at += 1
                     continue
                 case "name":
                     at = self._name(token, body, at, parameter)
                 case "string":
                     is_range = at < len(body) and body[at].kind == ".."
-                    self.put(_string(token) + " " * (not is_range), token)
+                    self.put(_string(self.source, token) + " " * (not is_range), token)
                 case "directive" | "special" | "given":
                     self.put(self.part(token.text, token) + " ", token)
                 case "&" | "~":
@@ -333,9 +333,9 @@ class _Writer:
 
     def _check_range(self, first: Token, last: Token) -> None:
         for token in (first, last):
-            if token.kind != "string" or len(string_value(token)) != 1:
+            if token.kind != "string" or len(string_value(self.source, token)) != 1:
                 raise self.error("a range is between two strings of one character", token, 'as "a".."z"')
-        if string_value(first) > string_value(last):
+        if string_value(self.source, first) > string_value(self.source, last):
             raise self.error(f"the range ends before it begins: {first.text}..{last.text}", first, "swap them")
 
     # --- names
@@ -389,12 +389,12 @@ class _Writer:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 
-def _string(token: Token) -> str:
+def _string(source: str, token: Token) -> str:
     """A string as Lark reads it; the empty one is an empty group."""
     if token.text in ('""', '""i'):
         return "()"
     if not _ESCAPES_OF_JSON.search(token.text):
         return token.text
-    value = string_value(token).replace("\\", "\\\\").replace('"', '\\"')
+    value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
     value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)
     return f'"{value}"' + "i" * token.text.endswith("i")

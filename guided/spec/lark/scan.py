@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from guided.errors import SpecError
 
-__all__ = ["Token", "is_terminal", "scan"]
+__all__ = ["Token", "is_terminal", "scan", "words"]
 
 _TOKEN: Final = re.compile(
     r"""
@@ -104,6 +104,14 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
             raise SpecError("the brace of %lark is not closed", text=text, span=(start - 1, start), hint="add }")
     tokens.append(Token("end", "", at, at))
     return tokens
+
+
+def words(text: str) -> Iterator[Token]:
+    """The tokens of any text, without spaces and comments. What begins none is left out, one character at a time."""
+    for found in _TOKEN.finditer(text):
+        kind = str(found.lastgroup)
+        if kind not in ("space", "comment"):
+            yield Token(found[0] if kind == "op" else kind, found[0], found.start(), found.end())
 
 
 def tokens_to_text(text: str, tokens: Sequence[Token]) -> str:

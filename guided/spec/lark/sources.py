@@ -1,0 +1,143 @@
+"""Where a grammar was written. In: its text, and the texts of the files that it imports. Out: places, for errors.
+
+Lark gives imported names a prefix: in a grammar that imports a rule of `words.lark`, the rule `letter` there is
+`words__letter`. An error shows the text that has the name, and the name as it stands there.
+
+Cost: a dictionary entry for each definition. The tokens of a text are found when an error asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias, TypeVar
+
+from guided.errors import GuidedError, SpecError, short
+
+from .scan import Token, words
+
+__all__ = ["Defined", "Source", "Sources", "Span"]
+
+Span: TypeAlias = tuple[int, int]
+_Error = TypeVar("_Error", bound=GuidedError)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text. `file`: where it comes from, "" for the text of the caller. `mangled`: a name in it -> as Lark has it."""
+
+    text: str
+    file: str = ""
+    mangled: Callable[[str], str] | None = None
+
+    def error(self, error: _Error, span: Span, hint: str = "") -> _Error:
+        """An error at a place of this text."""
+        error.located(self.text, span, self.file, hint=hint)
+        return error
+
+    def broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:
+        """The first of some tokens that is a regular expression and malformed: what is wrong with it, and where."""
+        for token in tokens:
+            if token.kind == "regex":
+                try:
+                    re.compile(token.text[1 : token.text.rindex("/")])
+                except re.error as error:
+                    at = token.start + 1 + (error.pos or 0)
+                    return SpecError(f"the regular expression {short(token.text)}: {error.msg}"), (at, at + 1)
+                except (OverflowError, RecursionError):
+                    continue
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """A definition: the name as the text has it, and where it stands."""
+
+    name: str
+    source: Source
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The texts of a grammar, and what they define.
+
+    Attributes:
+        texts: that of the caller first.
+        defined: name in Lark's grammar -> its definition.
+        missing: name in Lark's grammar -> the file that it is imported from, which may not define it.
+    """
+
+    texts: list[Source]
+    defined: dict[str, Defined] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def written(self, name: str) -> str:
+        """A name as its text has it."""
+        if "__" not in name:
+            return name
+        if name in self.defined:
+            return self.defined[name].name
+        return next((token.text for source in self.texts[1:] for token in _mangled(source, name)), name)
+
+    def unmangled(self, message: str) -> str:
+        """A message of Lark's, with the names in it as the texts have them."""
+        return _NAME.sub(lambda found: self.written(found[0]), message)
+
+    def error(self, error: _Error, name: str) -> _Error:
+        """An error about a rule or terminal, at its definition."""
+        at = self.defined.get(name.split("{")[0])  # of a template, as it is used: name{arguments}
+        return error if at is None else at.source.error(error, at.span)
+
+    def used(self, name: str, within: str) -> tuple[Source, Span]:
+        """Where a name is used in the definition of another one."""
+        at = self.defined.get(within)
+        source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
+        tokens = [token for token in _mangled(source, name) if token.start >= start]
+        return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
+
+    def literal(self, written: str) -> tuple[Source, Span] | None:
+        """Where a string or regular expression is written for the first time."""
+        for source in self.texts:
+            for token in words(source.text):
+                if token.kind in ("string", "regex") and token.text == written:
+                    return source, token.span
+        for source in self.texts:
+            if (at := source.text.find(written)) >= 0:  # over several lines
+                return source, (at, at + len(written))
+        return None
+
+    def body(self, name: str) -> list[Token]:
+        """The strings and regular expressions in the definition of a name."""
+        at = self.defined[name]
+        begins = (other.span[0] for other in self.defined.values() if other.source is at.source)
+        end = min((begin for begin in begins if begin > at.span[0]), default=len(at.source.text))
+        tokens = (token for token in words(at.source.text) if at.span[1] <= token.start < end)
+        out = []
+        for token in tokens:
+            if token.kind == "directive":
+                break
+            if token.kind in ("string", "regex"):
+                out.append(token)
+        return out
+
+    def rewritten(self, text: str, place: Callable[[Span], Span]) -> Sources:
+        """The same, if the text of the caller was rewritten to what Lark has read; `place`: the places in it."""
+        first = Source(text)
+
+        def back(at: Defined) -> Defined:
+            if at.source is not self.texts[0]:
+                return at
+            span = place(at.span)
+            return replace(at, name=text[slice(*span)], source=first, span=span)
+
+        return Sources([first, *self.texts[1:]], {name: back(at) for name, at in self.defined.items()}, self.missing)
+
+
+def _mangled(source: Source, name: str) -> Iterator[Token]:
+    """The tokens of a text that Lark has as `name`."""
+    for token in words(source.text):
+        if token.kind == "name" and (source.mangled(token.text) if source.mangled else token.text) == name:
+            yield token
