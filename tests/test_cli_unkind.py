@@ -15,7 +15,6 @@ import pytest
 
 from guided.cli import bench, check, console, explain, generate, lint, sample
 from guided.cli.console import InputError, read_text
-from guided.cli.kinds import OPTIONS_OF, as_flags
 from tests.test_cli import COMMANDS, engine, run, run_json  # noqa: F401 (a fixture)
 from tests.test_vocabulary_gguf import byte_level_file
 from tests.test_vocabulary_readers import byte_level_json
@@ -371,68 +370,7 @@ def test_progress_of_a_batch_is_for_terminals_or_asked_for(tmp_path, monkeypatch
     assert run("generate", "--batch", str(path), "--quiet")[2] == ""
 
 
-# ---- advice and help
-
-
-def test_advice_is_written_as_flags():
-    assert as_flags("or pass unknown_format='ignore'") == "or pass --unknown-format ignore"
-    assert as_flags("the member format='x' stands") == "the member --format x stands"
-    assert "--unknown-format ignore" in run("check", "--schema", '{"format": "color"}')[1]
-    assert "use --dialect ecma" in run("check", "--regex", r"\p{L}")[2]
-    assert "unknown_format='ignore'" in json.dumps(run_json("check", "--schema", '{"format": "color"}'))
-
-
-def test_every_argument_of_a_specification_is_advised_as_its_flag():
-    shown = run("check", "--help")[1]
-    for name in {name for names in OPTIONS_OF.values() for name in names}:
-        for value in ("True", "False") if name == "additional_properties" else ("'x'",):
-            advice = as_flags(f"give {name}={value}, or not")
-            assert re.fullmatch(r"give --[a-z-]+( x| FILE)?, or not", advice), advice
-            assert f"  {advice.split()[1].rstrip(',')}" in shown, advice
-
-
-def test_hints_speak_of_the_command_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("g.lark").write_text("start: x\n%import .nowhere.x\n")
-    Path("given.json").write_text('{"word": "start: \\"w\\"", "value": {"const": 1}}')
-    for arguments, hint in (
-        (["--lark", 'stat: "a"'], "did you mean --start stat?"),
-        (["--lark", 'begin: "a"'], "--start names the first rule; there are begin"),
-        (["--gbnf", 'x ::= "a"'], "--root names"),
-        (["--lark", "g.lark"], "in the folder of the file for --lark"),
-        (["--lark", "start: x\n%import nowhere.x"], "in the folder of the file for --lark"),
-        (["--lark", "start: @word"], "give --grammars FILE"),
-        (["--lark", "start: A\n%declare A"], "define it"),
-        (["--lark", "start: _INDENT\n%declare _INDENT"], "give --postlex python, or"),
-        (["--lark", "start: <[5]>"], "--allow-special-tokens lets"),
-        (["--lark", "start: %json {}", "--semantics", "lexer"], "with --semantics scannerless"),
-    ):
-        told = "".join(run("check", *arguments)[1:])
-        assert hint in told and not re.search(r"\b[a-z_]+=(?! \^)", told.split("hint:")[1]), told
-    assert run("check", "--lark", "start: @word @value", "--grammars", "given.json", "--text", "w1")[0] == 0
-    assert "belongs to --lark" in run("check", "--regex", "a", "--grammars", "given.json")[2]
-
-
-def test_an_error_in_an_imported_file_names_the_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("main.lark").write_text("start: x\n%import .other.x\n")
-    Path("other.lark").write_text("\nx: y\n")
-    told = run("check", "--lark", "main.lark")[2]
-    assert f"({Path('other.lark').resolve()}, line 2, column 4)\n    x: y\n       ^\n" in told
-    error = run_json("check", "--lark", "main.lark", code=2)["error"]
-    assert (error["file"], error["span"]) == (str(Path("other.lark").resolve()), [4, 5])
-
-
-def test_the_shortest_output_names_control_tokens():
-    named = ["--lark", 'start: <[5]> "a"', "--allow-special-tokens", "--text", "a"]
-    code, out, _ = run("check", *named)
-    assert code == 1
-    assert out.startswith(
-        "compiles; the shortest output is '<[5]>a', where <[5]> is a control token, which no text has\n"
-    )
-    assert "not allowed here; expected <[5]>" in out
-    got = run_json("check", *named, code=1)
-    assert (got["shortest"], got["control_tokens"]) == ("<[5]>a", ["<[5]>"])
+# ---- help
 
 
 def examples(command: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from guided.limits import Limits
 from guided.spec.lark import _lark
-from guided.spec.lark.loader import Loaded, LoadedTerminal
+from guided.spec.lark.loader import LoadedTerminal
 from guided.spec.lark.terminals import terminal_node
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
@@ -125,7 +125,7 @@ def test_what_is_deep_or_no_tree_is_left_to_lark():
 
 
 def test_strings_are_read_as_expressions_are():
-    rng, grammar = random.Random(1), Loaded("", "start", {}, {}, (), {})
+    rng = random.Random(1)
     for _ in range(1000):
         value = "".join(rng.choice(CHARACTERS) for _ in range(rng.randint(1, 6)))
         for flags in ("", "i"):
@@ -133,5 +133,5 @@ def test_strings_are_read_as_expressions_are():
             texts, expressions = (
                 LoadedTerminal("A", source, is_text, 0, value, frozenset(flags), "") for is_text in (True, False)
             )
-            one, other = (terminal_node(grammar, each, Limits()) for each in (texts, expressions))
+            one, other = (terminal_node(each, Limits()) for each in (texts, expressions))
             assert one == other, (value, flags)

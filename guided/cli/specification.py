@@ -136,6 +136,18 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         f"and spaces those of ASCII ({classes})",
     )
     group.add_argument("--list-grammars", action=_ListGrammars, nargs=0, help="list the names for --grammar, and exit")
+    _add_lark_options(group)
+    group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
+    group.add_argument(
+        "--allow-special-tokens",
+        action="store_true",
+        default=None,
+        help="of --lark, --gbnf, --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
+    )
+    _add_schema_options(parser, generating)
+
+
+def _add_lark_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--start", metavar="RULE", help="of --lark: the rule to begin with (start)")
     group.add_argument(
         "--semantics",
@@ -154,14 +166,6 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     group.add_argument(
         "--grammars", metavar="FILE", help="of --lark: what @name refers to: {name: text or schema, ...}, as JSON"
     )
-    group.add_argument("--root", metavar="RULE", help="of --gbnf: the rule to begin with (root)")
-    group.add_argument(
-        "--allow-special-tokens",
-        action="store_true",
-        default=None,
-        help="of --lark, --gbnf, --structural-tag: it may name control tokens, as <|call|>; not for those of strangers",
-    )
-    _add_schema_options(parser, generating)
 
 
 class _ListGrammars(argparse.Action):

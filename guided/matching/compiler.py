@@ -402,11 +402,8 @@ class GrammarCompiler:
         kind = str(key[0])
 
         def again() -> Grammar:
-            if (
-                kind in ("json_schema", "structural_tag")
-                and not isinstance(source, str)
-                and content_of(source) != key[1]
-            ):
+            is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
+            if is_json and content_of(source) != key[1]:
                 raise SpecError("the schema was changed since it was compiled", hint="compile it again")
             return read([])
 

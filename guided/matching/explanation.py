@@ -156,9 +156,7 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
     controls = tuple(named_tokens)
-    return Explanation(
-        accepted, data, read, expected, places, here.refusing, found, cut, completion, reason, controls
-    )
+    return Explanation(accepted, data, read, expected, places, here.refusing, found, cut, completion, reason, controls)
 
 
 def _place(matcher: GrammarMatcher, data: bytes) -> tuple[int, Expected]:

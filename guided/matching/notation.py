@@ -14,6 +14,7 @@ from guided.ir.nodes import (
     And,
     Automaton,
     Chars,
+    Dispatch,
     Encoded,
     Grammar,
     Length,
@@ -81,6 +82,9 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
             return '""'
         case Automaton() | And() | Not() | Length() | MaxTokens():
             return "some text"
+        case Dispatch(items=items):
+            text = f"some text {notation(Alt(items), names, nested=True)}"
+            return f"({text})" if nested else text
         case Encoded(item):
             return notation(item, names, nested=nested)
         case OtherTokens():

@@ -18,6 +18,7 @@ __all__ = ["complaint", "lark_errors", "lark_package"]
 
 _PLACE: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
 _ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
+_TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
 _SYMBOL: Final = re.compile(r"(?:Non)?Terminal\('(\w+)'\)")
 _SLIPS: Final = {
     '"': 'a string ends with `"`, on its line',
@@ -79,6 +80,9 @@ def complaint(error: Exception, sources: Sources, source: Source | None = None, 
         return source.error(
             SpecError(f"Lark cannot read the grammar: {type(error).__name__} {message[:200]}".strip()), at
         )
+    if twice := _TWICE.match(message):
+        hint = "Lark writes [x] and x? out, with x and without it: write the alternatives that differ"
+        return _of_name(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
     first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
     if span := _parsers_place(error, message, source.text):
         if first.startswith("Unexpected input"):
@@ -90,14 +94,16 @@ def complaint(error: Exception, sources: Sources, source: Source | None = None, 
         begin = source.text.find(string, at[0])
         message = f"{string} has an escape that Python's strings do not have"
         return source.error(SpecError(message), at if begin < 0 else (begin, begin + len(string)))
-    return _of_name(first, sources, source, at)
+    hint = ""
+    if first.startswith("Inlined rules"):
+        hint = "leave out the ?: a rule whose name begins with _ has no node of its own"
+    return _of_name(first, sources, source, at, hint)
 
 
-def _of_name(message: str, sources: Sources, source: Source, at: Span) -> SpecError:
+def _of_name(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
     """An error about a name, which is shown where it is used or defined."""
     within = _WITHIN.search(message)
     outer = within[1] if within else ""
-    hint = ""
     if undefined := _UNDEFINED.search(message):
         mangled = next(filter(None, undefined.groups()))
         name = sources.written(mangled)

@@ -79,7 +79,7 @@ def scannerless(loaded: Loaded, limits: Limits) -> Grammar:
     for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last: their rules must not take the names of these
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
-    return Grammar(table.rules, start, table.origins, regions=table.regions)
+    return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
 
 
 def _limited(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
