@@ -7,7 +7,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, note
+from hypothesis import currently_in_test_context, given, note
 
 from guided.matching import CompiledGrammar
 from tests.effort import examples
@@ -18,6 +18,13 @@ from tests.tree_grammars import CONTROL
 pytest.importorskip("lark", reason="lark is not installed")
 
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")  # of the slow runs
+
+
+def tell(text: str) -> None:
+    """What a failure shows: hypothesis has notes, pytest the output."""
+    (note if currently_in_test_context() else print)(text)
+
+
 LETTERS = "aabbbccBA" + "".join(chr(CONTROL + id) for id in NAMES)
 PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"i?|/(?:[^/\\\n]|\\.)+/i?|<[^<>\s]+>|%\w+|[\w-]+|\.\.|\s+|.', re.DOTALL)
 OTHERS = [
@@ -43,11 +50,11 @@ def judge(rng: random.Random) -> None:
     drawn = DrawnLark(rng)
     rules = drawn.rules()
     text = drawn.text(rules)
-    note(text)
+    tell(text)
     agree(answered(text, scannerless), rules, LETTERS, rng, "start")
     for _ in range(4):
         changed = broken(text, PIECES, OTHERS, rng)
-        note(changed)
+        tell(changed)
         walked_if_short(answered(changed, rng.choice([scannerless, lexed])), rng)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, note
+from hypothesis import currently_in_test_context, given, note
 
 from guided import TOOL_STYLES, tool_style
 from guided.errors import SpecError, UnsupportedError
@@ -44,6 +44,12 @@ from tests.tree_grammars import CONTROL
 
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")  # of the slow runs
 
+
+def tell(text: str) -> None:
+    """What a failure shows: hypothesis has notes, pytest the output."""
+    (note if currently_in_test_context() else print)(text)
+
+
 # --- GBNF, with xgrammar's macros and options
 
 GBNF_PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[A-Za-z0-9_.-]+|::=|\s+|.', re.DOTALL)
@@ -66,13 +72,13 @@ def judge_gbnf(rng: random.Random) -> None:
     drawn = gbnf_support.Drawn(rng, letters, {**NAMES, 97: "a"} if with_macros else None)
     rules = drawn.rules()
     text = drawn.text(rules)
-    note(text)
+    tell(text)
     grammar = answered(text, gbnf)
     more = "".join(chr(CONTROL + id) for id in NAMES) if with_macros else ""
     agree(grammar, rules, letters + more, rng)
     for _ in range(4):
         changed = broken(text, GBNF_PIECES, GBNF_OTHERS, rng)
-        note(changed)
+        tell(changed)
         walked_if_short(answered(changed, gbnf), rng)
 
 
@@ -105,7 +111,7 @@ def judge_tag(rng: random.Random) -> None:
     form = drawn.form(3)
     document = {"type": "structural_tag", "format": form}
     text = written_json(document, rng)
-    note(text)
+    tell(text)
     samples = {drawn.text(form) for _ in range(30)}
     grammar = answered(text, tag)
     if isinstance(grammar, CompiledGrammar):
@@ -117,7 +123,7 @@ def judge_tag(rng: random.Random) -> None:
         assert "can never be complete" in str(grammar) or not any(reads(form, sample) for sample in samples)
     for _ in range(4):
         changed = written_json(altered(document, TAG_OTHERS, rng), rng)
-        note(changed)
+        tell(changed)
         walked_if_short(answered(changed, tag), rng)
 
 
@@ -203,7 +209,7 @@ def judge_tools(rng: random.Random) -> None:
     choice, names, least, most = drawn_choice(tools, rng)
     style = tool_style(rng.choice(TOOL_STYLES))
     parallel = rng.random() < 0.5
-    note(f"{style.name}, parallel {parallel}: {json.dumps([tools, choice])}")
+    tell(f"{style.name}, parallel {parallel}: {json.dumps([tools, choice])}")
     document = style.structural_tag(tools, tool_choice=choice, parallel_tool_calls=parallel)
     grammar = byte_compiler().compile_structural_tag(document, numbers="plain", max_digits=20)
     for _ in range(2):
@@ -217,7 +223,7 @@ def judge_tools(rng: random.Random) -> None:
             jsonschema.validate(json.loads(call.arguments), {"maxProperties": 0} if schema is None else schema)
     for _ in range(4):
         changed = altered({"tools": tools, "tool_choice": choice}, TOOL_OTHERS, rng)
-        note(json.dumps(changed))
+        tell(json.dumps(changed))
         is_placed(changed, style, rng)
 
 
