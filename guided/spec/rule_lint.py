@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from guided.ir.nodes import Alt, Automaton, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
+from guided.ir.serial import serial
 from guided.spec.json_schema.text.productive import generates
 from guided.spec.remark import Remark
 from guided.spec.rule_table import children
@@ -68,8 +69,8 @@ def _refers(node: Node) -> list[str]:
         item = work.pop()
         if isinstance(item, Ref):
             out[item.name] = None
-        elif id(item) not in met:
-            met.add(id(item))
+        elif serial(item) not in met:
+            met.add(serial(item))
             work += reversed(children(item))
     return list(out)
 

@@ -10,11 +10,15 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args, **named) from C++ data.
+// Raises guided.errors.<name>(*args, **named) from C++ data; or what is raised on the way, such as KeyboardInterrupt.
 void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
-  nb::object type = nb::module_::import_("guided.errors").attr(name);
-  nb::object error = type(*args, **named);
-  PyErr_SetObject(type.ptr(), error.ptr());
+  try {
+    nb::object type = nb::module_::import_("guided.errors").attr(name);
+    nb::object error = type(*args, **named);
+    PyErr_SetObject(type.ptr(), error.ptr());
+  } catch (nb::python_error& error) {
+    error.restore();
+  }
 }
 
 void translate(const std::exception_ptr& p, void*) {
