@@ -291,6 +291,20 @@ def test_bad_lines_are_reported_with_their_locations_and_stop_no_other(tmp_path)
             assert caret.index("^") == 4 + place[0] - 1, told[1]
 
 
+def test_a_line_that_is_refused_takes_no_id(tmp_path):
+    good = {"prompt": "a", "choice": ["yes"]}
+    lines = [
+        {"id": 25, "prompt": "a", "choice": "yes"},
+        {"id": 1, **good},
+        "oops",
+        {"id": 4, **good},
+        {"id": 3, **good},
+    ]
+    answers, _ = batch(tmp_path, lines, code=1)
+    assert [(answer["id"], answer["line"]) for answer in answers] == [(25, 1), (1, 2), ("line 3", 3), (4, 4), (3, 5)]
+    assert [answer.get("text") for answer in answers] == [None, "yes", None, "yes", "yes"]
+
+
 def test_a_line_names_a_grammar_that_comes_with_guided(tmp_path):
     lines = [{"prompt": "a", "grammar": "arithmetic", "max_tokens": 40}, {"prompt": "a", "grammar": "nope"}]
     answers, err = batch(tmp_path, [*lines, {"prompt": "a", "choice": ["yes"]}], code=1)

@@ -42,3 +42,11 @@ def test_values_come_back_on_every_way(tp: Any, kind: type):
     assert all(isinstance(result.value, kind) for result in results)
     assert results[0].text == results[1].text
     assert isinstance(ENGINE.generate("abc", ENGINE.compiler.compile_type(tp), max_tokens=400).value, kind)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_value_of_a_structural_tag_is_its_text(compiled: bool):
+    content = {"type": "const_string", "value": "3"}
+    tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "content": content, "end": "</a>"}}
+    constraint = ENGINE.compiler.compile_structural_tag(tag) if compiled else guided.structural_tag(tag)
+    assert ENGINE.generate("abc", constraint, max_tokens=40).value == "<a>3</a>"

@@ -14,6 +14,7 @@ import pytest
 
 import guided
 from guided.cli import main
+from guided.matching import lexing, positions
 from guided.matching.positions import Position
 from tests.lark_programs import PROGRAMS
 
@@ -221,3 +222,25 @@ def test_terminals_that_may_follow_are_those_of_lark(name: str) -> None:
                 assert set(cut.following) == {spelled[it] for it in wanted if it not in lexer.ignored}
                 judged += 1
     assert judged
+
+
+MANY_TAGS = [f'("<t{i}>", c)' for i in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "prefix"),
+    [
+        ("lark", "start: A\nA: /(.*a.{6})/ & /(.*b.{7})/ & ~/.*c.{5}/", "abab"),
+        ("gbnf", 'root ::= root root | "a"', "a" * 60),
+        ("gbnf", f"root ::= TagDispatch({', '.join(MANY_TAGS)})\nc ::= [0-9]", "qqqqq"),
+    ],
+)
+def test_positions_that_take_too_long_are_left_out(
+    kind: str, text: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "SECONDS", 0.0)
+    monkeypatch.setattr(lexing, "SECONDS", 0.0)
+    matcher = guided.GrammarMatcher(getattr(COMPILER, f"compile_{kind}")(text))
+    assert matcher.accept_string(prefix)
+    explanation = matcher.explain("z")
+    assert explanation.positions == () and explanation.reason

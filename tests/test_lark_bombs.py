@@ -60,7 +60,7 @@ def test_what_is_too_large_is_an_error(text: str) -> None:
         ('start: sum | "x"\nsum{a}: a "b"', "sum is a template", 8),
         ("start: a (D&OT a)*\nB: //\na: B", "& is for terminals", 12),
         ("start: A\nA: /a/[\nB: /b/", "Expecting a value", 8),
-        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "Unexpected token Token('_COLON', ':')", 6),
+        (guided.library()["regex"].text.replace("4})/\n", "4})/[\n"), "':' cannot stand here", 6),
     ],
 )
 def test_what_a_fuzzer_has_found(text: str, message: str, column: int) -> None:

@@ -74,16 +74,18 @@ def test_calls_are_read_back_while_they_are_written(style: str) -> None:
     for row in table(style)["accepted"]:
         for most in (1, 7, 1000):
             reader = guided.tool_style(style).reader(TOOLS, reasoning=row.get("reasoning", "disabled"))
-            text, last = row["text"], dict[int, Any]()
+            text, last, ended = row["text"], dict[int, Any](), list[int]()
             while text:
                 size = source.randint(1, most)
                 for call in reader.read(text[:size]):
                     value = json.loads(call.arguments)
                     assert begins(last.get(call.index, {}), value)
                     last[call.index] = value
+                    ended += [call.index] if call.complete else []
                 text = text[size:]
             assert [[call.name, json.loads(call.arguments)] for call in reader.calls] == row["calls"], row
             assert all(call.complete for call in reader.calls)
+            assert ended == list(range(len(reader.calls)))  # each is told once
 
 
 def begins(before: Any, now: Any) -> bool:

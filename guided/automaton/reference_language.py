@@ -32,6 +32,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from guided.automaton.reference_limits import Limited, fewest_tokens
+from guided.automaton.reference_patience import be_patient
 from guided.automaton.reference_regular import MAX_STATES, Run
 from guided.automaton.reference_terms import Rest, Terms
 from guided.automaton.reference_uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
@@ -161,6 +162,7 @@ class Language:
         waiting: list[tuple[Rest, Owner, Scopes]] = []
         accepting = False
         while todo:
+            be_patient()
             item = todo.pop()
             rest, owner, scopes = item
             if item in seen or not all(self._terms.productive(term) for term in rest):
@@ -270,6 +272,7 @@ class Language:
         least = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
         for _ in calls:
             for name, ways in calls.items():
+                be_patient()
                 for rest, owner in ways:
                     after = owner.size if isinstance(owner, Return) else least[owner]
                     least[name] = min(least[name], after + sum(map(self._terms.size, rest)))
@@ -282,6 +285,7 @@ class Language:
         """
         todo, seen = [callee], {callee}
         while todo:
+            be_patient()
             for rest, owner in calls[todo.pop()]:
                 if rest or owner is _END:
                     yield rest, owner

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
+from guided.automaton.reference_patience import be_patient
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import (
     ALL_CHARS,
@@ -312,6 +313,7 @@ class Spelling:
         if term not in self._alive:
             seen, todo, found, work = {term}, [term], False, 0
             while todo and not found:
+                be_patient()
                 at = todo.pop()
                 found = nullable(at) or self._alive.get(at, False)
                 unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
@@ -326,6 +328,7 @@ class Spelling:
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
         """All derivatives of `term` but the empty one, each with its characters. One is derived per interval."""
         if term not in self._derivatives:
+            be_patient()
             groups: dict[Node, list[tuple[int, int]]] = {}
             cuts = sorted({0, 0x110000, *_borders(term)})
             for low, end in pairwise(cuts):

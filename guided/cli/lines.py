@@ -57,7 +57,8 @@ class Line:
     Attributes:
         number: of the line in the file, from 1.
         text: the line.
-        id: the id that the answer gets: the one in the line, or the number of the line.
+        id: the id that the answer gets: the one in the line, or the number of the line; "line 3" where that cannot be
+            read.
         prompt: a text, or messages; None where there is an error.
         kind: of the line's own specification, as "schema" or "structural_tag"; "" where it has none.
         value: the specification; of a schema or a structural tag its text, so that no digit of a number is lost.
@@ -100,14 +101,16 @@ def _lines(text: str) -> Iterator[Line]:
 
 
 def _unique(line: Line, taken: dict[str | int, int]) -> Line:
+    if line.error is not None:
+        return line
     first = taken.setdefault(line.id, line.number)
-    if first == line.number or line.error is not None:
+    if first == line.number:
         return line
     return replace(line, error=_wrong(line.text, "id", f"the id {line.id!r} is that of line {first}"))
 
 
 def _line(number: int, text: str) -> Line:
-    id: str | int = number
+    id: str | int = f"line {number}"  # until it is known
     try:
         try:
             read_json(text, Limits(), "the line")
@@ -119,8 +122,9 @@ def _line(number: int, text: str) -> Line:
         if not isinstance(members, dict):
             raise SpecError("a request is a JSON object", text=text, hint=_ONE_A_LINE)
         members = {name: value for name, value in members.items() if value is not None}
+        if _MEMBERS["id"][1](own := members.get("id", number)):
+            id = own
         _check(text, members)
-        id = members.get("id", number)
         return _request(number, text, id, members)
     except ValueError as error:  # an integer of more digits than Python reads
         return Line(number, text, id, error=SpecError(str(error)))

@@ -98,7 +98,8 @@ def _check_options(constraint: Constraint, options: Mapping[str, Any]) -> None:
             known, why = _OF_REGEXES, "this is a regular expression"
         case Expr():
             kinds = kinds_of(constraint)
-            known = _JSON if kinds & {"json_schema", "type"} else _OF_REGEXES & _JSON if kinds else known
+            has_schemas = kinds & {"json_schema", "type", "structural_tag"}
+            known = _JSON if has_schemas else _OF_REGEXES & _JSON if kinds else known
             why = "this is composed of parts: give it to guided.json_schema(...) or guided.regex(...)"
         case _:
             known, why = _OF_SCHEMAS, "this is a schema or a type"

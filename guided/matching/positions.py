@@ -14,7 +14,7 @@ Rules that nobody wrote by that name (those of a JSON Schema, whose places are p
 of one is inside of the part that refers to it.
 
 Cost: that of the twin, some microseconds to milliseconds for a byte. So texts longer than `MOST_SYMBOLS` have no
-positions, and neither have those for which the twin reaches its own limits.
+positions, and neither have those for which the twin reaches its own limits, or takes more than `SECONDS`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from guided.automaton.reference_language import Item, Language, State
+from guided.automaton.reference_patience import patience
 from guided.errors import GuidedError, LimitExceeded
 from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.notation import Names, is_helper
 
-__all__ = ["MOST_SYMBOLS", "LabelledLanguage", "Position", "in_words", "labelled", "positions"]
+__all__ = ["MOST_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "labelled", "positions"]
 
 MOST_SYMBOLS: Final = 4000
+SECONDS: Final = 2.0
 _MOST_LABELS: Final = 4000
 _MOST_LABELS_IN_TURN: Final = 200
 _BEHIND: Final = "behind "  # in white space behind the part of a label
@@ -108,12 +110,13 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
     if len(symbols) > MOST_SYMBOLS:
         return ()
     try:
-        state = language.begin
-        for symbol in symbols:
-            if state is not None:
-                token = {symbol - 256, names.get(symbol - 256, symbol - 256)}
-                state = language.step(state, symbol) if symbol < 256 else language.special(state, token)
-        return language.positions(state, bool(symbols))
+        with patience(SECONDS):
+            state = language.begin
+            for symbol in symbols:
+                if state is not None:
+                    token = {symbol - 256, names.get(symbol - 256, symbol - 256)}
+                    state = language.step(state, symbol) if symbol < 256 else language.special(state, token)
+            return language.positions(state, bool(symbols))
     except (GuidedError, RecursionError):  # beyond what the twin can do
         return ()
 
@@ -122,9 +125,10 @@ def labelled(grammar: Grammar, kind: str) -> LabelledLanguage:
     """The language of a grammar with labels behind the parts of the rules that somebody wrote.
 
     Raises:
-        LimitExceeded: it has too many parts.
+        LimitExceeded: it has too many parts, or takes too long.
     """
-    return LabelledLanguage(*_Labels(grammar, kind).grammar())
+    with patience(SECONDS):
+        return LabelledLanguage(*_Labels(grammar, kind).grammar())
 
 
 class _Labels:

@@ -127,7 +127,7 @@ class ReadPart(Expr):
     Attributes:
         read: reads it, with the options of the whole for what it does not say itself; what is not enforced of it is
             appended to the list.
-        kind: "regex", "json_schema", "type", or "" for a kind that has no options.
+        kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind that has no options.
         source: the schema or the type.
         has_lexer: whether it may cut texts into lexemes first.
     """

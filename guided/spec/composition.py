@@ -46,7 +46,7 @@ FEW_LATER = 8
 
 
 def kinds_of(expr: Expr) -> set[str]:
-    """The kinds of the parts that have options: "regex", "json_schema", "type"."""
+    """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
     kinds, met, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
         part = work.pop()

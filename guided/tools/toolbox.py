@@ -62,7 +62,8 @@ class Toolbox:
         if not ids:
             known = ", ".join(sorted(set(names.values()))[:8]) or "none"
             raise VocabularyError(
-                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs (it has: {known})"
+                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs (it has: {known})",
+                hint="give four that it has: tokens=guided.ToolTokens(...) of a tool, or --tool-tokens",
             )
         if ends := ids & self.vocabulary.eos_token_ids:
             raise VocabularyError(f"token {min(ends)} ends the output, so the tool {tool.name!r} cannot use it")

@@ -16,6 +16,7 @@ from .sources import Source, Sources, Span
 
 __all__ = ["complaint", "lark_errors", "lark_package"]
 
+_TOKEN: Final = re.compile(r"Unexpected token Token\('(\w+)', (.+?)\)(?= |\.|,|$)")
 _PLACE: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
 _ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
 _TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
@@ -24,6 +25,7 @@ _SLIPS: Final = {
     '"': 'a string ends with `"`, on its line',
     "/": "a regular expression ends with `/`, on its line",
     "=": "a rule is written `name: ...`",
+    "\ufeff": "this is a byte order mark: open the file with encoding='utf-8-sig'",
     **dict.fromkeys("\u201c\u201d", 'a string stands in straight quotes, as "text"'),
 }
 _UNDEFINED: Final = re.compile(
@@ -84,6 +86,8 @@ def complaint(error: Exception, sources: Sources, source: Source | None = None, 
         hint = "Lark writes [x] and x? out, with x and without it: write the alternatives that differ"
         return _of_name(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
     first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
+    if token := _TOKEN.match(first):
+        first = "the line ends too early" if token[1] == "_NL" else f"{token[2]} cannot stand here"
     if span := _parsers_place(error, message, source.text):
         if first.startswith("Unexpected input"):
             slip = _SLIPS.get(source.text[slice(*span)], "")

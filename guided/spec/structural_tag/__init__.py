@@ -91,4 +91,4 @@ def structural_tag(
             spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=found
         )
 
-    return ReadPart(read, "json_schema", None)
+    return ReadPart(read, "structural_tag", None)

@@ -77,13 +77,15 @@ class CallReader:
         self._buffer = ""
         self._reads = _reads_first(style, reasoning)
         self._current: Arguments | None = None  # of the call that is written
+        self._ended = 0  # calls that have ended
 
     def read(self, piece: str) -> list[Call]:
         """Read the next piece, and return the calls that it began or continued."""
         self._buffer += piece
         changed: dict[int, Call] = {}
         while self._step():
-            if self.calls and self._current is None and self.calls[-1].complete:
+            if self._current is None and len(self.calls) > self._ended:
+                self._ended += 1
                 changed[self.calls[-1].index] = self.calls[-1]
         if self._current is not None:
             before = self.calls[-1]
