@@ -53,7 +53,11 @@ class GrammarMatcher(_core.Matcher):
         return GrammarMatcher(self)
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged."""
+        """Step over text as one step, whatever tokens it may have been. False: refused, state unchanged.
+
+        Where a grammar counts tokens (`any_tokens` with `max_tokens`, `!<[5]>{3}`) text is refused: it has no number of
+        tokens; `accept_token` takes them.
+        """
         return self._accept_bytes(bytes_of(text))
 
     def forced_tokens(self) -> list[int]:
