@@ -41,6 +41,7 @@ MALFORMED = [
     (r'start: "x" "\ud800"', "has a lone surrogate", 1, r'"\ud800"'),
     ('start: "x"\n | B', "Terminal 'B' used but not defined", 2, "B"),
     ("start: a\na: A\n%declare A", "the terminal A is declared, but not defined", 2, "A"),
+    ('start: b "c"\n%declare b', "the rule b is declared, but not defined", 1, "b"),
     ('start: t{"a"}\nt{x,y}: x y', "Wrong number of template arguments", 1, "t"),
     ('start: "a"\n%ignore WSX', "'WSX'", 2, "WSX"),
     ('start: "a"\n%ignore "b" c\nc: "d"', "inside terminals (c in %ignore)", 3, "c"),

@@ -23,6 +23,7 @@ from guided.limits import Limits
 from .bounds import check_bounds
 from .complaints import complaint, lark_errors
 from .expanded import compiled
+from .scan import is_terminal
 from .sources import Sources
 from .statements import built
 
@@ -121,6 +122,8 @@ def load(
     if start not in {rule for rule, *_ in _definitions(grammar)}:
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
     named = {str(name) for name, _ in grammar.term_defs}
+    for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
+        _refuse_declared(name, sources)
     try:
         check_bounds(grammar, sources)
         terminals, rules = compiled(grammar, start)
@@ -144,8 +147,9 @@ def load(
 
 
 def _refuse_declared(name: str, sources: Sources) -> NoReturn:
-    reason = f"the terminal {sources.written(name)} is declared, but not defined"
-    hint = "define it: what a lexer of your own finds is not known here"
+    kind = "terminal" if is_terminal(name) else "rule"
+    reason = f"the {kind} {sources.written(name)} is declared, but not defined"
+    hint = "define it: what a lexer of your own finds is not known here" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
         hint = 'for indentation as in Python give postlex="python", or an Indenter of your own'
     source, span = sources.used(name, "")

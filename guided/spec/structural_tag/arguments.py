@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from guided.spec.structural_tag.lower import Lowering
 
 __all__ = [
-    "ELEMENTS", "Element", "Values", "any_order", "arguments", "is_json", "kinds_of", "least_arguments", "looks",
-    "object_members", "raw", "shared_definitions",
+    "ELEMENTS", "WRAPPED", "Element", "Values", "any_order", "arguments", "is_json", "kinds_of", "least_arguments",
+    "looks", "object_members", "raw", "shared_definitions",
 ]  # fmt: skip
 
 
@@ -78,9 +78,9 @@ class Values(NamedTuple):
     options: Mapping[str, Any]
     excludes: tuple[str, ...]
 
-    def json(self, schema: Any, at: str) -> Expr:
-        """As JSON."""
-        return self.lowering.json(schema, at, self.options, self.excludes)
+    def json(self, schema: Any, at: str, own: str) -> Expr:
+        """As JSON. `own`: where in it the schema that the author gave stands."""
+        return self.lowering.json(schema, at, self.options, self.excludes, own)
 
 
 ELEMENTS: Final[Mapping[str, Element]] = {
@@ -100,6 +100,8 @@ ELEMENTS: Final[Mapping[str, Element]] = {
 _TYPES: Final = ("object", "array", "number", "boolean", "null")
 _ABOUT: Final = ("title", "description", "$comment", "examples", "$schema", "default", "deprecated")
 _READ: Final = ("type", "properties", "required", "additionalProperties", "$defs", "definitions", *_ABOUT)
+WRAPPED: Final = "/allOf/0"
+"""Where a schema stands in one that narrows it."""
 _GAP: Final = regex(r"[ \t\r\n]*")
 _FRAMED: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None), Text("\n")))
 _LOOKS: Final = {
@@ -258,7 +260,8 @@ def _element(
     for group in groups:
         alone = schema if kinds == set(group) else {"allOf": [schema, {"type": group}]}
         whole = {**shared, "allOf": [alone]} if shared else alone
-        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, values.json(whole, at), _GAP))
+        value = values.json(whole, at, WRAPPED * ((alone is not schema) + bool(shared)))
+        parts.append(sequence(spelled(form.other.replace("{type}", group[0])), _GAP, value, _GAP))
     return sequence(spelled(form.begin + name), choice(*parts), spelled(form.end))
 
 
@@ -328,7 +331,7 @@ def raw(schema: Any, at: str, never: Sequence[str], not_these: str = "", *, fram
             options = whole.changed(escapes="minimal", surrounding_whitespace=False)
             grammar = json_schema_to_grammar(schema, options, limits=limits, found=[], ask_for_values=False)
         except (SpecError, UnsupportedError) as error:
-            error.pointer = error.pointer.removeprefix("/allOf/0")
+            error.pointer = error.pointer.removeprefix(WRAPPED)
             raise placed(error, at) from None
         strings = _strings(grammar, grammar.rules[grammar.start])
         written: Node = And((strings, free_text([], never, limits=limits).without))

@@ -172,22 +172,28 @@ class Lowering:
         least = None if changes or it["excludes"] else least_text(schema, self.options)
         return part if least is None else LaterPart(part, at, repr(schema).encode(), least)
 
-    def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
-        """The JSON of a schema, without these strings in its strings."""
+    def json(
+        self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str], own: str = ""
+    ) -> Expr:
+        """The JSON of a schema, without these strings in its strings.
+
+        `own`: where in it the schema that the author gave stands, which has the place `pointer` in the whole.
+        """
 
         def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-            own: list[Finding] = []
+            seen: list[Finding] = []
             try:
                 options = whole.changed(**changes)
-                grammar = json_schema_to_grammar(schema, options, limits=limits, found=own)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, found=seen)
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
+                error.pointer = error.pointer.removeprefix(own)
                 raise placed(error, pointer) from None
-            found += [replace(one, pointer=pointer + one.pointer) for one in own]
+            found += [replace(one, pointer=pointer + one.pointer.removeprefix(own)) for one in seen]
             return replace(
                 grammar,
-                origins={name: pointer + place for name, place in grammar.origins.items()},
+                origins={name: pointer + place.removeprefix(own) for name, place in grammar.origins.items()},
                 schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
             )
 

@@ -29,7 +29,7 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError, brief
 from guided.ir.nodes import EMPTY
 from guided.spec.combinators import Expr, ReadPart, choice, optional, regex, repeat, rule, rules, sequence
 from guided.spec.json_schema.documents.places import escape
-from guided.spec.structural_tag.arguments import Values, any_order, object_members, raw, shared_definitions
+from guided.spec.structural_tag.arguments import WRAPPED, Values, any_order, object_members, raw, shared_definitions
 from guided.spec.structural_tag.nested_shapes import OF_OBJECTS, Place, Shapes, arrays, item_at, member_of
 
 __all__ = ["NESTED", "NestedElement", "looks", "nested_arguments"]
@@ -225,7 +225,7 @@ class _Writer:
             yield "string", raw(alone, pointer, (self.form.never, *self.values.excludes), not_these)
         if others := [kind for kind in _SCALARS if kind in kinds]:
             whole = {**self.shared, "allOf": [place.schema, {"type": others}]}
-            value = self.values.json(whole, pointer)
+            value = self.values.json(whole, pointer, WRAPPED)
             yield others[0], sequence(_GAP, value, _GAP) if self.form.around else value
         for kind in ("object", "array"):
             if kind in kinds:
