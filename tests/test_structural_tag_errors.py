@@ -317,15 +317,19 @@ def test_noise_never_raises_anything_else() -> None:
             byte_compiler().compile_structural_tag(of_format(form))
 
 
-@pytest.mark.parametrize(
-    "style", ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml", "cohere_xml", "minimax_m3_xml"]
-)
+FLAT = ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml"]
+
+
 @pytest.mark.parametrize("others", [{}, {"$defs": {"x": {"type": "null"}}}])
-def test_errors_in_arguments_that_are_elements(style: str, others: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("style", "inner"),
+    [*((style, "") for style in (*FLAT, "cohere_xml", "minimax_m3_xml")), *((style, "/allOf/0") for style in FLAT)],
+)
+def test_errors_in_arguments_that_are_elements(style: str, inner: str, others: dict[str, object]) -> None:
     """The place is that in the document, although the schema of an argument is narrowed before it is read."""
-    argument = {"allOf": [{"type": "integer", "minimum": "x"}]}
-    schema = {"type": "object", "properties": {"p": argument}, **others}
+    argument: dict[str, object] = {"type": "integer", "minimum": "x"}
+    schema = {"type": "object", "properties": {"p": {"allOf": [argument]} if inner else argument}, **others}
     document = {"type": "structural_tag", "format": {"type": "json_schema", "style": style, "json_schema": schema}}
     with pytest.raises(guided.SpecError) as caught:
         byte_compiler().compile_structural_tag(document)
-    assert caught.value.pointer == "/format/json_schema/properties/p/allOf/0/minimum"
+    assert caught.value.pointer == f"/format/json_schema/properties/p{inner}/minimum"
