@@ -1,23 +1,26 @@
 """Runs the scheduler for callers on several OS threads: whoever waits for an outcome runs the next step for all.
 
 In: groups of tasks. Out: their outcomes. There is no thread of the engine's own: a caller that finds no outcome of its
-own takes the lock, runs one step of the batch, and stores the outcomes of the others for them.
+own takes the lock, runs one step of the batch, and the outcomes of the others are handed to these. A server, which waits
+for nothing, has a thread that runs the steps (`guided/server/engine_thread.py`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Final
+from typing import Final, TypeAlias
 
 from guided.engine.result import StreamEvent
 from guided.engine.scheduler import Outcome, Scheduler, Task
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "Take"]
 
 _AHEAD: Final = 512  # tasks that a caller has queued or running at once
+Take: TypeAlias = Callable[[Task, Outcome], object]
+"""Is given each outcome of a task, on the thread that ran the step, and must not block."""
 
 
 class Driver:
@@ -29,7 +32,35 @@ class Driver:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self.lock = scheduler, threading.Lock()
-        self._outcomes: dict[Task, deque[Outcome]] = {}
+        self._takers: dict[Task, Take] = {}
+
+    def add(self, group: Sequence[Task], take: Take) -> None:
+        """Queue tasks that have the same prompt; `take` is given their outcomes."""
+        with self.lock:
+            self._takers |= dict.fromkeys(group, take)
+            self._scheduler.add(group)
+
+    def cancel(self, tasks: Iterable[Task]) -> None:
+        """Stop tasks; nothing more is told of them."""
+        with self.lock:
+            for task in tasks:
+                self._scheduler.cancel(task)
+                self._takers.pop(task, None)
+
+    def step(self, unless: Callable[[], object] = lambda: False) -> bool:
+        """Run one step of the batch and hand out what comes of it; whether there was anything to do.
+
+        Nothing is run where `unless` is true once the lock is held: another thread has done it meanwhile.
+        """
+        with self.lock:
+            if unless() or not self._scheduler:
+                return False
+            for task, outcome in self._scheduler.step():
+                is_last = isinstance(outcome, Exception) or outcome.result is not None
+                take = self._takers.pop(task, None) if is_last else self._takers.get(task)
+                if take is not None:  # else nobody waits for it any more
+                    take(task, outcome)
+            return True
 
     def events(self, groups: Iterable[Sequence[Task]]) -> Iterator[tuple[Task, StreamEvent]]:
         """As `outcomes`, but the first error is raised; the tasks that are left are then cancelled."""
@@ -45,34 +76,20 @@ class Driver:
         The groups are taken from the iterable as there is room. When the generator is closed early, the tasks that are
         left are cancelled.
         """
-        coming, mine = iter(groups), dict[Task, deque[Outcome]]()
+        coming, mine = iter(groups), set[Task]()
+        arrived = deque[tuple[Task, Outcome]]()
         try:
             while True:
                 while len(mine) < _AHEAD and (group := next(coming, None)) is not None:
-                    fresh = {task: deque[Outcome]() for task in group}
-                    mine |= fresh
-                    with self.lock:
-                        self._outcomes |= fresh
-                        self._scheduler.add(group)
+                    mine.update(group)
+                    self.add(group, lambda *outcome: arrived.append(outcome))
                 if not mine:
                     return
-                with self.lock:
-                    if not any(mine.values()):
-                        for task, outcome in self._scheduler.step():
-                            if task in self._outcomes:  # else nobody waits for it any more
-                                self._outcomes[task].append(outcome)
-                for task, outcomes in list(mine.items()):
-                    while outcomes:
-                        outcome = outcomes.popleft()
-                        if isinstance(outcome, Exception) or outcome.result is not None:
-                            self._forget([task])
-                            del mine[task]
-                        yield task, outcome
+                self.step(unless=lambda: arrived)
+                while arrived:
+                    task, outcome = arrived.popleft()
+                    if isinstance(outcome, Exception) or outcome.result is not None:
+                        mine.discard(task)
+                    yield task, outcome
         finally:
-            self._forget(mine)
-
-    def _forget(self, tasks: Iterable[Task]) -> None:
-        with self.lock:
-            for task in tasks:
-                self._scheduler.cancel(task)
-                del self._outcomes[task]
+            self.cancel(mine)

@@ -83,7 +83,7 @@ class Engine:
         self.ranks = ranks
         runner = make_runner(model, cache, kv_dtype, ranks)
         self.scheduler = Scheduler(runner, token_budget=token_budget)
-        self._driver = Driver(self.scheduler)
+        self.driver = Driver(self.scheduler)
 
     @classmethod
     @keywords_checked()
@@ -269,7 +269,7 @@ class Engine:
             The answers as they come, each with the number of its request: its n results, or why it failed (see the
             errors of `generate`). Closing it stops what is running.
         """
-        return answer_each(requests, self._tasks_of, self._driver.outcomes, Meter(total, progress))
+        return answer_each(requests, self.tasks, self.driver.outcomes, Meter(total, progress))
 
     @overload
     def stream(
@@ -299,13 +299,13 @@ class Engine:
         """As `stream`, n outputs at once: events as they come, each with the number of its output."""
         tasks = self._tasks(prompt, constraint, n, **options)
         number = {task: at for at, task in enumerate(tasks)}
-        return ((number[task], event) for task, event in self._driver.events([tasks]))
+        return ((number[task], event) for task, event in self.driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """What the model scores after each of the last `keep` tokens: float32, (keep, vocab_size)."""
         runner, ids = self.scheduler.runner, list(tokens)
         self._prompts.check(ids, room=0)
-        with self._driver.lock:
+        with self.driver.lock:
             lease = runner.cache.open(ids, keep=keep)
             try:
                 if not runner.cache.reserve(lease, len(ids) - lease.length):
@@ -397,13 +397,13 @@ class Engine:
 
         return list(map(output, range(n)))
 
-    def _tasks_of(self, request: Request) -> list[Task]:
+    def tasks(self, request: Request) -> list[Task]:
         return self._later(request.prompt, request.constraint, request.n, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
         """Run groups of samples to their ends."""
         results = dict[Task, Result]()
-        for task, event in self._driver.events(groups):
+        for task, event in self.driver.events(groups):
             if meter is not None:
                 meter.count(event)
             if event.result is not None:

@@ -1,0 +1,1 @@
+"""`guided serve`: an engine behind OpenAI's interface."""

@@ -1,0 +1,197 @@
+"""The one thread that runs an engine's steps for a server. In: requests, from an event loop. Out: outcomes, there.
+
+Problem. A step takes tens of milliseconds and holds the engine's lock, and an event loop must not wait for it. So what
+a handler wants (begin these tasks, cancel those) is noted in a list with a lock of its own, which is held for an append
+alone. The thread takes the whole list at the top of each round, runs one step, and hands all that came of it to the
+loop in one call.
+
+    event loop    submit -> [begin, begin, cancel]                              queues of the streams
+                                     |                                                  ^
+    engine thread                    +-> round: take the list, one step, outcomes ------+  call_soon_threadsafe
+
+Texts become tokens and specifications grammars on the engine's own pool of threads (`Engine.tasks`), not on the loop.
+
+Cost: a round that has nothing to do waits until something is noted; no time is spent on polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from guided.engine import Engine
+from guided.engine.request import Request
+from guided.engine.result import StreamEvent
+from guided.engine.scheduler import Outcome, Task
+from guided.errors import GuidedError
+
+__all__ = ["EngineStopped", "EngineThread", "Stream"]
+
+_Note: TypeAlias = Callable[[], None]
+_PATIENCE: Final = 30.0  # seconds that `stop` waits for a step to end
+
+
+class EngineStopped(GuidedError):
+    """The engine does not run any more: it was stopped, or a step of it failed."""
+
+
+class Stream:
+    """The outcomes of one request, on the event loop. Whoever does not read it to its end calls `cancel`."""
+
+    def __init__(self, thread: EngineThread, tasks: list[Task]) -> None:
+        self._thread, self._left = thread, {task: number for number, task in enumerate(tasks)}
+        self._arrived = asyncio.Queue[tuple[Task | None, Outcome]]()
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
+        """The events as they come, each with the number of its sample.
+
+        Raises:
+            Exception: why a sample has failed (see `Engine.generate`). EngineStopped.
+        """
+        while self._left:
+            task, outcome = await self._arrived.get()
+            if isinstance(outcome, Exception):
+                raise outcome
+            assert task is not None
+            number = self._left[task]
+            if outcome.result is not None:
+                del self._left[task]
+            yield number, outcome
+
+    def cancel(self) -> None:
+        """Stop what is left of the request, within one step. Nothing, where nothing is left."""
+        left, self._left = list(self._left), {}
+        self._thread.cancel(left)
+
+    def put(self, task: Task | None, outcome: Outcome) -> None:
+        """An outcome has come; without a task it is the end of the engine."""
+        self._arrived.put_nowait((task, outcome))
+
+
+class EngineThread:
+    """See the head. A context manager: the thread runs between enter and exit.
+
+    Attributes:
+        engine: what it runs.
+        steps: how many rounds have run.
+        failure: why the engine stopped by itself; None while it runs.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.steps = engine, 0
+        self.failure: BaseException | None = None
+        self._lock, self._noted = threading.Lock(), list[_Note]()
+        self._wake, self._stopping = threading.Event(), False
+        self._streams = dict[Task, Stream]()  # of tasks that have not ended; touched by the loop alone
+        self._arrived = list[tuple[Task, Outcome]]()  # in this round
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="guided engine", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are answered."""
+        return self._thread is not None and self._thread.is_alive() and not self._stopping
+
+    @property
+    def pending(self) -> int:
+        """What is noted and not yet taken: `pending_submit` of /health."""
+        return len(self._noted)
+
+    @property
+    def requests(self) -> int:
+        """Requests with samples that have not ended."""
+        return len({id(stream) for stream in self._streams.values()})
+
+    def submit(self, request: Request, priority: int = 0) -> Stream:
+        """Begin a request; on the event loop.
+
+        Raises:
+            EngineStopped: see there.
+        """
+        if not self.alive:
+            raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
+        tasks = self.engine.tasks(request)
+        stream = Stream(self, tasks)
+        for task in tasks:
+            task.priority = priority
+            self._streams[task] = stream
+        self._note(lambda: self.engine.driver.add(tasks, self._take))
+        return stream
+
+    def stop(self) -> None:
+        """End the thread after its step. Streams that are open end with `EngineStopped`."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE)
+        self._end_streams(EngineStopped("the engine has stopped"))
+
+    def cancel(self, tasks: list[Task]) -> None:
+        """Stop tasks; on the event loop. Those that have ended are left as they are."""
+        if left := [task for task in tasks if self._streams.pop(task, None) is not None]:
+            self._note(lambda: self.engine.driver.cancel(left))
+
+    def _note(self, what: _Note) -> None:
+        with self._lock:
+            self._noted.append(what)
+        self._wake.set()
+
+    # ---- on the engine's thread
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._round()
+        except BaseException as error:  # the scheduler gives errors of a request to it; this is the end of all
+            self.failure, self._stopping = error, True
+            stopped = EngineStopped(f"the engine has stopped: {error}")
+            self._to_loop(lambda: self._end_streams(stopped))
+
+    def _round(self) -> None:
+        self._wake.clear()
+        with self._lock:
+            noted, self._noted = self._noted, []
+        for act in noted:
+            act()
+        if self.engine.driver.step():
+            self.steps += 1
+            if self._arrived:
+                arrived, self._arrived = self._arrived, []
+                self._to_loop(lambda: self._hand_out(arrived))
+        elif not noted:
+            self._wake.wait()
+
+    def _take(self, task: Task, outcome: Outcome) -> None:
+        self._arrived.append((task, outcome))
+
+    def _to_loop(self, act: Callable[[], None]) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(act)
+
+    # ---- on the loop
+    def _hand_out(self, arrived: list[tuple[Task, Outcome]]) -> None:
+        for task, outcome in arrived:
+            stream = self._streams.get(task)
+            if stream is not None:
+                stream.put(task, outcome)
+                if isinstance(outcome, Exception) or outcome.result is not None:
+                    del self._streams[task]
+
+    def _end_streams(self, error: Exception) -> None:
+        streams, self._streams = self._streams, {}
+        for stream in dict.fromkeys(streams.values()):
+            stream.put(None, error)

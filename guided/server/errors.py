@@ -1,0 +1,83 @@
+"""Errors as OpenAI's interface has them. In: an exception. Out: a status and `{"error": {message, type, param, code}}`.
+
+| status | type | when |
+|---|---|---|
+| 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
+| 404 | NotFoundError | there is no such model or route |
+| 500 | InternalServerError | a defect, or no memory for the request alone |
+| 503 | ServiceUnavailableError | too many requests wait, or the engine has stopped |
+
+`param` is the field of the request, with a JSON Pointer into its specification where that is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from guided.errors import BudgetError, GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.server.engine_thread import EngineStopped
+
+__all__ = ["RequestError", "body_of", "status_of"]
+
+_TYPES: Final = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    404: "NotFoundError",
+    500: "InternalServerError",
+    503: "ServiceUnavailableError",
+}
+
+
+class RequestError(Exception):
+    """What a request asks is refused.
+
+    Attributes:
+        status: of HTTP.
+        message: what is wrong and what to write instead.
+        param: the field of the request; None where it is the whole.
+        code: a word for programs.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+        self.message, self.param, self.code, self.status = message, param, code, status
+        super().__init__(message)
+
+
+def status_of(error: BaseException) -> int:
+    """The status of HTTP for an error."""
+    match error:
+        case RequestError():
+            return error.status
+        case EngineStopped():
+            return 503
+        case GuidedError() | ValueError() | TypeError():
+            return 400
+    return 500
+
+
+def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
+    """See the head. `param`: the field whose value was refused, where the error does not know it.
+
+    Nothing is told of a defect but that there is one: its message may hold what others wrote.
+    """
+    status, code = status_of(error), None
+    if isinstance(error, RequestError):
+        message, param, code = error.message, error.param, error.code
+    elif status == 500:
+        memory = isinstance(error, MemoryError)
+        message = f"there is no memory for this request: {error}" if memory else "a defect of the server"
+        code = "out_of_memory" if memory else "internal_error"
+    else:
+        message = str(error)
+    match error:
+        case SpecError() | UnsupportedError():
+            code = "invalid_specification"
+            param = (param or "") + error.pointer or None
+        case LimitExceeded():
+            code = "limit_exceeded"
+        case BudgetError():
+            code, param = "max_tokens_too_small", "max_tokens"
+            message = f"{message}: give max_tokens={error.needed} at least"
+        case EngineStopped():
+            code = "engine_stopped"
+    return {"error": {"message": message, "type": _TYPES[status], "param": param, "code": code}}

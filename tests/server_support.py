@@ -1,0 +1,23 @@
+"""A small engine for tests of the server: random weights, a token for each byte, ChatML."""
+
+from __future__ import annotations
+
+import torch
+
+from guided.engine import Engine
+from guided.engine.chat import ChatMl
+from guided.models.llama import Llama, LlamaConfig
+from guided.vocabulary import Vocabulary
+
+NAMES = ("<|im_start|>", "<|im_end|>")
+
+
+def small_engine(context: int = 600) -> Engine:
+    torch.set_num_threads(1)
+    special = dict(enumerate(NAMES, 256))
+    vocabulary = Vocabulary(
+        [*(bytes([b]) for b in range(256)), None, None], eos_token_ids=[257], special_tokens=special
+    )
+    sizes = {"layers": 1, "dim": 16, "heads": 2, "kv_heads": 1, "head_dim": 8, "hidden": 24}
+    model = Llama.random(LlamaConfig(**sizes, vocab_size=vocabulary.size, context=context), seed=7)
+    return Engine(model, vocabulary, chat=ChatMl(vocabulary))

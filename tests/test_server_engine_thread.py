@@ -1,0 +1,135 @@
+"""The thread that runs an engine for an event loop: answers are those of the engine, cancelled ones leave no trace."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from itertools import pairwise
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from guided.engine.request import Request  # noqa: E402 - needs torch
+from guided.server.engine_thread import EngineStopped, EngineThread  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
+
+
+def idle(engine) -> bool:
+    return not engine.scheduler and not engine.driver._takers
+
+
+async def text_of(stream) -> list[str]:
+    texts: dict[int, str] = {}
+    async for number, event in stream:
+        texts[number] = texts.get(number, "") + event.text
+        if event.result is not None:
+            assert texts[number] == event.result.text
+    return [texts[number] for number in sorted(texts)]
+
+
+def test_answers_are_those_of_the_engine():
+    engine, rng = small_engine(), random.Random(3)
+    requests = [
+        Request(f"prompt {i}", [None, "[a-z]{3,9}", {"type": "integer"}, ["yes", "no"]][i % 4], n=1 + i % 3,
+                options={"max_tokens": 12, "seed": i, "temperature": 1.5})
+        for i in range(24)
+    ]  # fmt: skip
+    wanted = [
+        [each.text for each in (found if isinstance(found, list) else [found])]
+        for found in (engine.generate(r.prompt, r.constraint, n=r.n, **r.options) for r in requests)
+    ]
+
+    async def ask(thread, request):
+        await asyncio.sleep(rng.random() / 20)
+        return await text_of(thread.submit(request, priority=rng.randrange(3)))
+
+    async def run():
+        with EngineThread(engine) as thread:
+            found = await asyncio.gather(*(ask(thread, request) for request in requests))
+            assert thread.requests == 0 and thread.steps > 0
+            return found
+
+    assert asyncio.run(run()) == wanted
+    assert idle(engine)
+
+
+def test_two_streams_interleave():
+    async def run():
+        order = []
+
+        async def read(name, stream):
+            async for _ in stream:
+                order.append(name)
+
+        with EngineThread(small_engine()) as thread:
+            streams = [thread.submit(Request(name, options={"max_tokens": 20, "ignore_eos": True})) for name in "ab"]
+            await asyncio.gather(*map(read, "ab", streams))
+        return order
+
+    order = asyncio.run(run())
+    changes = sum(one != other for one, other in pairwise(order))
+    assert order.count("a") == order.count("b") == 21 and changes > 20
+
+
+@pytest.mark.parametrize("read", [0, 1, 5])
+def test_what_is_cancelled_stops_within_a_step(read: int):
+    engine = small_engine()
+
+    async def run():
+        with EngineThread(engine) as thread:
+            stream = thread.submit(Request("a", options={"max_tokens": 300, "ignore_eos": True}))
+            events = aiter(stream)
+            for _ in range(read):
+                await anext(events)
+            stream.cancel()
+            steps = thread.steps
+            other = await text_of(thread.submit(Request("b", ["yes"])))
+            assert thread.requests == 0
+            return other, thread.steps - steps
+
+    other, steps = asyncio.run(run())
+    assert other == ["yes"] and steps < 20
+    assert idle(engine)
+
+
+def test_an_error_of_one_request_is_its_own():
+    async def run():
+        with EngineThread(small_engine()) as thread:
+            good = thread.submit(Request("a", "[a-z]{4}", options={"max_tokens": 8}))
+            bad = thread.submit(Request("a", "[a-z", options={"max_tokens": 8}))
+            with pytest.raises(Exception, match=r"terminated|closed|expected"):
+                await text_of(bad)
+            return await text_of(good)
+
+    assert len(asyncio.run(run())[0]) == 4
+
+
+def test_a_step_that_fails_ends_every_stream(monkeypatch: pytest.MonkeyPatch):
+    engine = small_engine()
+
+    async def run():
+        with EngineThread(engine) as thread:
+            streams = [thread.submit(Request(name, options={"max_tokens": 300, "ignore_eos": True})) for name in "abc"]
+            await anext(aiter(streams[0]))
+            monkeypatch.setattr(engine.scheduler, "step", lambda: 1 / 0)
+            for stream in streams:
+                with pytest.raises(EngineStopped, match="division"):
+                    await text_of(stream)
+            assert not thread.alive and isinstance(thread.failure, ZeroDivisionError)
+            with pytest.raises(EngineStopped, match="division"):
+                thread.submit(Request("a"))
+
+    asyncio.run(run())
+
+
+def test_stopping_ends_open_streams():
+    async def run():
+        thread = EngineThread(small_engine())
+        with thread:
+            stream = thread.submit(Request("a", options={"max_tokens": 300, "ignore_eos": True}))
+            await anext(aiter(stream))
+        with pytest.raises(EngineStopped, match="has stopped"):
+            await text_of(stream)
+
+    asyncio.run(run())

@@ -1,0 +1,175 @@
+"""What requests ask of a text, in the ways of OpenAI, vLLM and SGLang: written-out fields, and what is generated."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+
+import pytest
+
+import guided
+from guided.errors import GuidedError
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from guided.server.errors import RequestError, body_of, status_of  # noqa: E402 - needs torch
+from guided.server.structured import FIELDS, structured  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
+
+POINT = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
+TAG = {
+    "type": "structural_tag",
+    "format": {"type": "tag", "begin": "<a>", "content": {"type": "regex", "pattern": "[0-9]{2}"}, "end": "</a>"},
+}
+OLD_TAG = {"structures": [{"begin": "<f>", "schema": POINT, "end": "</f>"}], "triggers": ["<f>"]}
+engine = cache(small_engine)
+
+
+def named(schema):
+    return {"type": "json_schema", "json_schema": {"name": "p", "schema": schema, "strict": True}}
+
+
+def written(fields, **options):
+    asked = structured(fields)
+    return (
+        engine()
+        .generate("a", asked.constraint, max_tokens=60, seed=3, temperature=1.0, **asked.options, **options)
+        .text
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"response_format": named(POINT)}, '{"x": 1}'),
+        ({"structured_outputs": {"json": POINT}}, '{"x": 1}'),
+        ({"structured_outputs": {"json": json.dumps(POINT)}}, '{"x": 1}'),
+        ({"structured_outputs": {"json": POINT, "disable_any_whitespace": True}}, '{"x":1}'),
+        ({"structured_outputs": {"json": POINT, "whitespace_pattern": "[ ]{2}"}}, '{  "x"  :  1  }'),
+        ({"structured_outputs": {"json": POINT, "disable_additional_properties": True}}, '{"x": 1}'),
+        ({"structured_outputs": {"choice": ["yes"]}}, "yes"),
+        ({"structured_outputs": {"regex": "a{3}"}}, "aaa"),
+        ({"structured_outputs": {"grammar": 'root ::= "gbnf"'}}, "gbnf"),
+        ({"structured_outputs": {"grammar": 'start: "lark"'}}, "lark"),
+        ({"structured_outputs": {"structural_tag": TAG}}, re.compile("<a>[0-9]{2}</a>")),
+        ({"guided_json": POINT}, '{"x": 1}'),
+        ({"guided_json": POINT, "guided_whitespace_pattern": ""}, '{"x":1}'),
+        ({"guided_regex": "b"}, "b"),
+        ({"guided_choice": ["c"]}, "c"),
+        ({"guided_grammar": 'root ::= "d"', "guided_decoding_backend": "xgrammar"}, "d"),
+        ({"json_schema": json.dumps(POINT)}, '{"x": 1}'),
+        ({"regex": "[e]"}, "e"),
+        ({"ebnf": 'root ::= "f"'}, "f"),
+        ({"structural_tag": json.dumps(TAG)}, re.compile("<a>[0-9]{2}</a>")),
+        ({"lark": 'start: "g"'}, "g"),
+        ({"gbnf": 'root ::= "h"'}, "h"),
+        ({"response_format": {"type": "lark", "lark": 'start: "i"'}}, "i"),
+        ({"response_format": {"type": "regex", "pattern": "j"}}, "j"),
+        ({"response_format": {"type": "grammar", "grammar": 'start: "k"'}}, "k"),
+        ({"response_format": {"type": "text"}, "regex": "l"}, "l"),
+        ({"response_format": None, "regex": "m", "json_schema": None}, "m"),
+        ({"response_format": TAG}, re.compile("<a>[0-9]{2}</a>")),
+    ],
+)
+def test_what_is_written(fields, text):
+    found = written(fields)
+    assert text.fullmatch(found) if isinstance(text, re.Pattern) else found == text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "json_object"}},
+        {"structured_outputs": {"json_object": True}},
+        {"guided_json_object": True},
+    ],
+)
+def test_any_object(fields):
+    assert isinstance(json.loads(written(fields)), dict)
+    compiler = guided.GrammarCompiler(engine().vocabulary)
+    asked = structured(fields)
+    grammar = compiler.compile_json_schema(asked.constraint, **asked.options)
+    matcher = guided.GrammarMatcher(grammar)
+    assert asked.is_json and matcher.accept_string('{"any": [1, {"member": null}]}') and matcher.is_accepting()
+
+
+def test_the_older_structural_tag():
+    asked = structured({"response_format": {"type": "structural_tag", **OLD_TAG}})
+    matcher = guided.GrammarMatcher(engine().compiler.compile(asked.constraint))
+    assert matcher.accept_string('free <f>{"x": 1}</f> text')
+    assert not matcher.accept_string('<f>{"y')
+
+
+def test_old_names_are_warned_of():
+    assert structured({"guided_regex": "a"}).warnings == (
+        "guided_regex is an old name: write structured_outputs={'regex': ...}",
+    )
+    assert structured({"regex": "a"}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "message"),
+    [
+        ({"response_format": "json"}, "response_format", "is an object"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type", "one of text, json_object"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "is an object"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
+            "response_format.json_schema.schema", "has no schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
+            "response_format.json_schema.schema", "is a JSON Schema, not 3"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "stict": True}}},
+            "response_format.json_schema.stict", "known are name, schema"),
+        ({"structured_outputs": {}}, "structured_outputs", "none of them is given"),
+        ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs", "json and regex"),
+        ({"structured_outputs": {"yaml": 1}}, "structured_outputs.yaml", "known are json"),
+        ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "a list of texts"),
+        ({"structured_outputs": {"regex": 3}}, "structured_outputs.regex", "is a text, not 3"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json", "is not JSON"),
+        ({"structured_outputs": {"regex": "a", "whitespace_pattern": " "}},
+            "structured_outputs.whitespace_pattern", "goes with json"),
+        ({"guided_json": {}, "guided_regex": "a"}, "guided", "json and regex"),
+        ({"regex": "a", "ebnf": 'root ::= "a"'}, "ebnf", "both say what the text must be"),
+        ({"response_format": named({}), "lark": 'start: "a"'}, "lark", "both say"),
+        ({"structural_tag": "{"}, "structural_tag", "is not JSON"),
+        ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "yes"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(fields, param, message):
+    with pytest.raises(RequestError) as caught:
+        structured(fields)
+    assert (caught.value.status, caught.value.param) == (400, param)
+    assert message in caught.value.message
+    assert body_of(caught.value)["error"]["type"] == "BadRequestError"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "message"),
+    [
+        ({"grammar": "sqll"}, "invalid_specification", "did you mean 'sql'"),
+        ({"regex": "(a"}, "invalid_specification", "^"),
+        ({"lark": "start: b"}, "invalid_specification", "define it"),
+        ({"json_schema": {"minimum": "x"}}, "invalid_specification", "/minimum"),
+        ({"json_schema": False}, "invalid_specification", ""),
+        ({"lark": "start: <[5]>"}, "invalid_specification", "allow_special_tokens"),
+        ({"gbnf": "root ::= <|im_end|>"}, "invalid_specification", ""),
+        ({"regex": "a{80}"}, "max_tokens_too_small", "give max_tokens=80 at least"),
+        ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10000"),
+    ],
+)
+def test_specifications_that_are_refused(fields, code, message):
+    with pytest.raises(GuidedError) as caught:
+        written(fields)
+    error = body_of(caught.value, "regex")["error"]
+    assert status_of(caught.value) == 400
+    assert error["code"] == code and message in error["message"]
+
+
+def test_every_field_is_read():
+    """None is passed over in silence: a value that no field can have is refused, or warned of."""
+    for name in FIELDS:
+        try:
+            asked = structured({name: 3.5})
+        except (RequestError, GuidedError):
+            continue
+        assert asked.warnings, name
