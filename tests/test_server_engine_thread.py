@@ -55,16 +55,15 @@ def test_answers_are_those_of_the_engine():
 
 
 def test_two_streams_interleave():
+    """Each step has a token of both, and the loop is given both together."""
+
     async def run():
         order = []
-
-        async def read(name, stream):
-            async for _ in stream:
-                order.append(name)
-
         with EngineThread(small_engine()) as thread:
             streams = [thread.submit(Request(name, options={"max_tokens": 20, "ignore_eos": True})) for name in "ab"]
-            await asyncio.gather(*map(read, "ab", streams))
+            for name, stream in zip("ab", streams, strict=True):
+                stream.put = lambda *it, name=name, put=stream.put: (order.append(name), put(*it))
+            await asyncio.gather(*map(text_of, streams))
         return order
 
     order = asyncio.run(run())
