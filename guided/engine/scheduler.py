@@ -115,6 +115,11 @@ class Scheduler:
         """Tasks that have room in the cache."""
         return len(self._running)
 
+    @property
+    def prefilling(self) -> int:
+        """Tasks of these that have not read their prompt."""
+        return sum(not task.sequence.prompt_is_read for task in list(self._running))
+
     def add(self, group: Items[Task]) -> None:
         """Queue tasks that have the same prompt; a single task is a group of one.
 

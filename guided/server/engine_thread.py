@@ -44,6 +44,14 @@ class Stream:
     def __init__(self, thread: EngineThread, tasks: list[Task]) -> None:
         self._thread, self._left = thread, {task: number for number, task in enumerate(tasks)}
         self._arrived = asyncio.Queue[tuple[Task | None, Outcome]]()
+        self._first: tuple[Task | None, Outcome] | None = None  # that `begun` has seen
+
+    async def begun(self) -> None:
+        """Wait for the first outcome. Raises as iterating does, where that is an error."""
+        if self._first is None:
+            self._first = await self._arrived.get()
+        if isinstance(self._first[1], Exception):
+            raise self._first[1]
 
     async def __aiter__(self) -> AsyncIterator[tuple[int, StreamEvent]]:
         """The events as they come, each with the number of its sample.
@@ -52,7 +60,8 @@ class Stream:
             Exception: why a sample has failed (see `Engine.generate`). EngineStopped.
         """
         while self._left:
-            task, outcome = await self._arrived.get()
+            first, self._first = self._first, None
+            task, outcome = first or await self._arrived.get()
             if isinstance(outcome, Exception):
                 raise outcome
             assert task is not None

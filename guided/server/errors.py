@@ -3,7 +3,9 @@
 | status | type | when |
 |---|---|---|
 | 400 | BadRequestError | the request is malformed, its specification is refused, or no output of it fits its budget |
+| 401 | AuthenticationError | a key is needed |
 | 404 | NotFoundError | there is no such model or route |
+| 413 | BadRequestError | the body is too long |
 | 500 | InternalServerError | a defect, or no memory for the request alone |
 | 503 | ServiceUnavailableError | too many requests wait, or the engine has stopped |
 
@@ -23,6 +25,9 @@ _TYPES: Final = {
     400: "BadRequestError",
     401: "AuthenticationError",
     404: "NotFoundError",
+    405: "NotFoundError",
+    413: "BadRequestError",
+    499: "ClientClosedRequest",
     500: "InternalServerError",
     503: "ServiceUnavailableError",
 }
@@ -80,4 +85,11 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             message = f"{message}: give max_tokens={error.needed} at least"
         case EngineStopped():
             code = "engine_stopped"
-    return {"error": {"message": message, "type": _TYPES[status], "param": param, "code": code}}
+    return {
+        "error": {
+            "message": message,
+            "type": _TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError"),
+            "param": param,
+            "code": code,
+        }
+    }

@@ -1,0 +1,128 @@
+"""The bodies of answers, as OpenAI's client reads them. In: events and results of the engine. Out: dicts for JSON.
+
+Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
+budget took something from it (`guided.BudgetBound`), and `captures` of its grammar.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal
+
+from guided.engine.result import Result, StreamEvent
+from guided.sampling.logprobs import TokenLogprobs
+from guided.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Answer", "usage_of"]
+
+_Logprobs = Sequence[TokenLogprobs | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer on its way: what all of its chunks have in common.
+
+    Attributes:
+        chat: whether it is a message of a conversation, or a text that goes on.
+        model: its name.
+        vocabulary: spells tokens.
+        top: how many log probabilities each token has besides its own; None: none are asked for.
+    """
+
+    chat: bool
+    model: str
+    vocabulary: Vocabulary
+    top: int | None = None
+    id: str = field(default_factory=lambda: secrets.token_hex(12))
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def body(self, groups: Sequence[Sequence[Result]]) -> dict[str, Any]:
+        """The whole answer: of each prompt its samples."""
+        choices = [
+            self._choice(number, result.text, result.logprobs or (), result.tokens) | _end(result)
+            for number, result in enumerate(chain.from_iterable(groups))
+        ]
+        return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
+
+    def begin(self, number: int) -> dict[str, Any]:
+        """The chunk of a conversation that tells who speaks."""
+        delta = {"role": "assistant", "content": ""}
+        choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
+        return self._whole("chunk") | {"choices": [choice]}
+
+    def chunk(self, number: int, event: StreamEvent) -> dict[str, Any]:
+        """A part of a stream."""
+        choice = self._choice(number, event.text, event.logprobs, event.tokens, "delta")
+        end = {"finish_reason": None} if event.result is None else _end(event.result)
+        return self._whole("chunk") | {"choices": [choice | end]}
+
+    def usage(self, groups: Sequence[Sequence[Result]]) -> dict[str, Any]:
+        """The chunk that ends a stream, if usage is asked for."""
+        return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
+
+    def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+        kind = "chat.completion" + (".chunk" if part else "") if self.chat else "text_completion"
+        prefix = "chatcmpl" if self.chat else "cmpl"
+        return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
+
+    def _choice(
+        self, number: int, text: str, logprobs: _Logprobs, tokens: Sequence[int], name: str = "message"
+    ) -> dict[str, Any]:
+        if not self.chat:
+            return {"index": number, "text": text, "logprobs": self._text_logprobs(logprobs, tokens)}
+        message: dict[str, Any] = {"content": text}
+        if name == "message":
+            message |= {"role": "assistant", "refusal": None}
+        return {"index": number, name: message, "logprobs": self._chat_logprobs(logprobs, tokens)}
+
+    def _chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
+        if self.top is None:
+            return None
+        content = []
+        for token, known in self._each(logprobs, tokens):
+            top = [self._spelled(id) | {"logprob": value} for id, value in known.top]
+            content.append(self._spelled(token) | {"logprob": known.logprob, "top_logprobs": top})
+        return {"content": content, "refusal": None}
+
+    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
+        if self.top is None:
+            return None
+        each, offsets, at = self._each(logprobs, tokens), [], 0
+        for token, _ in each:
+            offsets.append(at)
+            at += len(self._spelled(token)["token"])
+        return {
+            "tokens": [self._spelled(token)["token"] for token, _ in each],
+            "token_logprobs": [known.logprob for _, known in each],
+            "top_logprobs": [{self._spelled(id)["token"]: value for id, value in known.top} for _, known in each],
+            "text_offset": offsets,
+        }
+
+    def _each(self, logprobs: _Logprobs, tokens: Sequence[int]) -> list[tuple[int, TokenLogprobs]]:
+        """Tokens that were forced before the model has read them are certain."""
+        known = [*logprobs, *[None] * (len(tokens) - len(logprobs))]
+        return [(token, one or TokenLogprobs(token, 0.0)) for token, one in zip(tokens, known, strict=True)]
+
+    def _spelled(self, token: int) -> dict[str, Any]:
+        data = self.vocabulary.decode([token])
+        return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
+
+
+def usage_of(groups: Sequence[Sequence[Result]]) -> dict[str, int]:
+    """How many tokens were read and written; a prompt counts once for all of its samples."""
+    prompt = sum(group[0].prompt_tokens for group in groups if group)
+    written = sum(len(result.tokens) for result in chain.from_iterable(groups))
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def _end(result: Result) -> dict[str, Any]:
+    end: dict[str, Any] = {"finish_reason": result.finish_reason, "stop_reason": result.stop}
+    if result.budget_bound.steps:
+        end["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
+    if result.captures:
+        end["captures"] = result.captures
+    return end

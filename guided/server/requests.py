@@ -1,0 +1,211 @@
+"""The requests of /v1/completions and /v1/chat/completions. In: JSON. Out: requests of the engine.
+
+Fields have the names of OpenAI's interface, and of vLLM's and SGLang's where that has none. A field that is not known
+is refused, with the name that may have been meant; those that OpenAI's clients send and that say nothing about the
+text (`user`, `metadata`, `store`, ...) are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from guided.engine.request import Options, Request
+from guided.server.errors import RequestError
+from guided.server.structured import Structured, structured
+
+__all__ = ["ChatRequest", "CompletionRequest", "StreamOptions", "TextRequest", "read_request"]
+
+_MOST_CHOICES = 128
+_Count = Annotated[int, Field(ge=0, strict=True)]
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class StreamOptions(_Checked):
+    """What a stream has besides the text."""
+
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+    include_obfuscation: bool = False  # of OpenAI's clients; there is none here
+
+
+class TextRequest(_Checked):
+    """What requests for text have in common."""
+
+    MODEL_OF_TEXT: ClassVar[str] = "text"
+
+    model: str | None = None
+    n: Annotated[int, Field(ge=1, le=_MOST_CHOICES, strict=True)] = 1
+    max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: int | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    logit_bias: dict[int, float] | None = None
+    allowed_token_ids: list[_Count] | None = None
+    seed: Annotated[int, Field(strict=True)] | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[_Count] | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    min_tokens: _Count | None = None
+    priority: int = 0
+
+    response_format: Any = None
+    structured_outputs: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    guided_json_object: Any = None
+    guided_whitespace_pattern: Any = None
+    guided_decoding_backend: Any = None
+    json_schema: Any = None
+    regex: Any = None
+    ebnf: Any = None
+    structural_tag: Any = None
+    lark: Any = None
+    gbnf: Any = None
+    grammar: Any = None
+
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    store: bool | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    @model_validator(mode="after")
+    def _check_stream_options(self) -> Self:
+        if self.stream_options is not None and not self.stream:
+            raise ValueError("stream_options goes with stream=true")
+        return self
+
+    def asked(self, *, allow_special_tokens: bool) -> Structured:
+        """What the text must be. Raises as `structured` does."""
+        return structured(self.__dict__, allow_special_tokens=allow_special_tokens)
+
+    def options(self) -> dict[str, Any]:
+        """How the engine chooses tokens, by its own names; what is not said is not there."""
+        names = (
+            "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed",
+            "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
+        )  # fmt: skip
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.top_k is not None and self.top_k > 0:  # -1 and 0: all of them
+            given["top_k"] = self.top_k
+        return given | {"temperature": 1.0 if self.temperature is None else self.temperature}
+
+
+class CompletionRequest(TextRequest):
+    """A request of /v1/completions. `prompt`: a text, token ids, or a list of either."""
+
+    prompt: str | list[str] | list[_Count] | list[list[_Count]]
+    logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    echo: bool = False
+    suffix: None = None
+    best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    def prompts(self) -> Sequence[str | list[int]]:
+        """Each of them."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        ids = [each for each in self.prompt if isinstance(each, int)]
+        return [ids] if ids else [each for each in self.prompt if not isinstance(each, int)]
+
+    @property
+    def top(self) -> int | None:
+        """How many log probabilities each token has besides its own; None: none at all."""
+        return self.logprobs
+
+    def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
+        """One request of the engine for each prompt."""
+        if self.best_of not in (None, self.n):
+            raise RequestError("best_of chooses among answers, which is not done: give n", param="best_of")
+        if not self.prompts():
+            raise RequestError("there is no prompt", param="prompt")
+        options = self.options() | dict(asked.options) | {"max_tokens": self.max_tokens or max_tokens, "raw": True}
+        if self.logprobs is not None:
+            options |= {"logprobs": self.logprobs, "score_forced": True}
+        own = cast(Options, options)
+        return [Request(prompt, asked.constraint, n=self.n, options=own) for prompt in self.prompts()]
+
+
+class _Text(_Checked):
+    type: Literal["text"]
+    text: str
+
+
+class _Message(_Checked):
+    role: str
+    content: str | list[_Text] | None = None
+    name: str | None = None
+    refusal: str | None = None
+
+    def plain(self) -> dict[str, str]:
+        content = self.content or ""
+        return {
+            "role": "system" if self.role == "developer" else self.role,
+            "content": content if isinstance(content, str) else "".join(part.text for part in content),
+        }
+
+
+class ChatRequest(TextRequest):
+    """A request of /v1/chat/completions."""
+
+    messages: Annotated[list[_Message], Field(min_length=1)]
+    max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _check_logprobs(self) -> Self:
+        if self.top_logprobs is not None and not self.logprobs:
+            raise ValueError("top_logprobs goes with logprobs=true")
+        return self
+
+    @property
+    def top(self) -> int | None:
+        """See `CompletionRequest.top`."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    def requests(self, asked: Structured, max_tokens: int) -> list[Request]:
+        """The request of the engine."""
+        most = self.max_completion_tokens or self.max_tokens or max_tokens
+        options = self.options() | dict(asked.options) | {"max_tokens": most}
+        if self.logprobs:
+            options |= {"logprobs": self.top_logprobs or 0, "score_forced": True}
+        messages, own = [each.plain() for each in self.messages], cast(Options, options)
+        return [Request(messages, asked.constraint, n=self.n, options=own)]
+
+
+def read_request(kind: type[TextRequest], body: object) -> TextRequest:
+    """A request of a kind.
+
+    Raises:
+        RequestError: the first thing that is wrong, with the field.
+    """
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        names = [str(part) for part in first["loc"] if part not in ("str", "list[str]", "function-after")]
+        param, message = ".".join(names) or None, first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            close = get_close_matches(names[-1], kind.model_fields, n=1)
+            hint = f": did you mean {close[0]}?" if close else ""
+            message = f"there is no field {names[-1]!r}{hint}"
+        elif param:
+            message = f"{param}: {message}"
+        raise RequestError(message, param=param) from None

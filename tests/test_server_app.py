@@ -1,0 +1,231 @@
+"""The server's routes, asked by the official client, over the application itself and over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import BaseModel
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+openai = pytest.importorskip("openai", reason="openai is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+
+import httpx  # noqa: E402 - comes with openai
+
+from guided.server.app import create_app  # noqa: E402
+from guided.server.settings import Settings  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
+
+
+@asynccontextmanager
+async def client(**settings):
+    app = create_app(small_engine(), Settings(**settings))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
+            yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
+        scheduler = app.state.server.engine.scheduler
+        for _ in range(200):  # cancelled requests end within a step
+            if not scheduler:
+                break
+            await asyncio.sleep(0.01)
+        assert not scheduler and not app.state.server.thread.requests
+
+
+def run(body, **settings):
+    async def whole():
+        async with client(**settings) as ask:
+            await body(ask)
+
+    asyncio.run(whole())
+
+
+class Point(BaseModel):
+    x: int
+    y: list[bool]
+
+
+SAY = [{"role": "user", "content": "Say something."}]
+
+
+def test_parse_gives_an_instance_of_the_model():
+    async def body(ask):
+        answer = await ask.chat.completions.parse(model="guided", messages=SAY, response_format=Point, max_tokens=60)
+        assert isinstance(answer.choices[0].message.parsed, Point)
+        assert answer.choices[0].finish_reason == "stop"
+        assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 0
+
+    run(body)
+
+
+def test_a_stream_is_the_answer_in_pieces():
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "max_tokens": 40, "seed": 5, "n": 2}
+        whole = await ask.chat.completions.create(**options)
+        texts, ends, usage = ["", ""], ["", ""], None
+        stream = await ask.chat.completions.create(**options, stream=True, stream_options={"include_usage": True})
+        async for chunk in stream:
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+                ends[choice.index] = choice.finish_reason or ends[choice.index]
+        assert texts == [choice.message.content for choice in whole.choices]
+        assert ends == [choice.finish_reason for choice in whole.choices]
+        assert usage == whole.usage
+
+    run(body)
+
+
+def test_the_helper_for_streams_has_its_events():
+    async def body(ask):
+        async with ask.chat.completions.stream(
+            model="guided", messages=SAY, response_format=Point, max_tokens=60
+        ) as stream:
+            kinds = {event.type async for event in stream}
+            final = await stream.get_final_completion()
+        assert {"content.delta", "content.done", "chunk"} <= kinds
+        assert isinstance(final.choices[0].message.parsed, Point)
+
+    run(body)
+
+
+def test_logprobs():
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "max_tokens": 6, "logprobs": True, "top_logprobs": 3}
+        answer = await ask.chat.completions.create(**options, extra_body={"regex": "ab[a-z]{4}"})
+        content = answer.choices[0].logprobs.content
+        assert "".join(each.token for each in content) == answer.choices[0].message.content
+        assert all(each.logprob <= 0 and len(each.top_logprobs) == 3 for each in content)
+        text = await ask.completions.create(model="guided", prompt="a", max_tokens=5, logprobs=2)
+        assert len(text.choices[0].logprobs.token_logprobs) == text.usage.completion_tokens
+
+    run(body)
+
+
+def test_completions_of_many_prompts():
+    async def body(ask):
+        one = await ask.completions.create(model="guided", prompt=["a", "b"], n=2, max_tokens=9, seed=1)
+        assert [choice.index for choice in one.choices] == [0, 1, 2, 3]
+        ids = await ask.completions.create(model="guided", prompt=[97], max_tokens=9, seed=1)
+        assert ids.choices[0].text == one.choices[0].text
+        pieces = ["", "", "", ""]
+        async for chunk in await ask.completions.create(
+            model="guided", prompt=["a", "b"], n=2, max_tokens=9, seed=1, stream=True
+        ):
+            for choice in chunk.choices:
+                pieces[choice.index] += choice.text
+        assert pieces == [choice.text for choice in one.choices]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "message"),
+    [
+        ({"messages": []}, "messages", "at least 1"),
+        ({"messages": SAY, "temprature": 1}, "temprature", "did you mean temperature?"),
+        ({"messages": SAY, "temperature": -1}, "temperature", "greater than or equal to 0"),
+        ({"messages": SAY, "n": 0}, "n", "greater than or equal to 1"),
+        ({"messages": SAY, "stream_options": {"include_usage": True}}, None, "goes with stream=true"),
+        ({"messages": SAY, "top_logprobs": 2}, None, "goes with logprobs=true"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, None, "robot"),
+        ({"messages": SAY, "regex": "(a"}, "regex", "^"),
+        ({"messages": SAY, "stream": True, "lark": "start: b"}, "lark", "define it"),
+        ({"messages": SAY, "regex": "a{30}", "max_tokens": 5}, "max_tokens", "give max_tokens=30 at least"),
+        ({"messages": SAY, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema":
+            {"properties": {"a": {"minimum": "x"}}}}}},
+            "response_format.json_schema.schema/properties/a/minimum", "minimum"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_says_where(body, param, message):
+    async def asked(ask):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ask.post("/chat/completions", cast_to=object, body=body)
+        error = caught.value.body
+        assert (error["param"], error["type"]) == (param, "BadRequestError"), error
+        assert message in error["message"]
+
+    run(asked)
+
+
+def test_other_errors_are_the_clients_classes():
+    async def body(ask):
+        with pytest.raises(openai.NotFoundError, match="there is no model 'other'"):
+            await ask.chat.completions.create(model="other", messages=SAY)
+        with pytest.raises(openai.NotFoundError):
+            await ask.post("/nowhere", cast_to=object, body={})
+        with pytest.raises(openai.BadRequestError, match="not JSON"):
+            await ask.post("/completions", cast_to=object, content=b"{", options={"headers": {}})
+
+    run(body)
+
+
+def test_keys():
+    async def body(ask):
+        with pytest.raises(openai.AuthenticationError):
+            await ask.models.list()
+        found = await ask.with_options(api_key="secret").models.list()
+        assert [model.id for model in found.data] == ["guided"]
+
+    run(body, api_keys=("other", "secret"))
+
+
+def test_too_many_requests_are_told_to_come_again():
+    async def body(ask):
+        options = {"model": "guided", "messages": SAY, "max_tokens": 200, "extra_body": {"ignore_eos": True}}
+        long = [asyncio.create_task(ask.chat.completions.create(**options)) for _ in range(3)]
+        found = await asyncio.gather(*long, return_exceptions=True)
+        refused = [each for each in found if isinstance(each, openai.InternalServerError)]
+        assert len(refused) == 1 and refused[0].status_code == 503
+        assert refused[0].response.headers["retry-after"] == "1"
+
+    run(body, max_queued_requests=2)
+
+
+def test_health_tokens_and_version():
+    async def body(ask):
+        http = ask._client
+        health = (await http.get("http://t/health")).json()
+        assert health.keys() >= {"step", "waiting", "prefilling", "active", "pending_submit"}
+        ids = (await http.post("http://t/tokenize", json={"prompt": "abc"})).json()
+        assert ids["tokens"] == [97, 98, 99] and ids["count"] == 3
+        assert (await http.post("http://t/detokenize", json={"tokens": ids["tokens"]})).json() == {"prompt": "abc"}
+        assert (await http.get("http://t/version")).json()["version"]
+        assert (await http.get("http://t/ping")).status_code == (await http.get("http://t/ready")).status_code == 200
+
+    run(body)
+
+
+def test_a_dead_engine_is_told():
+    async def whole():
+        app = create_app(small_engine())
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
+                app.state.server.engine.scheduler.step = lambda: 1 / 0
+                body = {"messages": SAY, "stream": True}
+                answer = await http.post("/v1/chat/completions", json=body)
+                assert answer.status_code == 503 and answer.json()["error"]["code"] == "engine_stopped"
+                assert (await http.get("/health")).status_code == 503
+
+    asyncio.run(whole())
+
+
+def test_events_are_those_of_the_format():
+    async def whole():
+        app = create_app(small_engine())
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
+                answer = await http.post("/v1/completions", json={"prompt": "a", "stream": True, "regex": "[a-z]{5}"})
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                lines = answer.text.split("\n\n")
+                assert lines[-2:] == ["data: [DONE]", ""]
+                chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+                text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
+                assert len(text) == 5 and len({chunk["id"] for chunk in chunks}) == 1
+
+    asyncio.run(whole())
