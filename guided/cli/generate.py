@@ -8,15 +8,15 @@ guided-decoding[engine].
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from guided.cli.arguments import at_least
 from guided.cli.batch import Batch, add_batch, prompt_of
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
+from guided.cli.model import add_model_options
+from guided.cli.model import engine_of as _engine
 from guided.cli.options import add_options, options_given, tools_named
 from guided.cli.results import fields, figures, is_squeezed, squeezed
 from guided.cli.specification import GENERATION, add_specification, specification_of
@@ -72,32 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name, a GGUF file or a directory (%(default)s)",
     )
-    model.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
+    add_model_options(model)
     model.add_argument("--system", metavar="TEXT", help="the system message")
     model.add_argument(
         "--raw", action="store_true", default=None, help="go on from the prompt itself, without the chat template"
-    )
-    model.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
-    model.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
-    model.add_argument(
-        "--kv-dtype", choices=("auto", "int8"), default="auto", help="of keys and values (auto: as dtype)"
-    )
-    model.add_argument(
-        "--tensor-parallel",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="cut each layer among N processes, each with a GPU (1)",
-    )
-    model.add_argument(
-        "--pipeline-parallel",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="cut the model between layers into N processes (1)",
-    )
-    model.add_argument(
-        "--threads", type=at_least(1, 1024), metavar="N", help="of the CPU (as many as it has cores for this process)"
     )
     add_options(parser)
     add_batch(parser)
@@ -181,48 +159,6 @@ def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
         raise InputError(f"--stream shows one answer; leave it out, or {'--n' if n > 1 else '--batch'}")
     if arguments.tools and constrained:
         raise InputError("--tool goes with free text: a specification has no place for a call")
-
-
-def _engine(arguments: argparse.Namespace) -> Engine:
-    """The engine. What is imported and loaded stays until the end, so the garbage collector need not look at it: a
-    fifth of the time that importing PyTorch takes."""
-    gc.disable()
-    try:
-        return _loaded_engine(arguments)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def _loaded_engine(arguments: argparse.Namespace) -> Engine:
-    try:
-        with Progress("loading PyTorch"):
-            from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
-
-            import torch  # isort: skip
-            from guided.files.hub import find_model  # isort: skip
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise InputError("generating needs PyTorch: pip install 'guided-decoding[engine]'") from None
-    try:
-        torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
-    path = find_model(arguments.model)  # a download shows its own progress
-    with Progress(f"loading {path.name}"):
-        engine = Engine.from_pretrained(
-            arguments.model,
-            adapter=arguments.adapter,
-            device=arguments.device,
-            dtype=arguments.dtype,
-            kv_dtype=arguments.kv_dtype,
-            tensor_parallel=arguments.tensor_parallel,
-            pipeline_parallel=arguments.pipeline_parallel,
-        )
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
-    return engine
 
 
 def _stream(

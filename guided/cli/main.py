@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from guided import __version__
-from guided.cli import bench, check, explain, generate, lint, sample
+from guided.cli import bench, check, explain, generate, lint, sample, serve
 from guided.cli.console import (
     BAD_INPUT,
     InputError,
@@ -36,6 +36,7 @@ _EPILOG = """examples:
   guided check --schema order.schema.json --instance order.json
   guided explain --regex '[0-9]{4}-[0-9]{2}' --prefix 2025 --text '/'
   guided sample --schema order.schema.json --n 5
+  guided serve
   guided lint --lark query.lark
   guided bench --schema order.schema.json --vocabulary model.gguf
 
@@ -89,14 +90,14 @@ def _refused(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int
 def _parser() -> Parser:
     parser = Parser(
         prog="guided",
-        description="What a model may write: generate, check, explain, sample, lint and measure specifications.",
+        description="What a model may write: generate, check, explain, sample, serve, lint and measure specifications.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"guided {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (generate, check, explain, sample, lint, bench):
+    for module in (generate, check, explain, sample, serve, lint, bench):
         sub = commands.add_parser(
             module.NAME,
             help=module.HELP,

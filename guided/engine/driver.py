@@ -1,8 +1,8 @@
 """Runs the scheduler for callers on several OS threads: whoever waits for an outcome runs the next step for all.
 
 In: groups of tasks. Out: their outcomes. There is no thread of the engine's own: a caller that finds no outcome of its
-own takes the lock, runs one step of the batch, and the outcomes of the others are handed to these. A server, which waits
-for nothing, has a thread that runs the steps (`guided/server/engine_thread.py`).
+own takes the lock, runs one step of the batch, and the outcomes of the others are handed to these. A server, which
+waits for nothing, has a thread that runs the steps (`guided/server/engine_thread.py`).
 """
 
 from __future__ import annotations

@@ -398,6 +398,7 @@ class Engine:
         return list(map(output, range(n)))
 
     def tasks(self, request: Request) -> list[Task]:
+        """The samples of a request, for `driver`: made on another thread; a refusal is their outcome."""
         return self._later(request.prompt, request.constraint, request.n, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:

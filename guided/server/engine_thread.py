@@ -87,10 +87,11 @@ class EngineThread:
         engine: what it runs.
         steps: how many rounds have run.
         failure: why the engine stopped by itself; None while it runs.
+        cut_off: how many requests had no answer when it was stopped.
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.steps = engine, 0
+        self.engine, self.steps, self.cut_off = engine, 0, 0
         self.failure: BaseException | None = None
         self._lock, self._noted = threading.Lock(), list[_Note]()
         self._wake, self._stopping = threading.Event(), False
@@ -147,6 +148,7 @@ class EngineThread:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE)
+        self.cut_off += self.requests
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:

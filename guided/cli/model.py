@@ -1,0 +1,87 @@
+"""Which model a command runs, and on what. In: arguments. Out: the engine. PyTorch is imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from typing import TYPE_CHECKING
+
+from guided.cli.arguments import at_least
+from guided.cli.console import InputError, Progress
+
+if TYPE_CHECKING:
+    from guided.engine import Engine
+
+__all__ = ["add_model_options", "engine_of"]
+
+
+def add_model_options(group: argparse._ArgumentGroup) -> None:
+    """How the model is loaded, besides its name, and what it runs on."""
+    group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter of the model, as PEFT saves them (none)")
+    group.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
+    group.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="of the weights (auto)")
+    group.add_argument(
+        "--kv-dtype", choices=("auto", "int8"), default="auto", help="of keys and values (auto: as dtype)"
+    )
+    group.add_argument(
+        "--tensor-parallel",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="cut each layer among N processes, each with a GPU (1)",
+    )
+    group.add_argument(
+        "--pipeline-parallel",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="cut the model between layers into N processes (1)",
+    )
+    group.add_argument(
+        "--threads", type=at_least(1, 1024), metavar="N", help="of the CPU (as many as it has cores for this process)"
+    )
+
+
+def engine_of(arguments: argparse.Namespace) -> Engine:
+    """The engine of `arguments.model`.
+
+    What is imported and loaded stays until the end, so the garbage collector need not look at it: a fifth of the time
+    that importing PyTorch takes.
+    """
+    gc.disable()
+    try:
+        return _loaded(arguments)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _loaded(arguments: argparse.Namespace) -> Engine:
+    try:
+        with Progress("loading PyTorch"):
+            from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
+
+            import torch  # isort: skip
+            from guided.files.hub import find_model  # isort: skip
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise InputError("generating needs PyTorch: pip install 'guided-decoding[engine]'") from None
+    try:
+        torch.empty(0, device="cpu" if arguments.device == "auto" else arguments.device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {arguments.device} cannot be used: {str(error).splitlines()[0]}") from None
+    path = find_model(arguments.model)  # a download shows its own progress
+    with Progress(f"loading {path.name}"):
+        engine = Engine.from_pretrained(
+            arguments.model,
+            adapter=arguments.adapter,
+            device=arguments.device,
+            dtype=arguments.dtype,
+            kv_dtype=arguments.kv_dtype,
+            tensor_parallel=arguments.tensor_parallel,
+            pipeline_parallel=arguments.pipeline_parallel,
+        )
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    return engine
