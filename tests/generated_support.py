@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, GuidedWarning, LimitExceeded, SpecError, UnsupportedError, VocabularyError
@@ -26,6 +27,11 @@ COMPILER = GrammarCompiler(
     limits=LIMITS,
 )
 RANDOMS = st.randoms(use_true_random=False)
+
+
+def tell(text: str) -> None:
+    """What a failure shows: hypothesis has notes, pytest the output."""
+    (note if currently_in_test_context() else print)(text)
 
 
 def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGrammar | GuidedError:

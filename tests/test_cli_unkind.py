@@ -6,14 +6,16 @@ import io
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from guided.cli import bench, check, console, explain, generate, lint, sample
+from guided.cli import bench, check, console, explain, generate, lint, sample, serve
 from guided.cli.console import InputError, read_text
 from tests.test_cli import COMMANDS, engine, run, run_json  # noqa: F401 (a fixture)
 from tests.test_vocabulary_gguf import byte_level_file
@@ -418,11 +420,24 @@ def example_files(tmp_path, monkeypatch):
     Path("questions.jsonl").write_text('{"prompt": "Which number?"}\n')
     Path("model.gguf").write_bytes(byte_level_file(**{"llama.vocab_size": 300}))
     Path("tokenizer.json").write_text(json.dumps(byte_level_json()))
+    Path("keys.txt").write_text("secret\n")
     Path("llama3.tiktoken").write_bytes(ranks_file(bytes([byte]) for byte in range(256)))
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
-@pytest.mark.usefixtures("with_engine", "example_files")
+@pytest.fixture
+def ends_at_once(engine, monkeypatch):  # noqa: F811
+    """A server that has everything but requests."""
+
+    async def nothing(*_) -> None:
+        pass
+
+    monkeypatch.setattr(serve, "engine_of", lambda arguments: nullcontext(engine))
+    monkeypatch.setattr(serve, "_listener", lambda host, port: socket.create_server(("127.0.0.1", 0)))
+    monkeypatch.setattr(serve, "_serve", nothing)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, "serve"])
+@pytest.mark.usefixtures("with_engine", "ends_at_once", "example_files")
 def test_the_examples_of_help_run(monkeypatch, command):
     shown = examples(command)
     assert len(shown) >= 3
@@ -437,7 +452,7 @@ def test_the_examples_of_help_run(monkeypatch, command):
         assert code == EXIT_CODES.get(example.partition("  #")[0].rstrip(), 0), (example, out, err)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
 def test_help_begins_with_what_the_command_is_for(command):
     text = run(command, "--help")[1]
     purpose, usage = text.split("\n\n")[:2]

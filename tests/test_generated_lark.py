@@ -7,24 +7,17 @@ import random
 import re
 
 import pytest
-from hypothesis import currently_in_test_context, given, note
+from hypothesis import given
 
 from guided.matching import CompiledGrammar
 from tests.effort import examples
-from tests.generated_support import COMPILER, NAMES, RANDOMS, agree, answered, broken, walked_if_short
+from tests.generated_support import COMPILER, NAMES, RANDOMS, agree, answered, broken, tell, walked_if_short
 from tests.lark_trees import NAMED, DrawnLark
 from tests.tree_grammars import CONTROL
 
 pytest.importorskip("lark", reason="lark is not installed")
 
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")  # of the slow runs
-
-
-def tell(text: str) -> None:
-    """What a failure shows: hypothesis has notes, pytest the output."""
-    (note if currently_in_test_context() else print)(text)
-
-
 LETTERS = "aabbbccBA" + "".join(chr(CONTROL + id) for id in NAMES)
 PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"i?|/(?:[^/\\\n]|\\.)+/i?|<[^<>\s]+>|%\w+|[\w-]+|\.\.|\s+|.', re.DOTALL)
 OTHERS = [

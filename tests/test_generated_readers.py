@@ -18,7 +18,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import currently_in_test_context, given, note
+from hypothesis import given
 
 from guided import TOOL_STYLES, tool_style
 from guided.errors import SpecError, UnsupportedError
@@ -35,6 +35,7 @@ from tests.generated_support import (
     at_pointer,
     broken,
     takes,
+    tell,
     walked,
     walked_if_short,
 )
@@ -43,11 +44,6 @@ from tests.test_structural_tag_language import reads
 from tests.tree_grammars import CONTROL
 
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")  # of the slow runs
-
-
-def tell(text: str) -> None:
-    """What a failure shows: hypothesis has notes, pytest the output."""
-    (note if currently_in_test_context() else print)(text)
 
 
 # --- GBNF, with xgrammar's macros and options

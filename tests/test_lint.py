@@ -15,6 +15,7 @@ from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.ambiguity import ambiguous
 from guided.spec.common_text import common_text
 from guided.spec.gbnf.lint import lint_gbnf
+from guided.spec.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.spec.lark import LarkOptions, lark_to_lexed
 from guided.spec.lark.dialect.expressions import determinised
 from guided.spec.lark.lint import lint_lark
@@ -403,3 +404,11 @@ def test_terminals_and_rules_of_gbnf() -> None:
 def test_alternatives_that_are_not_regular(text: str, example: str | None) -> None:
     found = [each for each in ambiguous(COMPILER.compile_gbnf(text).grammar) if each.place == "root (line 1)"]
     assert [each.example for each in found] == ([example] if example else [])
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_members_in_any_order_are_looked_at(order: str) -> None:
+    """The members of a permutation are no nodes, but what is in them is."""
+    schema = {"properties": {"a": {"type": "string"}, "b": {"maxLength": 9}}, "additionalProperties": False}
+    grammar = json_schema_to_grammar(schema, JsonSchemaOptions(property_order=order))
+    assert "unbounded" in {remark.kind for remark in lint_grammar(grammar, "schema")}

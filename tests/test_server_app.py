@@ -21,18 +21,25 @@ from tests.server_support import small_engine  # noqa: E402
 
 
 @asynccontextmanager
-async def client(**settings):
+async def served(**settings):
+    """An application that runs, and a client of HTTP for it."""
     app = create_app(small_engine(), Settings(**settings))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
-            yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
-        scheduler = app.state.server.engine.scheduler
+            yield app.state.server, http
+
+
+@asynccontextmanager
+async def client(**settings):
+    """OpenAI's client; afterwards nothing of its requests is left."""
+    async with served(**settings) as (server, http):
+        yield openai.AsyncOpenAI(api_key="k", base_url="http://t/v1", http_client=http, max_retries=0)
         for _ in range(200):  # cancelled requests end within a step
-            if not scheduler:
+            if not server.engine.scheduler:
                 break
             await asyncio.sleep(0.01)
-        assert not scheduler and not app.state.server.thread.requests
+        assert not server.engine.scheduler and not server.thread.requests
 
 
 def run(body, **settings):
@@ -201,31 +208,24 @@ def test_health_tokens_and_version():
 
 def test_a_dead_engine_is_told():
     async def whole():
-        app = create_app(small_engine())
-        async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
-                app.state.server.engine.scheduler.step = lambda: 1 / 0
-                body = {"messages": SAY, "stream": True}
-                answer = await http.post("/v1/chat/completions", json=body)
-                assert answer.status_code == 503 and answer.json()["error"]["code"] == "engine_stopped"
-                assert (await http.get("/health")).status_code == 503
+        async with served() as (server, http):
+            server.engine.scheduler.step = lambda: 1 / 0
+            answer = await http.post("/v1/chat/completions", json={"messages": SAY, "stream": True})
+            assert answer.status_code == 503 and answer.json()["error"]["code"] == "engine_stopped"
+            assert (await http.get("/health")).status_code == 503
 
     asyncio.run(whole())
 
 
 def test_events_are_those_of_the_format():
     async def whole():
-        app = create_app(small_engine())
-        async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://t") as http:
-                answer = await http.post("/v1/completions", json={"prompt": "a", "stream": True, "regex": "[a-z]{5}"})
-                assert answer.headers["content-type"].startswith("text/event-stream")
-                lines = answer.text.split("\n\n")
-                assert lines[-2:] == ["data: [DONE]", ""]
-                chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
-                text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
-                assert len(text) == 5 and len({chunk["id"] for chunk in chunks}) == 1
+        async with served() as (_, http):
+            answer = await http.post("/v1/completions", json={"prompt": "a", "stream": True, "regex": "[a-z]{5}"})
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            lines = answer.text.split("\n\n")
+            assert lines[-2:] == ["data: [DONE]", ""]
+            chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+            text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
+            assert len(text) == 5 and len({chunk["id"] for chunk in chunks}) == 1
 
     asyncio.run(whole())

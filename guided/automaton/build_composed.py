@@ -22,7 +22,7 @@ from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import Alt, Grammar, Lexed, MaxTokens, Node, Ref, Repeat, Seq
 from guided.ir.serial import serial
 from guided.limits import Limits
-from guided.spec.rule_table import children
+from guided.spec.rule_table import parts_of
 
 __all__ = ["compile_composed", "part_graph"]
 
@@ -213,18 +213,11 @@ class _Builder:
 def _mentioned(node: Node) -> set[str]:
     """The rules that a node refers to; "" stands for a grammar with a lexer."""
     out: set[str] = set()
-    met: set[int] = set()
-    work: list[Node] = [node]
-    while work:
-        item = work.pop()
-        if id(item) in met:  # of parts of `node`, which lives meanwhile
-            continue
-        met.add(id(item))
+    for item in parts_of(node):
         if isinstance(item, Ref):
             out.add(item.name)
         elif isinstance(item, Lexed):
             out.add("")
         elif isinstance(item, MaxTokens):
             raise UnsupportedError("a limit of tokens beside a grammar with a lexer is not supported", hint=_HINT)
-        work += children(item)
     return out

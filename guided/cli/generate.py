@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from guided.cli.batch import Batch, add_batch, prompt_of
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
-from guided.cli.model import add_model_options
+from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
 from guided.cli.model import engine_of as _engine
 from guided.cli.options import add_options, options_given, tools_named
 from guided.cli.results import fields, figures, is_squeezed, squeezed
@@ -66,12 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", help="the message to answer; - for standard input")
     add_specification(parser, required=False, generating=True)
     model = parser.add_argument_group("model")
-    model.add_argument(
-        "--model",
-        default="smollm2-135m-instruct",
-        metavar="NAME",
-        help="a name, a GGUF file or a directory (%(default)s)",
-    )
+    model.add_argument("--model", default=DEFAULT_MODEL, metavar="NAME", help=MODEL_HELP)
     add_model_options(model)
     model.add_argument("--system", metavar="TEXT", help="the system message")
     model.add_argument(

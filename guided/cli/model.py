@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import InputError, Progress
@@ -12,7 +12,10 @@ from guided.cli.console import InputError, Progress
 if TYPE_CHECKING:
     from guided.engine import Engine
 
-__all__ = ["add_model_options", "engine_of"]
+__all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "engine_of"]
+
+DEFAULT_MODEL: Final = "smollm2-135m-instruct"
+MODEL_HELP: Final = "a name, a GGUF file or a directory (%(default)s)"
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:

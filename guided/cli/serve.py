@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, note, read_text
-from guided.cli.model import add_model_options, engine_of
+from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options, engine_of
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from guided.server.engine_thread import EngineThread
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -39,13 +41,7 @@ _CUT_OFF: Final = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        default="smollm2-135m-instruct",
-        metavar="MODEL",
-        help="a name, a GGUF file or a directory (%(default)s)",
-    )
+    parser.add_argument("model", nargs="?", default=DEFAULT_MODEL, metavar="MODEL", help=MODEL_HELP)
     add_model_options(parser.add_argument_group("model"))
     net = parser.add_argument_group("where it listens")
     net.add_argument("--host", default="127.0.0.1", help="an address of this machine; 0.0.0.0: all (%(default)s)")
@@ -111,20 +107,23 @@ def run(arguments: argparse.Namespace) -> int:
         scheme = "https" if arguments.ssl_certfile else "http"
         host, port = listener.getsockname()[:2]
         address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        asyncio.run(_serve(uvicorn.Server(config), listener, address, settings.model_name))
-        return _CUT_OFF if app.state.server.thread.cut_off else DONE
+        thread: EngineThread = app.state.server.thread
+        asyncio.run(_serve(uvicorn.Server(config), thread, listener, address, settings.model_name))
+        return _CUT_OFF if thread.cut_off else DONE
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, address: str, model: str) -> None:
+async def _serve(
+    server: uvicorn.Server, thread: EngineThread, listener: socket.socket, address: str, model: str
+) -> None:
     """Run until a signal, and tell when requests are answered."""
     loop, serving = asyncio.get_running_loop(), asyncio.ensure_future(server.serve([listener]))
 
     def stop(*_: Any) -> None:
-        server.should_exit = True
+        server.should_exit = thread.draining = True
 
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers end the process by the signal
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, stop)
     if server.started:

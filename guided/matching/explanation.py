@@ -139,7 +139,7 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
     completion = b"".join(
         bytes([symbol]) if symbol < 256 else _name(vocabulary, symbol - 256).encode() for symbol in shortest
     )
-    named_tokens = dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256)
+    controls = tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
     written = _written(matcher)
     refused = b"" if accepted else data[read:]
     found, cut = _positions(matcher.grammar, [*written, *data[:read]], refused[:1])
@@ -155,7 +155,6 @@ def explain(matcher: GrammarMatcher, asked: int | str | bytes | None) -> Explana
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
-    controls = tuple(named_tokens)
     return Explanation(accepted, data, read, expected, places, here.refusing, found, cut, completion, reason, controls)
 
 

@@ -88,12 +88,13 @@ class _Server:
     def health(self) -> dict[str, Any]:
         """What the engine is doing."""
         scheduler = self.engine.scheduler
+        prefilling = scheduler.prefilling
         return {
             "status": "ok" if self.thread.alive else "dead",
             "step": self.thread.steps,
             "waiting": scheduler.waiting,
-            "prefilling": scheduler.prefilling,
-            "active": scheduler.running - scheduler.prefilling,
+            "prefilling": prefilling,
+            "active": scheduler.running - prefilling,
             "compiling": scheduler.compiling,
             "pending_submit": self.thread.pending,
         }

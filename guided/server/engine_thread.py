@@ -87,11 +87,13 @@ class EngineThread:
         engine: what it runs.
         steps: how many rounds have run.
         failure: why the engine stopped by itself; None while it runs.
-        cut_off: how many requests had no answer when it was stopped.
+        draining: whether the server ends, and takes no more requests.
+        cut_off: how many requests were given up since then.
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.steps, self.cut_off = engine, 0, 0
+        self.engine, self.steps = engine, 0
+        self.draining, self.cut_off = False, 0
         self.failure: BaseException | None = None
         self._lock, self._noted = threading.Lock(), list[_Note]()
         self._wake, self._stopping = threading.Event(), False
@@ -154,6 +156,7 @@ class EngineThread:
     def cancel(self, tasks: list[Task]) -> None:
         """Stop tasks; on the event loop. Those that have ended are left as they are."""
         if left := [task for task in tasks if self._streams.pop(task, None) is not None]:
+            self.cut_off += self.draining
             self._note(lambda: self.engine.driver.cancel(left))
 
     def _note(self, what: _Note) -> None:

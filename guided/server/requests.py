@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -37,8 +37,6 @@ class StreamOptions(_Checked):
 
 class TextRequest(_Checked):
     """What requests for text have in common."""
-
-    MODEL_OF_TEXT: ClassVar[str] = "text"
 
     model: str | None = None
     n: Annotated[int, Field(ge=1, le=_MOST_CHOICES, strict=True)] = 1

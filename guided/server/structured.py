@@ -46,7 +46,6 @@ _OLD: Final = {
     "guided_json_object": "json_object",
     "guided_whitespace_pattern": "whitespace_pattern",
 }
-_PLAIN: Final = ("json_schema", "regex", "ebnf", "structural_tag", "lark", "gbnf", "grammar")
 _MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 _KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 _ANY_OBJECT: Final = {"type": "object"}

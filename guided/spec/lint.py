@@ -14,8 +14,8 @@ from typing import Any, Final
 from guided.ir.nodes import Alt, Automaton, Chars, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
 from guided.spec.remark import Remark
-from guided.spec.rule_lint import reached
-from guided.spec.rule_table import children
+from guided.spec.rule_lint import reached, recursive
+from guided.spec.rule_table import children, parts_of
 
 __all__ = ["BOUNDS", "lint_grammar"]
 
@@ -54,7 +54,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
             elif most > _LONG:
                 message = f"{what} up to {most:,} times, which small models may go on with for as long"
                 out.setdefault((place, f"long {what}"), Remark("long", place, message, hint, matters=False))
-    for name in _recursive(grammar):
+    for name in recursive(grammar.rules):
         if name not in used:
             continue
         place = grammar.origins.get(name, name)
@@ -68,17 +68,8 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[Remark]:
 
 def _limited(node: Node) -> set[str]:
     """The rules whose texts are limited to some tokens."""
-    met: ByIdentity[Any, None] = ByIdentity()
-    work: list[Any] = [node]
-    out = set[str]()
-    while work:
-        item = work.pop()
-        if item not in met:
-            met[item] = None
-            if isinstance(item, MaxTokens) and isinstance(item.item, Ref):
-                out.add(item.item.name)
-            work += children(item)
-    return out
+    limits = (part for part in parts_of(node) if isinstance(part, MaxTokens))
+    return {limit.item.name for limit in limits if isinstance(limit.item, Ref)}
 
 
 def _repetitions(node: Node) -> Iterator[tuple[str, int | None]]:
@@ -156,30 +147,3 @@ def _longest(automaton: Automaton) -> int:
             entered.add(at)
             todo += [(at, True), *((to, False) for to, _ in edges)]
     return lengths[automaton.start]
-
-
-def _recursive(grammar: Grammar) -> list[str]:
-    """The rules that contain themselves, by way of others or directly."""
-    calls: dict[str, set[str]] = {}
-    for name, node in grammar.rules.items():
-        work: list[Any] = [node]
-        calls[name] = set()
-        met: ByIdentity[Any, None] = ByIdentity()
-        while work:
-            item = work.pop()
-            if item in met:
-                continue
-            met[item] = None
-            if isinstance(item, Ref):
-                calls[name].add(item.name)
-            work += children(item)
-    out = []
-    for name, called in calls.items():
-        reached, todo = set(called), list(called)
-        while todo and name not in reached:
-            more = calls.get(todo.pop(), set()) - reached
-            reached |= more
-            todo += more
-        if name in reached:
-            out.append(name)
-    return out

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from guided.ir.nodes import Alt, Automaton, Length, MaxTokens, Node, Ref, Repeat, Seq, Text
-from guided.ir.serial import serial
 from guided.spec.json_schema.text.productive import generates
 from guided.spec.remark import Remark
-from guided.spec.rule_table import children
+from guided.spec.rule_table import parts_of
 
-__all__ = ["lint_rules", "reached", "unused"]
+__all__ = ["lint_rules", "reached", "recursive", "unused"]
 
 
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[Remark]:
@@ -44,10 +43,13 @@ def unused(what: str, place: str) -> Remark:
 
 def reached(rules: Mapping[str, Node], start: str) -> list[str]:
     """The rules that the first one leads to, in the order in which they are met."""
-    return [
-        start,
-        *(name for name in _after({name: _refers(node) for name, node in rules.items()}, start) if name != start),
-    ]
+    return [start, *(name for name in _after(_referred(rules), start) if name != start)]
+
+
+def recursive(rules: Mapping[str, Node]) -> list[str]:
+    """The rules that contain themselves, by way of others or directly."""
+    referred = _referred(rules)
+    return [name for name in rules if name in _after(referred, name)]
 
 
 def _after(following: Mapping[str, Iterable[str]], name: str) -> dict[str, None]:
@@ -61,18 +63,12 @@ def _after(following: Mapping[str, Iterable[str]], name: str) -> dict[str, None]
     return out
 
 
-def _refers(node: Node) -> list[str]:
-    out: dict[str, None] = {}
-    work: list[Node] = [node]
-    met = set[int]()
-    while work:
-        item = work.pop()
-        if isinstance(item, Ref):
-            out[item.name] = None
-        elif serial(item) not in met:
-            met.add(serial(item))
-            work += reversed(children(item))
-    return list(out)
+def _referred(rules: Mapping[str, Node]) -> dict[str, dict[str, None]]:
+    """Rule -> those that it refers to, in the order in which they are written."""
+    return {
+        name: dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
+        for name, node in rules.items()
+    }
 
 
 def _nullable(rules: Mapping[str, Node], names: Iterable[str]) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -37,7 +37,7 @@ from guided.ir.regions import Region
 from guided.ir.serial import ByIdentity
 from guided.spec.regex.algebra import run
 
-__all__ = ["RuleTable", "Scope", "children", "defined_here", "with_children"]
+__all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "with_children"]
 
 Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
@@ -104,6 +104,18 @@ def children(node: Any) -> list[Any]:
         part = getattr(node, name)
         out += part if isinstance(part, tuple) else [part]
     return out
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """A node and all nodes below it, each object once, in the order in which they are written."""
+    met: ByIdentity[Any, None] = ByIdentity()
+    work = [node]
+    while work:
+        item = work.pop()
+        if item not in met:
+            met[item] = None
+            yield item
+            work += reversed(children(item))
 
 
 def with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:

@@ -21,6 +21,7 @@ from guided.limits import Limits
 
 from .dialect.expressions import determinised
 from .lalr import Rules, with_all
+from .lexing import longest_match
 from .loader import Loaded
 from .terminals import node_of
 
@@ -100,7 +101,7 @@ def _of_lexer(
     for at, name in enumerate(output[:-1]):
         rest = "".join(texts[each] for each in output[at:])
         for taker in automata if tries_all else automata.keys() & {name}:
-            taken = _longest_match(automata[taker], rest)
+            taken = longest_match(automata[taker], rest)
             if taken > len(texts[name]):
                 needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
                 shown = loaded.terminals[taker].shown
@@ -145,14 +146,3 @@ def _shortest(automaton: Automaton) -> str | None:
                 met.add(to)
                 todo.append((to, text + chr(low)))
     return None
-
-
-def _longest_match(automaton: Automaton, text: str) -> int:
-    at, taken = automaton.start, 0
-    for read, char in enumerate(text, 1):
-        following = [to for low, high, to in automaton.states[at][1] if low <= ord(char) <= high]
-        if not following:
-            break
-        at = following[0]
-        taken = read if automaton.states[at][0] else taken
-    return taken

@@ -29,7 +29,7 @@ from .loader import Loaded, LoadedTerminal
 from .rules import origin
 from .terminals import node_of
 
-__all__ = ["lexed"]
+__all__ = ["lexed", "longest_match"]
 
 _MOST_TERMINALS: Final = 5_000
 
@@ -116,7 +116,7 @@ def _terminals(loaded: Loaded, found: list[LoadedTerminal], limits: Limits) -> t
         keywords = [
             Keyword(text.name, nodes[text.name], text.flags <= each.flags)
             for text in ([] if each.is_text else texts)
-            if text.priority == each.priority and _takes(nodes[each.name], text)
+            if text.priority == each.priority and longest_match(nodes[each.name], text.value) == len(text.value)
         ]
         out.append(Terminal(each.name, nodes[each.name], tuple(keywords), origin(loaded, each.name)))
     return tuple(out)
@@ -132,12 +132,13 @@ def _widths(terminal: LoadedTerminal, automaton: Automaton) -> tuple[int, int]:
     return int(least), int(greatest)
 
 
-def _takes(automaton: Automaton, text: LoadedTerminal) -> bool:
-    """Whether the string, as it is written, is a text of the automaton."""
-    at = automaton.start
-    for char in text.value:
+def longest_match(automaton: Automaton, text: str) -> int:
+    """The length of the longest beginning of a text that the automaton takes; 0 where it takes none."""
+    at, taken = automaton.start, 0
+    for read, char in enumerate(text, 1):
         following = [to for low, high, to in automaton.states[at][1] if low <= ord(char) <= high]
         if not following:
-            return False
+            break
         at = following[0]
-    return automaton.states[at][0]
+        taken = read if automaton.states[at][0] else taken
+    return taken
