@@ -12,8 +12,7 @@ from pydantic import BaseModel
 torch = pytest.importorskip("torch", reason="torch is not installed")
 openai = pytest.importorskip("openai", reason="openai is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
-
-import httpx  # noqa: E402 - comes with openai
+httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.server.app import create_app  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
