@@ -1,4 +1,4 @@
-"""The bodies of answers, as OpenAI's client reads them. In: events and results of the engine. Out: dicts for JSON.
+"""The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
 Beyond OpenAI's fields a choice has `stop_reason` (the stop that ended it, as vLLM says), `budget_bound` where the
 budget took something from it (`guided.BudgetBound`), and `captures` of its grammar.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal
 
 from guided.engine.result import Result, StreamEvent
 from guided.sampling.logprobs import TokenLogprobs
+from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Answer", "usage_of"]
@@ -40,12 +41,9 @@ class Answer:
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def body(self, groups: Sequence[Sequence[Result]]) -> dict[str, Any]:
+    def body(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
         """The whole answer: of each prompt its samples."""
-        choices = [
-            self._choice(number, result.text, result.logprobs or (), result.tokens) | _end(result)
-            for number, result in enumerate(chain.from_iterable(groups))
-        ]
+        choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
         return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
 
     def begin(self, number: int) -> dict[str, Any]:
@@ -54,13 +52,23 @@ class Answer:
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._whole("chunk") | {"choices": [choice]}
 
-    def chunk(self, number: int, event: StreamEvent) -> dict[str, Any]:
-        """A part of a stream."""
-        choice = self._choice(number, event.text, event.logprobs, event.tokens, "delta")
-        end = {"finish_reason": None} if event.result is None else _end(event.result)
-        return self._whole("chunk") | {"choices": [choice | end]}
+    def chunks(
+        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: Reading
+    ) -> Iterable[dict[str, Any]]:
+        """The parts of a stream that an event makes; the last one has the end and the log probabilities."""
+        parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
+        if not parts and (event.result is not None or self.top is not None):
+            parts = [{} if self.chat else {"text": ""}]
+        for place, part in enumerate(parts):
+            is_last = place == len(parts) - 1
+            choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
+            choice |= {"delta": part} if self.chat else part
+            if is_last:
+                choice["logprobs"] = self._logprobs(event.logprobs, event.tokens)
+                choice |= _end(reading)
+            yield self._whole("chunk") | {"choices": [choice]}
 
-    def usage(self, groups: Sequence[Sequence[Result]]) -> dict[str, Any]:
+    def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
         """The chunk that ends a stream, if usage is asked for."""
         return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
 
@@ -69,28 +77,36 @@ class Answer:
         prefix = "chatcmpl" if self.chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
-    def _choice(
-        self, number: int, text: str, logprobs: _Logprobs, tokens: Sequence[int], name: str = "message"
-    ) -> dict[str, Any]:
+    def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
+        result = reading.result
+        assert result is not None
+        choice = {"index": number, "logprobs": self._logprobs(result.logprobs or (), result.tokens), **_end(reading)}
         if not self.chat:
-            return {"index": number, "text": text, "logprobs": self._text_logprobs(logprobs, tokens)}
-        message: dict[str, Any] = {"content": text}
-        if name == "message":
-            message |= {"role": "assistant", "refusal": None}
-        return {"index": number, name: message, "logprobs": self._chat_logprobs(logprobs, tokens)}
+            return choice | {"text": reading.text}
+        message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
+        if reading.reasoning:
+            message |= {"reasoning": reading.reasoning, "reasoning_content": reading.reasoning}
+        if reading.calls:
+            message["content"] = reading.text or None
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in reading.calls
+            ]
+        return choice | {"message": message}
 
-    def _chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
+    def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
         if self.top is None:
             return None
+        return self._chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens)
+
+    def _chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
         content = []
         for token, known in self._each(logprobs, tokens):
             top = [self._spelled(id) | {"logprob": value} for id, value in known.top]
             content.append(self._spelled(token) | {"logprob": known.logprob, "top_logprobs": top})
         return {"content": content, "refusal": None}
 
-    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
-        if self.top is None:
-            return None
+    def _text_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
         each, offsets, at = self._each(logprobs, tokens), [], 0
         for token, _ in each:
             offsets.append(at)
@@ -112,15 +128,40 @@ class Answer:
         return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def usage_of(groups: Sequence[Sequence[Result]]) -> dict[str, int]:
+def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, int]:
     """How many tokens were read and written; a prompt counts once for all of its samples."""
-    prompt = sum(group[0].prompt_tokens for group in groups if group)
-    written = sum(len(result.tokens) for result in chain.from_iterable(groups))
+    ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    prompt = sum(group[0].prompt_tokens for group in ended if group)
+    written = sum(len(result.tokens) for result in chain.from_iterable(ended))
     return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
 
-def _end(result: Result) -> dict[str, Any]:
-    end: dict[str, Any] = {"finish_reason": result.finish_reason, "stop_reason": result.stop}
+def _delta(delta: Delta) -> dict[str, Any]:
+    match delta:
+        case Text(text):
+            return {"content": text}
+        case ReasoningText(text):
+            return {"reasoning": text, "reasoning_content": text}
+        case CallBegin(index, id, name):
+            return {
+                "tool_calls": [
+                    {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+                ]
+            }
+        case CallArguments(index, text):
+            return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+
+
+def _text(delta: Delta) -> str:
+    return delta.text if isinstance(delta, Text) else ""
+
+
+def _end(reading: Reading) -> dict[str, Any]:
+    result: Result | None = reading.result
+    end: dict[str, Any] = {"finish_reason": reading.finish_reason}
+    if result is None:
+        return end
+    end["stop_reason"] = result.stop
     if result.budget_bound.steps:
         end["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
     if result.captures:

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final
 
-from guided.engine.result import Result, StreamEvent
+from guided.engine.result import StreamEvent
 from guided.server.answers import Answer, usage_of
+from guided.server.deltas import Reading
 from guided.server.engine_thread import Stream
 from guided.server.errors import body_of
 from guided.server.requests import StreamOptions
 
-__all__ = ["collected", "server_sent"]
+__all__ = ["KEEP_ALIVE", "NewReading", "collected", "merged", "server_sent", "sse"]
+
+KEEP_ALIVE: Final = ": keep-alive\n\n"
+NewReading = Callable[[], Reading]
 
 
-async def collected(streams: Sequence[Stream]) -> list[list[Result]]:
-    """The results of each stream, in order; where one fails, the others are cancelled."""
+async def collected(streams: Sequence[Stream], new_reading: NewReading) -> list[list[Reading]]:
+    """What the samples of each stream say, in order; where one fails, the others are cancelled."""
 
-    async def read(stream: Stream) -> list[Result]:
-        found: dict[int, Result] = {}
+    async def read(stream: Stream) -> list[Reading]:
+        readings: dict[int, Reading] = {}
         async for number, event in stream:
-            if event.result is not None:
-                found[number] = event.result
-        return [found[number] for number in sorted(found)]
+            readings.setdefault(number, new_reading()).read(event)
+        return [readings[number] for number in sorted(readings)]
 
     try:
         return list(await asyncio.gather(*map(read, streams)))
@@ -38,37 +41,41 @@ async def collected(streams: Sequence[Stream]) -> list[list[Result]]:
 
 
 async def server_sent(
-    answer: Answer, streams: Sequence[Stream], options: StreamOptions, *, samples: int, keep_alive: float
+    answer: Answer,
+    streams: Sequence[Stream],
+    options: StreamOptions,
+    new_reading: NewReading,
+    *,
+    samples: int,
+    keep_alive: float,
 ) -> AsyncIterator[str]:
     """See the head. `samples`: of each stream."""
-    results: list[list[Result]] = [[] for _ in streams]
+    readings = [[new_reading() for _ in range(samples)] for _ in streams]
     begun = set[int]()
     try:
-        async for number, event in _merged(streams, samples, keep_alive):
+        async for number, event in merged(streams, samples, keep_alive):
             if event is None:
-                yield ": keep-alive\n\n"
+                yield KEEP_ALIVE
                 continue
             if answer.chat and number not in begun:
                 begun.add(number)
-                yield _data(answer.begin(number))
-            if event.result is not None:
-                results[number // samples].append(event.result)
-            if event.text or event.result is not None or answer.top is not None:
-                chunk = answer.chunk(number, event)
+                yield sse(answer.begin(number))
+            reading = readings[number // samples][number % samples]
+            for chunk in answer.chunks(number, event, reading.read(event), reading):
                 if options.continuous_usage_stats:
-                    chunk["usage"] = usage_of(results)
-                yield _data(chunk)
+                    chunk["usage"] = usage_of(readings)
+                yield sse(chunk)
         if options.include_usage:
-            yield _data(answer.usage(results))
+            yield sse(answer.usage(readings))
     except Exception as error:
-        yield _data(body_of(error))
+        yield sse(body_of(error))
     finally:
         for stream in streams:
             stream.cancel()
     yield "data: [DONE]\n\n"
 
 
-async def _merged(
+async def merged(
     streams: Sequence[Stream], samples: int, keep_alive: float
 ) -> AsyncIterator[tuple[int, StreamEvent | None]]:
     """The events of all streams as they come, each with the number of its choice; no event: nothing came for long."""
@@ -102,5 +109,7 @@ async def _merged(
             reader.cancel()
 
 
-def _data(body: dict[str, Any]) -> str:
-    return f"data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n"
+def sse(body: dict[str, Any], event: str = "") -> str:
+    """A server-sent event with its data; `event`: its name, where it has one."""
+    name = f"event: {event}\n" if event else ""
+    return f"{name}data: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n"

@@ -1,0 +1,110 @@
+"""What the routes of a server share: its engine, its settings, and the way of a request to the engine and back.
+
+route  ->  json, check_model  ->  submit (admission)  ->  collected or server-sent, by `reply`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from guided.engine import Engine
+from guided.engine.request import Request as EngineRequest
+from guided.server.engine_thread import EngineThread, Stream
+from guided.server.errors import RequestError
+from guided.server.settings import Settings
+
+__all__ = ["Server", "stream_response", "unless_gone"]
+
+_Found = TypeVar("_Found")
+
+
+class Server:
+    """What the routes share.
+
+    Attributes:
+        engine: the model.
+        settings: of the operator.
+        thread: runs the engine.
+        started: when, in seconds since 1970.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine, self.settings, self.thread = engine, settings, EngineThread(engine)
+        self.started = int(time.time())
+
+    async def json(self, request: Request) -> Any:
+        """The body of a request.
+
+        Raises:
+            RequestError: it is too long, or no JSON.
+        """
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > self.settings.max_body:
+                raise RequestError(f"the body has more than {self.settings.max_body} bytes", status=413)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the body is not JSON: {error}") from None
+
+    def check_model(self, name: str | None) -> None:
+        """Raises RequestError where a request names another model than this server has."""
+        if name not in (None, self.settings.model_name):
+            message = f"there is no model {name!r}; this server has {self.settings.model_name!r}"
+            raise RequestError(message, param="model", code="model_not_found", status=404)
+
+    def submit(self, request: Request, parts: Sequence[EngineRequest], priority: int = 0) -> list[Stream]:
+        """Give requests to the engine, if there is room for them.
+
+        Raises:
+            RequestError: too many wait already. EngineStopped.
+        """
+        if self.thread.requests + len(parts) > self.settings.max_queued_requests:
+            message = f"{self.settings.max_queued_requests} requests wait already"
+            raise RequestError(message, code="overloaded", status=503)
+        return [self.thread.submit(part, priority) for part in parts]
+
+    def health(self) -> dict[str, Any]:
+        """What the engine is doing."""
+        scheduler = self.engine.scheduler
+        prefilling = scheduler.prefilling
+        return {
+            "status": "ok" if self.thread.alive else "dead",
+            "step": self.thread.steps,
+            "waiting": scheduler.waiting,
+            "prefilling": prefilling,
+            "active": scheduler.running - prefilling,
+            "compiling": scheduler.compiling,
+            "pending_submit": self.thread.pending,
+        }
+
+
+def stream_response(events: AsyncIterator[str], headers: Mapping[str, str]) -> Response:
+    """Server-sent events as an answer."""
+    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
+
+
+async def unless_gone(request: Request, work: Awaitable[_Found]) -> _Found:
+    """Do something unless the client goes away first; then it is cancelled."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait([doing, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise RequestError("the client has gone away", status=499)
+        return doing.result()
+    finally:
+        doing.cancel()
+        leaving.cancel()
