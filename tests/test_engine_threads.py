@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
 from guided.engine import threads
+from tests.server_support import small_engine
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -77,3 +79,12 @@ import guided.engine
     environment = {name: value for name, value in os.environ.items() if name not in names} | given
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == expected, done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
+def test_threads_that_compile_give_way():
+    """All others keep the priority of the process."""
+    small = small_engine()
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    there = small._pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    assert there.result() == 19 > own == os.getpriority(os.PRIO_PROCESS, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from guided.engine.request import Request  # noqa: E402 - needs torch
+from guided.engine.threads import SWITCH_SECONDS  # noqa: E402
 from guided.server.engine_thread import EngineStopped, EngineThread  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -131,5 +133,17 @@ def test_stopping_ends_open_streams():
             await anext(aiter(stream))
         with pytest.raises(EngineStopped, match="has stopped"):
             await text_of(stream)
+
+    asyncio.run(run())
+
+
+def test_the_lock_of_python_is_given_up_early_while_it_runs():
+    """A thread that compiles would otherwise hold up each of a step's operations for 5 ms."""
+    before = sys.getswitchinterval()
+
+    async def run():
+        with EngineThread(small_engine()):
+            assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+        assert sys.getswitchinterval() == pytest.approx(before)
 
     asyncio.run(run())

@@ -32,6 +32,7 @@ from guided.engine.runner import Chunk, KVDtype
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
+from guided.engine.threads import give_way
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import GuidedError
 from guided.keywords import keywords_checked
@@ -155,7 +156,7 @@ class Engine:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         """Compiles for requests that come together."""
-        return ThreadPoolExecutor(_COMPILERS, "guided compiler")
+        return ThreadPoolExecutor(_COMPILERS, "guided compiler", initializer=give_way)
 
     # A type gives its values, a regular expression or a choice its text; what other constraints give is not told.
     @overload

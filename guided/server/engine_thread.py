@@ -17,6 +17,7 @@ Cost: a round that has nothing to do waits until something is noted; no time is 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
@@ -26,6 +27,7 @@ from guided.engine import Engine
 from guided.engine.request import Request
 from guided.engine.result import StreamEvent
 from guided.engine.scheduler import Outcome, Task
+from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
 
 __all__ = ["EngineStopped", "EngineThread", "Stream"]
@@ -103,6 +105,8 @@ class EngineThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
+        self._switch_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="guided engine", daemon=True)
         self._thread.start()
@@ -112,6 +116,7 @@ class EngineThread:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        sys.setswitchinterval(self._switch_seconds)
 
     @property
     def alive(self) -> bool:
