@@ -20,6 +20,7 @@ __all__ = [
     "GuidedWarning",
     "LimitExceeded",
     "ModelFileError",
+    "OptionError",
     "SpecError",
     "ToolError",
     "UnsupportedError",
@@ -223,6 +224,10 @@ class BudgetError(GuidedError, ValueError):
     def __init__(self, needed: int, given: int) -> None:
         self.needed, self.given = needed, given
         super().__init__(f"the shortest completion needs {needed} tokens, the budget is {given}")
+
+
+class OptionError(GuidedError, ValueError):
+    """An option of a request is not one of its values: it is out of its range, or does not go with another one."""
 
 
 class ToolError(GuidedError):

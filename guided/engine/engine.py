@@ -34,7 +34,7 @@ from guided.engine.sequence import Sequence as Output
 from guided.engine.stopping import Stops
 from guided.engine.threads import give_way
 from guided.engine.tool_calls import ToolCalls, with_tools
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError
 from guided.keywords import keywords_checked
 from guided.kv.cache import KVCache
 from guided.matching.compiler import GrammarCompiler
@@ -196,7 +196,7 @@ class Engine:
 
         Raises:
             SpecError, UnsupportedError: the constraint. BudgetError: no output of it fits the budget. GuidedError: the
-            prompt. ValueError: a number of the options.
+            prompt. OptionError: a number of the options.
         """
         results = self._run([self._tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
@@ -365,7 +365,7 @@ class Engine:
         written = {name: numbers.pop(name) for name in ConstraintOptions.__annotations__ if name in numbers}
         params = SamplingParams(**numbers, seed=secrets.randbits(64) if seed is None else seed)
         if params.min_tokens > max_tokens:
-            raise ValueError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
+            raise OptionError(f"min_tokens is {params.min_tokens}, but max_tokens is {max_tokens}")
         stops = Stops(
             _strings(stop), tuple(stop_token_ids or ()), _strings(stop_regex), include_stop_str_in_output, ignore_eos
         )

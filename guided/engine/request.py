@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from guided.engine.chat import Message
 from guided.engine.constraint import Constraint, ConstraintOptions
-from guided.errors import brief
+from guided.errors import OptionError, brief
 from guided.keywords import check_keywords, keywords_checked_class
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
@@ -130,15 +130,15 @@ def check_numbers(n: object, max_tokens: object, drafts: object, budget_ramp: ob
     """Check the options of a request that no other class checks.
 
     Raises:
-        ValueError: one of them is out of its range; the message names it.
+        OptionError: one of them is out of its range; the message names it.
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n is {brief(n)}, at least one output is needed")
+        raise OptionError(f"n is {brief(n)}, at least one output is needed")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise ValueError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
+        raise OptionError(f"max_tokens is {brief(max_tokens)}, at least one token is needed")
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MOST_DRAFTS:
-        raise ValueError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
+        raise OptionError(f"drafts is {brief(drafts)}, it must be 0 to {_MOST_DRAFTS}")
     if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
-        raise ValueError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
+        raise OptionError(f"budget_ramp is {brief(budget_ramp)}, it must be 0 to 100")
     if not isinstance(raw, bool):
-        raise ValueError(f"raw is {brief(raw)}, it must be True or False")
+        raise OptionError(f"raw is {brief(raw)}, it must be True or False")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
-from guided.errors import GuidedError, SpecError, brief
+from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -75,11 +75,11 @@ class Stops:
     def __post_init__(self) -> None:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
-                raise ValueError(f"{name} is {brief(items)}, it must be a sequence of strings that are not empty")
+                raise OptionError(f"{name} is {brief(items)}, it must be a sequence of strings that are not empty")
         if len(self.patterns) > _PATTERNS:
-            raise ValueError(f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed")
+            raise OptionError(f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed")
         if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
-            raise ValueError(f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed")
+            raise OptionError(f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed")
         object.__setattr__(self, "grammars", tuple(map(_compiled, self.patterns)))
 
     def __bool__(self) -> bool:
@@ -87,10 +87,10 @@ class Stops:
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
     def check(self, size: int) -> None:
-        """Raise ValueError if a stop token is not an id of a vocabulary of this size."""
+        """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
         for id in self.token_ids:
             if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                raise ValueError(f"stop_token_ids holds {brief(id)}, which is no token id below {size}")
+                raise OptionError(f"stop_token_ids holds {brief(id)}, which is no token id below {size}")
 
 
 class Watch:

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from guided.errors import brief
+from guided.errors import OptionError, brief
 from guided.sampling.sampler import log_mass
 
 __all__ = ["LogprobParams", "LogprobsMode", "TokenLogprobs", "token_logprobs"]
@@ -37,9 +37,9 @@ class LogprobParams:
     def __post_init__(self) -> None:
         for name, number in (("logprobs", self.output), ("prompt_logprobs", self.prompt)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-                raise ValueError(f"{name} is {brief(number)}, it must be an integer of at least 0, or None")
+                raise OptionError(f"{name} is {brief(number)}, it must be an integer of at least 0, or None")
         if self.mode not in get_args(LogprobsMode):
-            raise ValueError(f"logprobs_mode is {brief(self.mode)}; known are 'raw' and 'masked'")
+            raise OptionError(f"logprobs_mode is {brief(self.mode)}; known are 'raw' and 'masked'")
 
 
 @dataclass(frozen=True, slots=True)

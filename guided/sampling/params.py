@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from guided.errors import brief
+from guided.errors import OptionError, brief
 
 __all__ = ["SamplingParams"]
 
@@ -78,24 +78,24 @@ class SamplingParams:
 
     def _check_numbers(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0")
+            raise OptionError(f"temperature is {brief(self.temperature)}, it must be a finite number of at least 0")
         if self.top_k is not None and not _is_integer(self.top_k):
-            raise ValueError(f"top_k is {brief(self.top_k)}, it must be an integer or None")
+            raise OptionError(f"top_k is {brief(self.top_k)}, it must be an integer or None")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]")
+            raise OptionError(f"top_p is {brief(self.top_p)}, it must lie in (0, 1]")
         if self.min_p is not None and not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]")
+            raise OptionError(f"min_p is {brief(self.min_p)}, it must lie in [0, 1]")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
-            raise ValueError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)")
+            raise OptionError(f"seed is {brief(self.seed)}, it must be an integer in [0, 2**64)")
         if not (math.isfinite(self.repetition_penalty) and self.repetition_penalty > 0):
-            raise ValueError(
+            raise OptionError(
                 f"repetition_penalty is {brief(self.repetition_penalty)}, it must be a finite number above 0"
             )
         for name in ("presence_penalty", "frequency_penalty"):
             if not -2 <= (value := getattr(self, name)) <= 2:
-                raise ValueError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
+                raise OptionError(f"{name} is {brief(value)}, it must lie in [-2, 2]")
         if not _is_integer(self.min_tokens) or self.min_tokens < 0:
-            raise ValueError(f"min_tokens is {brief(self.min_tokens)}, it must be an integer of at least 0")
+            raise OptionError(f"min_tokens is {brief(self.min_tokens)}, it must be an integer of at least 0")
 
     def _check_ids(self) -> None:
         """Copies of what was given, so that nobody changes it meanwhile."""
@@ -104,9 +104,9 @@ class SamplingParams:
         if self.allowed_token_ids is not None:
             object.__setattr__(self, "allowed_token_ids", tuple(self.allowed_token_ids))
             if not self.allowed_token_ids:
-                raise ValueError("allowed_token_ids is empty, at least one id is needed; None allows all")
+                raise OptionError("allowed_token_ids is empty, at least one id is needed; None allows all")
         if not all(self.bad_words):
-            raise ValueError("bad_words holds an empty sequence, at least one id is needed")
+            raise OptionError("bad_words holds an empty sequence, at least one id is needed")
         for name, ids in (
             ("logit_bias", self.logit_bias),
             ("allowed_token_ids", self.allowed_token_ids or ()),
@@ -114,10 +114,10 @@ class SamplingParams:
         ):
             for id in ids:
                 if not _is_integer(id) or id < 0:
-                    raise ValueError(f"{name} holds {brief(id)}, which is no token id")
+                    raise OptionError(f"{name} holds {brief(id)}, which is no token id")
         for id, bias in self.logit_bias.items():
             if not -100 <= bias <= 100:
-                raise ValueError(f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]")
+                raise OptionError(f"logit_bias of token {id} is {brief(bias)}, it must lie in [-100, 100]")
 
 
 def _is_integer(value: object) -> bool:

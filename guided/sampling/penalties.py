@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import argmax
 
@@ -34,12 +34,12 @@ class Penalties:
         size: of the vocabulary.
 
     Raises:
-        ValueError: an id of `params` is not below `size`.
+        OptionError: an id of `params` is not below `size`.
     """
 
     def __init__(self, params: SamplingParams, prompt: Iterable[int], ends: Collection[int], size: int) -> None:
         if wrong := [id for id in params.ids() if id >= size]:
-            raise ValueError(f"token {min(wrong)} is named by the numbers of sampling; there are {size} tokens")
+            raise OptionError(f"token {min(wrong)} is named by the numbers of sampling; there are {size} tokens")
         self.params, self.ends = params, list(ends)
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
