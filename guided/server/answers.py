@@ -18,7 +18,7 @@ from guided.sampling.logprobs import TokenLogprobs
 from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Answer", "usage_of"]
+__all__ = ["Answer", "told_of", "usage_of"]
 
 _Logprobs = Sequence[TokenLogprobs | None]
 
@@ -97,9 +97,10 @@ class Answer:
     def _logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any] | None:
         if self.top is None:
             return None
-        return self._chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens)
+        return self.chat_logprobs(logprobs, tokens) if self.chat else self._text_logprobs(logprobs, tokens)
 
-    def _chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
+    def chat_logprobs(self, logprobs: _Logprobs, tokens: Sequence[int]) -> dict[str, Any]:
+        """Of each token its text, bytes and log probability, and those of the most likely ones in its place."""
         content = []
         for token, known in self._each(logprobs, tokens):
             top = [self._spelled(id) | {"logprob": value} for id, value in known.top]
@@ -159,11 +160,14 @@ def _text(delta: Delta) -> str:
 def _end(reading: Reading) -> dict[str, Any]:
     result: Result | None = reading.result
     end: dict[str, Any] = {"finish_reason": reading.finish_reason}
-    if result is None:
-        return end
-    end["stop_reason"] = result.stop
+    return end if result is None else end | told_of(result)
+
+
+def told_of(result: Result) -> dict[str, Any]:
+    """What an answer says of its end beyond OpenAI's fields, see the head."""
+    told: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
-        end["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
+        told["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}
     if result.captures:
-        end["captures"] = result.captures
-    return end
+        told["captures"] = result.captures
+    return told

@@ -2,8 +2,9 @@
 
 | route | what |
 |---|---|
-| `/v1/models`, `/v1/completions`, `/v1/chat/completions` | OpenAI's |
+| `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's |
 | `/tokenize`, `/detokenize` | text to token ids and back |
+| `/openapi.json` | what all of them take and give |
 | `/health`, `/ready`, `/ping`, `/version` | for who runs it |
 
 The engine's thread runs while the application does (`lifespan`).
@@ -21,8 +22,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from guided.engine import Engine
+from guided.errors import GuidedError
 from guided.server.errors import RequestError, body_of, status_of
-from guided.server.routes import openai, operations, tokens
+from guided.server.openapi import add_document
+from guided.server.routes import openai, operations, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
 
@@ -39,12 +42,13 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         with server.thread:
             yield
 
-    app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan)
+    app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
     _add_errors(app, settings)
     _add_keys(app, settings)
-    for routes in (openai, tokens, operations):
+    for routes in (openai, responses, tokens, operations):
         routes.add(app, server)
+    add_document(app, keys=bool(settings.api_keys))
     return app
 
 
@@ -60,7 +64,7 @@ def _add_errors(app: FastAPI, settings: Settings) -> None:
         return JSONResponse(body_of(told), error.status_code, headers=error.headers)
 
     app.add_exception_handler(HTTPException, no_route)
-    for kind in (RequestError, ValueError, TypeError, Exception):
+    for kind in (RequestError, GuidedError, Exception):
         app.add_exception_handler(kind, answer)
 
 

@@ -9,7 +9,9 @@
 | 500 | InternalServerError | a defect, or no memory for the request alone |
 | 503 | ServiceUnavailableError | too many requests wait, or the engine has stopped |
 
-`param` is the field of the request, with a JSON Pointer into its specification where that is known.
+`param` is the field of the request, with a JSON Pointer into its specification where that is known. Each `code` is in
+docs/guides/serving-errors.md. What is neither `RequestError` nor `GuidedError` is a defect, whatever its class: it is
+never the client's fault, and its text is not told.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ _TYPES: Final = {
     500: "InternalServerError",
     503: "ServiceUnavailableError",
 }
+_CODES: Final = {
+    400: "invalid_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "body_too_long",
+    499: "client_gone",
+}
+"""Of errors that have no code of their own."""
 
 
 class RequestError(Exception):
@@ -55,7 +65,7 @@ def status_of(error: BaseException) -> int:
             return error.status
         case EngineStopped():
             return 503
-        case GuidedError() | ValueError() | TypeError():
+        case GuidedError():
             return 400
     return 500
 
@@ -90,6 +100,6 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             "message": message,
             "type": _TYPES.get(status, "BadRequestError" if status < 500 else "InternalServerError"),
             "param": param,
-            "code": code,
+            "code": code or _CODES.get(status),
         }
     }

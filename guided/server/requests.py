@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,10 +21,11 @@ __all__ = ["ChatRequest", "CompletionRequest", "StreamOptions", "TextRequest", "
 
 _MOST_CHOICES = 128
 _Count = Annotated[int, Field(ge=0, strict=True)]
+_Read = TypeVar("_Read", bound=BaseModel)
 
 
 class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), strict=True)
 
 
 class StreamOptions(_Checked):
@@ -50,7 +51,7 @@ class TextRequest(_Checked):
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
-    logit_bias: dict[int, float] | None = None
+    logit_bias: dict[Annotated[int, Field(strict=False)], float] | None = None
     allowed_token_ids: list[_Count] | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     stop: str | list[str] | None = None
@@ -188,7 +189,7 @@ class ChatRequest(TextRequest):
         return [Request(messages, asked.constraint, n=self.n, options=own)]
 
 
-def read_request(kind: type[TextRequest], body: object) -> TextRequest:
+def read_request(kind: type[_Read], body: object) -> _Read:
     """A request of a kind.
 
     Raises:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
@@ -23,6 +25,7 @@ from guided.server.settings import Settings
 __all__ = ["Server", "stream_response", "unless_gone"]
 
 _Found = TypeVar("_Found")
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Server:
@@ -43,7 +46,7 @@ class Server:
         """The body of a request.
 
         Raises:
-            RequestError: it is too long, or no JSON.
+            RequestError: it is too long, or no JSON (RFC 8259: in UTF-8, numbers are finite).
         """
         body = bytearray()
         async for piece in request.stream():
@@ -51,9 +54,15 @@ class Server:
             if len(body) > self.settings.max_body:
                 raise RequestError(f"the body has more than {self.settings.max_body} bytes", status=413)
         try:
-            return json.loads(body)
+            text = body.decode()
+            found = json.loads(text, parse_constant=_finite, parse_float=_finite)
+            if _SURROGATE.search(text):  # half of a pair could be in no answer and in no error
+                json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise RequestError("a text of the body has half of a surrogate pair, which UTF-8 cannot say") from None
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the body is not JSON: {error}") from None
+        return found
 
     def check_model(self, name: str | None) -> None:
         """Raises RequestError where a request names another model than this server has."""
@@ -85,6 +94,13 @@ class Server:
             "compiling": scheduler.compiling,
             "pending_submit": self.thread.pending,
         }
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can say again."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
 
 
 def stream_response(events: AsyncIterator[str], headers: Mapping[str, str]) -> Response:

@@ -2,58 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from guided.engine.request import Request as EngineRequest
 from guided.server.answers import Answer
 from guided.server.deltas import Reading
+from guided.server.openapi import takes
 from guided.server.requests import ChatRequest, CompletionRequest, StreamOptions, read_request
 from guided.server.server import Server, stream_response, unless_gone
-from guided.server.streaming import collected, server_sent
+from guided.server.streaming import NewReading, collected, server_sent
+from guided.server.structured import Structured
 
-__all__ = ["add"]
+__all__ = ["Prepared", "add", "prepared"]
 
 _SHORT_COMPLETION = 16  # tokens, as in OpenAI's interface
+
+_ANSWER = {
+    "id": "string",
+    "object": "string",
+    "created": "integer",
+    "model": "string",
+    "choices": "array",
+    "usage": "object",
+}
 
 
 def add(app: FastAPI, server: Server) -> None:
     """Add the routes."""
 
     @app.post("/v1/chat/completions")
+    @takes(ChatRequest, answer=_ANSWER, events=True)
     async def chat(request: Request) -> Response:
         return await _answer(server, request, ChatRequest)
 
     @app.post("/v1/completions")
+    @takes(CompletionRequest, answer=_ANSWER, events=True)
     async def completions(request: Request) -> Response:
         return await _answer(server, request, CompletionRequest)
 
     @app.get("/v1/models")
+    @takes(answer={"object": "string", "data": "array"})
     def models() -> dict[str, Any]:
         name, context = server.settings.model_name, server.engine.model.config.context
         model = {"id": name, "object": "model", "created": server.started, "owned_by": "guided"}
         return {"object": "list", "data": [model | {"max_model_len": context}]}
 
 
-async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
-    """An answer of a model, whole or as a stream."""
-    asked = read_request(kind, await server.json(request))
-    assert isinstance(asked, ChatRequest | CompletionRequest)
-    server.check_model(asked.model)
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a request asks of the engine, and how its answer is read.
+
+    Attributes:
+        parts: one for each prompt.
+        text: what the text must be.
+        new_reading: makes what reads a sample.
+    """
+
+    parts: Sequence[EngineRequest]
+    text: Structured
+    new_reading: NewReading = Reading
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of the answer: what of the request is old."""
+        return {"Warning": f'299 - "{self.text.warnings[0]}"'} if self.text.warnings else {}
+
+
+def prepared(server: Server, asked: ChatRequest | CompletionRequest) -> Prepared:
+    """What a request asks of the engine; those of /v1/responses come as those of a conversation.
+
+    Raises:
+        RequestError, GuidedError: what it asks is refused.
+    """
     text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
     is_chat = isinstance(asked, ChatRequest)
     parts = asked.requests(text, server.engine.model.config.context if is_chat else _SHORT_COMPLETION)
-    request.state.param = text.param or None
-    streams = server.submit(request, parts, asked.priority)
+    return Prepared(parts, text)
+
+
+async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
+    """An answer of a model, whole or as a stream."""
+    asked = read_request(kind, await server.json(request))
+    server.check_model(asked.model)
+    found = prepared(server, asked)
+    request.state.param = found.text.param or None
+    streams = server.submit(request, found.parts, asked.priority)
+    is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top)
-    headers = {"Warning": f'299 - "{text.warnings[0]}"'} if text.warnings else {}
     if not asked.stream:
-        readings = await unless_gone(request, collected(streams, Reading))
-        return JSONResponse(answer.body(readings), headers=headers)
+        readings = await unless_gone(request, collected(streams, found.new_reading))
+        return JSONResponse(answer.body(readings), headers=found.headers)
     for stream in streams:
         await stream.begun()
     options = asked.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
-    events = server_sent(answer, streams, options, Reading, samples=asked.n, keep_alive=keep_alive)
-    return stream_response(events, headers)
+    events = server_sent(answer, streams, options, found.new_reading, samples=asked.n, keep_alive=keep_alive)
+    return stream_response(events, found.headers)

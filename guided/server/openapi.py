@@ -1,0 +1,139 @@
+"""The OpenAPI document of a server. In: its routes. Out: what they take and give, when it is first asked for.
+
+Routes read the JSON of their requests themselves, so that errors are the server's own; what they read it as, each says
+with `takes`. The schemas of requests are those of the classes that read them. A schema tells the form of a request: the
+content of a specification, and what goes with what, is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+__all__ = ["add_document", "takes"]
+
+_Route = TypeVar("_Route", bound=Callable[..., Any])
+_Json = dict[str, Any]
+
+_TEXT: Final = {"type": ["string", "null"]}
+_OBJECT: Final = {"type": ["object", "null"]}
+_SCHEMA: Final = {"type": ["object", "boolean", "string", "null"], "description": "a JSON Schema, or its text"}
+_FIELDS: Final[Mapping[str, _Json]] = {
+    "response_format": _OBJECT,
+    "structured_outputs": _OBJECT,
+    "guided_json": _SCHEMA,
+    "guided_regex": _TEXT,
+    "guided_choice": {"type": ["array", "null"], "items": {"type": "string"}, "minItems": 1},
+    "guided_grammar": _TEXT,
+    "guided_json_object": {"type": ["boolean", "null"]},
+    "guided_whitespace_pattern": _TEXT,
+    "guided_decoding_backend": {"description": "there is one: it is not read"},
+    "json_schema": _SCHEMA,
+    "regex": _TEXT,
+    "ebnf": _TEXT,
+    "structural_tag": {"type": ["object", "string", "null"]},
+    "lark": _TEXT,
+    "gbnf": _TEXT,
+    "grammar": _TEXT,
+}
+"""Of fields that structured.py reads."""
+_ERROR: Final[_Json] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"], "description": "the field of the request"},
+                "code": {"type": ["string", "null"], "description": "a word for programs"},
+            },
+        }
+    },
+}
+_REF: Final = "#/components/schemas/{model}"
+_SAID: Final = "guided_described"
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    kinds: tuple[type[BaseModel], ...]
+    answer: Mapping[str, str] = field(default_factory=dict)
+    events: bool = False
+
+
+def takes(
+    *kinds: type[BaseModel], answer: Mapping[str, str] | None = None, events: bool = False
+) -> Callable[[_Route], _Route]:
+    """Says of a route what it reads and gives.
+
+    Args:
+        kinds: what its body is read as: one of them.
+        answer: the members that each answer has, with the JSON types of their values.
+        events: whether it may also answer by server-sent events.
+    """
+
+    def say(route: _Route) -> _Route:
+        setattr(route, _SAID, _Described(kinds, answer or {}, events))
+        return route
+
+    return say
+
+
+def add_document(app: FastAPI, *, keys: bool) -> None:
+    """`/openapi.json` is made when it is first asked for. `keys`: whether what begins with /v1 needs a key."""
+    app.openapi = cache(lambda: _document(app, keys=keys))  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI, *, keys: bool) -> _Json:
+    document: _Json = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
+    said = {route.path: getattr(route.endpoint, _SAID) for route in routes if hasattr(route.endpoint, _SAID)}
+    kinds = dict.fromkeys(kind for each in said.values() for kind in each.kinds)
+    _, made = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
+    schemas: _Json = made.get("$defs", {})
+    for schema in schemas.values():
+        for name in schema.get("properties", {}).keys() & _FIELDS.keys():
+            if "type" not in schema["properties"][name]:
+                schema["properties"][name] = {"title": name, **_FIELDS[name]}
+    components = document.setdefault("components", {})
+    components["schemas"] = {**schemas, "Error": _ERROR}
+    if keys:
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    refused = {"description": "An error", "content": {"application/json": {"schema": {"$ref": _ref("Error")}}}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)  # FastAPI's own; what is malformed is 400 here
+            operation["responses"] |= {"4XX": refused, "5XX": refused}
+            if keys and path.startswith("/v1"):
+                operation["security"] = [{"key": []}]
+            if path in said:
+                _describe(operation, said[path])
+    return document
+
+
+def _describe(operation: _Json, said: _Described) -> None:
+    refs = [{"$ref": _ref(kind.__name__)} for kind in said.kinds]
+    if refs:
+        schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    members = {name: {"type": type} for name, type in said.answer.items()}
+    answer = {"type": "object", "properties": members, "required": list(members)}
+    content: _Json = {"application/json": {"schema": answer}}
+    if said.events:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    operation["responses"]["200"] = {"description": "The answer", "content": content}
+
+
+def _ref(name: str) -> str:
+    return _REF.format(model=name)

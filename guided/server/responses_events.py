@@ -1,0 +1,278 @@
+"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order, or the response at their end.
+
+    created, in_progress
+    for each item:  output_item.added
+        message         content_part.added, output_text.delta ..., output_text.done, content_part.done
+        reasoning       content_part.added, reasoning_text.delta ..., reasoning_text.done, content_part.done
+        function_call   function_call_arguments.delta ..., function_call_arguments.done
+    output_item.done
+    completed, or incomplete where max_output_tokens cut it; error and failed where it failed
+
+The whole answer is what the last event of a stream holds, so both say the same. Beyond OpenAI's fields a response has
+`store`, which is false, and what `told_of` tells. `cached_tokens` is 0: it is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from guided.engine.result import Result, StreamEvent
+from guided.sampling.logprobs import TokenLogprobs
+from guided.server.answers import Answer, told_of
+from guided.server.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningText, Text
+from guided.server.engine_thread import Stream
+from guided.server.errors import body_of, status_of
+from guided.server.streaming import KEEP_ALIVE, NewReading, merged, sse
+
+__all__ = ["ResponseEvents", "sent", "whole"]
+
+_Json = dict[str, Any]
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+_PARTS: Final = {"message": "output_text", "reasoning": "reasoning_text", "function_call": "function_call_arguments"}
+
+
+class ResponseEvents:
+    """The events of one response.
+
+    Attributes:
+        answer: of a conversation, with the same model, id and time.
+        told: what the response says of its request.
+        output: the items so far.
+    """
+
+    def __init__(self, answer: Answer, told: Mapping[str, Any]) -> None:
+        self.answer, self.told, self.output = answer, told, list[_Json]()
+        self._number = 0  # of the next event
+        self._kind = ""  # of the item that goes on; "": none does
+        self._pieces = list[str]()  # of its text
+        self._call = -1  # its number, where it is a call
+        self._scored = _Scored()
+        self._read = self._thought = 0  # tokens
+
+    def begin(self) -> Iterator[_Json]:
+        """The events before the first token."""
+        yield self._event("response.created", response=self._response("in_progress"))
+        yield self._event("response.in_progress", response=self._response("in_progress"))
+
+    def read(self, event: StreamEvent, deltas: Sequence[Delta]) -> Iterator[_Json]:
+        """The events that an event of the engine makes, which a `Reading` has read as `deltas`."""
+        if event.reasoning and event.result is None:
+            self._thought += len(event.tokens)
+        elif not deltas or any(isinstance(delta, Text) for delta in deltas):
+            self._scored.wait(self._read, event)
+        self._read += len(event.tokens)
+        last_text = next((delta for delta in reversed(deltas) if isinstance(delta, Text)), None)
+        for delta in deltas:
+            match delta:
+                case ReasoningText(text):
+                    yield from self._grow("reasoning", text)
+                case Text(text):
+                    scores = self._scored.take() if delta is last_text else []
+                    yield from self._grow("message", text, logprobs=self._spelled(scores))
+                case CallBegin(index, id, name):
+                    self._scored.drop()
+                    yield from self._add("function_call", call_id=id, name=name, arguments="")
+                    self._call = index
+                case CallArguments(index, text):
+                    assert self._kind == "function_call" and self._call == index, "calls are written one by one"
+                    yield from self._grow("function_call", text)
+
+    def end(self, reading: Reading) -> Iterator[_Json]:
+        """The events after the last token."""
+        result = reading.result
+        assert result is not None
+        cut = result.finish_reason == "length"
+        status = "incomplete" if cut else "completed"
+        if not self.output:
+            yield from self._add("message")
+        if self._kind == "message":
+            self._scored.take()
+        yield from self._close(status, result)
+        response = self._response(status) | told_of(result) | {"usage": self._usage(result)}
+        if cut:
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        else:
+            response["completed_at"] = int(time.time())
+        yield self._event(f"response.{status}", response=response)
+
+    def fail(self, error: Exception) -> Iterator[_Json]:
+        """The events of an error, after `begin`."""
+        told = body_of(error)["error"]
+        yield self._event("error", code=told["code"], message=told["message"], param=told["param"])
+        failed = {"code": "server_error" if status_of(error) >= 500 else "invalid_prompt", "message": told["message"]}
+        yield self._event("response.failed", response=self._response("failed") | {"error": failed})
+
+    # ---- items
+    def _grow(self, kind: str, text: str, **more: Any) -> Iterator[_Json]:
+        if self._kind != kind:
+            yield from self._add(kind)
+        self._pieces.append(text)
+        yield self._of_part("delta", delta=text, **more)
+
+    def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
+        """Begin an item, after the end of the one before."""
+        yield from self._close("completed", None)
+        id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
+        item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
+        if kind == "message":
+            item |= {"role": "assistant", "content": []}
+        elif kind == "reasoning":
+            item |= {"summary": [], "content": []}
+        self.output.append(item)
+        self._kind, self._pieces = kind, []
+        self._scored.begin()
+        yield self._event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
+        if kind != "function_call":
+            yield self._of_content("added", self._part("", []))
+
+    def _close(self, status: str, result: Result | None) -> Iterator[_Json]:
+        """End the item that goes on, if there is one."""
+        if not self._kind:
+            return
+        text, item = "".join(self._pieces), self.output[-1]
+        if self._kind == "function_call":
+            item["arguments"] = text
+            yield self._of_part("done", arguments=text, name=item["name"])
+        else:
+            logprobs = self._spelled(self._scored.known(result)) if self._kind == "message" else []
+            part = self._part(text, logprobs)
+            yield self._of_part("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
+            yield self._of_content("done", part)
+            item["content"] = [part]
+        item["status"] = status
+        self._kind = ""
+        yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
+
+    def _part(self, text: str, logprobs: list[_Json]) -> _Json:
+        more: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
+        return {"type": _PARTS[self._kind], "text": text, **more}
+
+    def _of_part(self, what: str, **fields: Any) -> _Json:
+        if self._kind != "function_call":
+            fields["content_index"] = 0
+        return self._of_item(f"response.{_PARTS[self._kind]}.{what}", **fields)
+
+    def _of_content(self, what: str, part: _Json) -> _Json:
+        return self._of_item(f"response.content_part.{what}", content_index=0, part=part)
+
+    def _of_item(self, type: str, **fields: Any) -> _Json:
+        at = len(self.output) - 1
+        return self._event(type, item_id=self.output[at]["id"], output_index=at, **fields)
+
+    def _event(self, type: str, **fields: Any) -> _Json:
+        self._number += 1
+        return {"type": type, "sequence_number": self._number - 1, **fields}
+
+    # ---- the response
+    def _response(self, status: str) -> _Json:
+        return {
+            "id": f"resp_{self.answer.id}",
+            "object": "response",
+            "created_at": self.answer.created,
+            "completed_at": None,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.answer.model,
+            "output": list(self.output),
+            "usage": None,
+            **self.told,
+        }
+
+    def _usage(self, result: Result) -> _Json:
+        return {
+            "input_tokens": result.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": len(result.tokens),
+            "output_tokens_details": {"reasoning_tokens": self._thought},
+            "total_tokens": result.prompt_tokens + len(result.tokens),
+        }
+
+    def _spelled(self, scores: Sequence[tuple[int, TokenLogprobs | None]]) -> list[_Json]:
+        if self.answer.top is None:
+            return []
+        found: list[_Json] = self.answer.chat_logprobs([score for _, score in scores], [id for id, _ in scores])[
+            "content"
+        ]
+        return found
+
+
+class _Scored:
+    """The tokens of a message with their log probabilities: those of forced tokens are known at the end alone."""
+
+    def __init__(self) -> None:
+        self._waiting = list[tuple[int, int, TokenLogprobs | None]]()  # place, id; of no delta yet
+        self._taken = list[tuple[int, int, TokenLogprobs | None]]()  # of the message
+
+    def begin(self) -> None:
+        self._taken = []
+
+    def wait(self, place: int, event: StreamEvent) -> None:
+        scores = event.logprobs or (None,) * len(event.tokens)
+        self._waiting += [(place + at, *pair) for at, pair in enumerate(zip(event.tokens, scores, strict=True))]
+
+    def drop(self) -> None:
+        """What waits is no text."""
+        self._waiting = []
+
+    def take(self) -> list[tuple[int, TokenLogprobs | None]]:
+        """What waits is of the message."""
+        new, self._waiting = self._waiting, []
+        self._taken += new
+        return [(id, score) for _, id, score in new]
+
+    def known(self, result: Result | None) -> list[tuple[int, TokenLogprobs | None]]:
+        """All of the message; as the result has it, once there is one."""
+        if result is None or result.logprobs is None:
+            return [(id, score) for _, id, score in self._taken]
+        places = [place for place, _, _ in self._taken if place < len(result.tokens)]
+        return [(result.tokens[place], result.logprobs[place]) for place in places]
+
+
+async def _all(
+    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncGenerator[_Json | None]:
+    """The events; None: nothing came for long."""
+    reading = new_reading()
+    try:
+        for each in events.begin():
+            yield each
+        async for _, event in merged([stream], 1, keep_alive):
+            if event is None:
+                yield None
+                continue
+            for each in events.read(event, reading.read(event)):
+                yield each
+        for each in events.end(reading):
+            yield each
+    finally:
+        stream.cancel()
+
+
+async def whole(events: ResponseEvents, stream: Stream, new_reading: NewReading) -> _Json:
+    """The response. Raises as reading the stream does."""
+    last: _Json = {}
+    async with aclosing(_all(events, stream, new_reading, _NEVER)) as found:
+        async for event in found:
+            last = event or last
+    response: _Json = last["response"]
+    return response
+
+
+async def sent(
+    events: ResponseEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+) -> AsyncIterator[str]:
+    """The events as server-sent ones, each with its name; whoever stops reading cancels the request."""
+    try:
+        async with aclosing(_all(events, stream, new_reading, keep_alive)) as found:
+            async for event in found:
+                yield KEEP_ALIVE if event is None else sse(event, event["type"])
+    except Exception as error:
+        for event in events.fail(error):
+            yield sse(event, event["type"])
+
+
+_NEVER: Final = 1e6  # seconds

@@ -1,0 +1,73 @@
+"""`/v1/responses`: OpenAI's interface of items; what is asked is asked as a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from guided.server.answers import Answer
+from guided.server.errors import RequestError
+from guided.server.openapi import takes
+from guided.server.requests import read_request
+from guided.server.responses_events import ResponseEvents, sent, whole
+from guided.server.responses_request import InputTokensRequest, ResponsesRequest
+from guided.server.routes.openai import prepared
+from guided.server.server import Server, stream_response, unless_gone
+
+__all__ = ["add"]
+
+_ANSWER = {
+    "id": "string",
+    "object": "string",
+    "created_at": "integer",
+    "status": "string",
+    "model": "string",
+    "output": "array",
+    "usage": "object",
+}
+
+
+def add(app: FastAPI, server: Server) -> None:
+    """Add the routes."""
+
+    @app.post("/v1/responses")
+    @takes(ResponsesRequest, answer=_ANSWER, events=True)
+    async def responses(request: Request) -> Response:
+        return await _answer(server, request)
+
+    @app.post("/v1/responses/input_tokens")
+    @takes(InputTokensRequest, answer={"object": "string", "input_tokens": "integer"})
+    async def input_tokens(request: Request) -> dict[str, Any]:
+        asked = read_request(InputTokensRequest, await server.json(request))
+        server.check_model(asked.model)
+        with asked.by_its_names():
+            [part] = prepared(server, asked.chat()).parts
+            ids = await asyncio.to_thread(server.engine.encode_prompt, part.prompt)
+        return {"object": "response.input_tokens", "input_tokens": len(ids)}
+
+    @app.get("/v1/responses/{response_id}")
+    @app.delete("/v1/responses/{response_id}")
+    def stored(response_id: str) -> Response:
+        raise RequestError("nothing is stored here", param="response_id", code="response_not_found", status=404)
+
+
+async def _answer(server: Server, request: Request) -> Response:
+    """A response, whole or as a stream."""
+    asked = read_request(ResponsesRequest, await server.json(request))
+    server.check_model(asked.model)
+    chat = asked.chat()
+    with asked.by_its_names():
+        found = prepared(server, chat)
+        request.state.param = asked.param(found.text.param)
+        [stream] = server.submit(request, found.parts, asked.priority)
+        answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
+        events = ResponseEvents(answer, asked.told())
+        if not asked.stream:
+            return JSONResponse(
+                await unless_gone(request, whole(events, stream, found.new_reading)), headers=found.headers
+            )
+        await stream.begun()
+    return stream_response(sent(events, stream, found.new_reading, server.settings.keep_alive), found.headers)
