@@ -70,6 +70,8 @@ class ResponseEvents:
                 case ReasoningText(text):
                     yield from self._grow("reasoning", text)
                 case Text(text):
+                    if self._kind != "message":
+                        yield from self._add("message")
                     scores = self._scored.take() if delta is last_text else []
                     yield from self._grow("message", text, logprobs=self._spelled(scores))
                 case CallBegin(index, id, name):
@@ -123,7 +125,6 @@ class ResponseEvents:
             item |= {"summary": [], "content": []}
         self.output.append(item)
         self._kind, self._pieces = kind, []
-        self._scored.begin()
         yield self._event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
         if kind != "function_call":
             yield self._of_content("added", self._part("", []))
@@ -144,6 +145,7 @@ class ResponseEvents:
             item["content"] = [part]
         item["status"] = status
         self._kind = ""
+        self._scored.end()
         yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
 
     def _part(self, text: str, logprobs: list[_Json]) -> _Json:
@@ -207,7 +209,8 @@ class _Scored:
         self._waiting = list[tuple[int, int, TokenLogprobs | None]]()  # place, id; of no delta yet
         self._taken = list[tuple[int, int, TokenLogprobs | None]]()  # of the message
 
-    def begin(self) -> None:
+    def end(self) -> None:
+        """The message has ended."""
         self._taken = []
 
     def wait(self, place: int, event: StreamEvent) -> None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from guided.errors import BudgetError
+from guided.errors import BudgetError, brief
 from guided.server.errors import RequestError, body_of
 from guided.server.requests import ChatRequest, StreamOptions, TextRequest, read_request
 from guided.server.responses_items import (
@@ -168,12 +168,20 @@ def _tools(value: Any) -> Any:
 
 def _tool_choice(value: Any) -> Any:
     kinds: dict[str, type[BaseModel]] = {"function": _Choice, "allowed_tools": _AllowedTools}
-    return one_of("tool_choice", value, kinds, otherwise=_ONLY_FUNCTIONS) if isinstance(value, dict) else value
+    if isinstance(value, str) and value not in ("none", "auto", "required"):
+        raise RequestError(f"tool_choice is none, auto, required or a tool, not {brief(value)}", param="tool_choice")
+    return (
+        value
+        if value is None or isinstance(value, str)
+        else one_of("tool_choice", value, kinds, otherwise=_ONLY_FUNCTIONS)
+    )
 
 
 def _items(value: Any) -> Any:
-    if not isinstance(value, list):
+    if isinstance(value, str):
         return value
+    if not isinstance(value, list) or not value:
+        raise RequestError(f"input is a text, or a list of at least one item, not {brief(value)}", param="input")
     stored = {"item_reference": _STORED}
     return [
         one_of(f"input.{number}", each, INPUT_ITEMS, default="message", refused=stored)
@@ -219,7 +227,7 @@ class InputTokensRequest(_Checked):
             RequestError: what it asks is refused; by the names of this request.
         """
         with self.by_its_names():
-            return read_request(ChatRequest, self._chat())
+            return read_request(ChatRequest, self.chat_body())
 
     @contextmanager
     def by_its_names(self) -> Iterator[None]:
@@ -254,7 +262,8 @@ class InputTokensRequest(_Checked):
             text,
         )
 
-    def _chat(self) -> dict[str, Any]:
+    def chat_body(self) -> dict[str, Any]:
+        """What `chat` is read from."""
         format = self.text.chat_format if self.text is not None else None
         body: dict[str, Any] = {"model": self.model, "messages": self._messages()[0]}
         body |= {} if format is None else {"response_format": format}
@@ -330,18 +339,19 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
             raise RequestError(f'top_logprobs goes with include=["{_INCLUDED}"]', param="top_logprobs")
         return self
 
-    def _chat(self) -> dict[str, Any]:
+    def chat_body(self) -> dict[str, Any]:
+        """See `InputTokensRequest.chat_body`."""
         own = InputTokensRequest.model_fields.keys() | {
             "metadata", "service_tier", "stream_options", "n", "max_tokens", "response_format", "store",
         }  # fmt: skip
         common = [name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own]
-        body = {name: getattr(self, name) for name in common} | super()._chat()
+        body = {name: getattr(self, name) for name in common} | super().chat_body()
         body |= {} if self.max_output_tokens is None else {"max_tokens": self.max_output_tokens}
         body |= {} if self.top is None else {"logprobs": True, "top_logprobs": self.top}
         return body
 
     def told(self) -> dict[str, Any]:
-        """What the answer says of the request."""
+        """What the answer says of the request; of formats that OpenAI does not have, that they are text."""
         format = self.text.format if self.text is not None else None
         choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
         return {
@@ -358,7 +368,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
             "service_tier": "default",
             "store": False,
             "temperature": 1.0 if self.temperature is None else self.temperature,
-            "text": {"format": {"type": "text"} if format is None else _given(format)},
+            "text": {"format": _given(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
             "tool_choice": choice or "auto",
             "tools": [each.model_dump() for each in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
