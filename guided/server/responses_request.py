@@ -190,7 +190,7 @@ def _items(value: Any) -> Any:
 
 
 class _Reasoning(_Checked):
-    effort: str | None = None
+    effort: Literal["none"] | None = None
     summary: None = None
     generate_summary: None = None
 
