@@ -79,7 +79,8 @@ class Stops:
         if len(self.patterns) > _PATTERNS:
             raise OptionError(f"stop_regex has {len(self.patterns)} patterns, at most {_PATTERNS} are allowed")
         if long := [len(pattern) for pattern in self.patterns if len(pattern) > _PATTERN_LENGTH]:
-            raise OptionError(f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed")
+            message = f"stop_regex has a pattern of {long[0]} characters, at most {_PATTERN_LENGTH} are allowed"
+            raise OptionError(message)
         object.__setattr__(self, "grammars", tuple(map(_compiled, self.patterns)))
 
     def __bool__(self) -> bool:

@@ -94,7 +94,7 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
             code, param = "max_tokens_too_small", "max_tokens"
             message = f"{message}: give max_tokens={error.needed} at least"
         case EngineStopped():
-            code = "engine_stopped"
+            code, message = "engine_stopped", "the engine has stopped"  # why is a defect, see above
     return {
         "error": {
             "message": message,

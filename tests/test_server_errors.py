@@ -1,0 +1,191 @@
+"""The errors of the server: each is in the guide, with a body that it has, and a defect is nobody else's fault."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("fastapi", reason="fastapi is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+pytest.importorskip("openai", reason="openai is not installed")
+
+from guided.errors import GuidedError, OptionError  # noqa: E402
+from guided.server.engine_thread import EngineStopped  # noqa: E402
+from guided.server.errors import RequestError, body_of, status_of  # noqa: E402
+from tests.test_server_app import SAY, served  # noqa: E402
+
+ROOT = Path(__file__).parent.parent
+GUIDE = (ROOT / "docs" / "guides" / "serving-errors.md").read_text(encoding="utf-8")
+TABLE = {row[0]: (int(row[1]), row[2]) for row in re.findall(r"^\| `(\w+)` \| (\d+) \| `(\w+)` \|", GUIDE, re.M)}
+EXAMPLE = re.compile(r"^[^\n]+, status (?P<status>\d+):\n\n(?:```http\n(?P<request>.+?)\n```\n\n)?"
+                     r"```json\n(?P<body>.+?)\n```", re.M | re.S)  # fmt: skip
+EXAMPLES = [(int(found["status"]), found["request"], json.loads(found["body"])) for found in EXAMPLE.finditer(GUIDE)]
+PROMPT = {"prompt": "Hi"}
+
+
+def _either(value: ast.expr) -> list[ast.expr]:
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+
+
+def codes_of_the_source() -> set[str]:
+    """Each `code="..."` of a call, and each text that is given to a variable `code` or stands in `_CODES`."""
+    found = set[str]()
+    for path in (ROOT / "guided" / "server").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                values = [each.value for each in node.keywords if each.arg == "code"]
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Tuple):
+                target = node.targets[0]
+                names = target.elts if isinstance(target, ast.Tuple) else [target]
+                given = node.value.elts if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) else [
+                    node.value
+                ]  # fmt: skip
+                values = [value for name, value in zip(names, given, strict=False) if getattr(name, "id", "") == "code"]
+            elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "_CODES":
+                values = node.value.values
+            else:
+                continue
+            either = [each for value in values for each in _either(value)]
+            found |= {each.value for each in either if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return found
+
+
+def test_every_code_is_in_the_guide_and_the_other_way_round():
+    assert codes_of_the_source() == TABLE.keys()
+    assert {body["error"]["code"] for _, _, body in EXAMPLES} == TABLE.keys(), "each has an example"
+    for status, _, body in EXAMPLES:
+        assert TABLE[body["error"]["code"]] == (status, body["error"]["type"])
+
+
+@pytest.mark.parametrize(("status", "request_", "body"), [each for each in EXAMPLES if each[1]])
+def test_the_examples_of_the_guide(status, request_, body):
+    line, _, sent = request_.partition("\n")
+
+    async def whole():
+        async with served() as (_, http):
+            answer = await http.request(*line.split(), content=sent)
+            assert (answer.status_code, answer.json()) == (status, body)
+
+    asyncio.run(whole())
+
+
+def test_the_examples_that_no_request_alone_has():
+    told = [
+        body_of(error)
+        for error in (
+            ZeroDivisionError("x"),
+            MemoryError("600 tokens do not fit into a cache of 512"),
+            EngineStopped("the engine has stopped: what others wrote"),
+            RequestError("256 requests wait already", code="overloaded", status=503),
+            RequestError("the client has gone away", status=499),
+        )
+    ]
+
+    async def whole():
+        async with served(api_keys=("k",), max_body=10) as (_, http):
+            for headers in ({}, {"Authorization": "Bearer k"}):
+                answer = await http.post("/v1/completions", json=PROMPT, headers=headers)
+                told.append(answer.json())
+                assert answer.status_code == TABLE[told[-1]["error"]["code"]][0]
+
+    asyncio.run(whole())
+    there = [body for _, request, body in EXAMPLES if not request]
+    assert sorted(map(str, told)) == sorted(map(str, there))
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, RecursionError])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses"])
+def test_a_defect_is_500_and_tells_nothing(monkeypatch, kind, stream, path):
+    def fail(*_, **__):
+        raise kind("what others wrote")
+
+    body = PROMPT if path == "/v1/completions" else {"input": "Hi"}
+
+    async def whole():
+        async with served() as (server, http):
+            for place, name in ((server.engine, "encode_prompt"), (server, "submit")):
+                with monkeypatch.context() as patched:
+                    patched.setattr(place, name, fail)
+                    answer = await http.post(path, json={**body, "stream": stream})
+                assert answer.status_code == 500
+                error = answer.json()["error"]
+                assert error["code"] == "internal_error" and "others" not in answer.text
+            again = await http.post(path, json={**body, "regex": "ab"})
+            assert again.status_code == 200
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": -1},
+        {"seed": 1 << 64},
+        {"logit_bias": {"-1": 1}},
+        {"logit_bias": {"5": 101}},
+        {"logit_bias": {"100000": 1}},
+        {"allowed_token_ids": []},
+        {"allowed_token_ids": [100000]},
+        {"stop_token_ids": [100000]},
+        {"stop": [""]},
+        {"stop": ["a"], "regex": "a"},
+        {"min_tokens": 9, "max_tokens": 5},
+        {"prompt": [100000]},
+        {"prompt": []},
+        {"prompt": "a" * 5000},
+        {"guided_json": {}, "guided_whitespace_pattern": "("},
+    ],
+)
+def test_options_out_of_their_range_are_the_clients(options):
+    async def whole():
+        async with served() as (_, http):
+            answer = await http.post("/v1/completions", json={**PROMPT, **options})
+            assert answer.status_code == 400, answer.text
+            assert answer.json()["error"]["code"] in ("invalid_request", "invalid_specification")
+            assert answer.json()["error"]["message"]
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"", "not JSON"),
+        (b'{"prompt": "a"', "not JSON"),
+        (b'{"prompt": "\xff"}', "not JSON"),
+        (b'{"prompt": "\xed\xa0\x80"}', "not JSON"),
+        (b'{"prompt": "a", "temperature": NaN}', "NaN is no finite number"),
+        (b'{"prompt": "a", "temperature": 1e999}', "1e999 is no finite number"),
+        (rb'{"prompt": "\ud800"}', "half of a surrogate pair"),
+        (rb'{"prompt": "a", "\udc00": 1}', "half of a surrogate pair"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"prompt": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b"[]", ""),
+        (b"5", ""),
+    ],
+)
+def test_bodies_that_are_no_requests(sent, message):
+    async def whole():
+        async with served() as (_, http):
+            for path in ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/tokenize", "/detokenize"):
+                answer = await http.post(path, content=sent)
+                assert answer.status_code == 400, (path, answer.text)
+                assert message in answer.json()["error"]["message"], path
+            pair = await http.post("/tokenize", content=rb'{"prompt": "\ud83d\ude00"}')
+            assert pair.json()["count"] == 4, "a whole pair is a character"
+
+    asyncio.run(whole())
+
+
+def test_what_is_the_clients_and_what_is_not():
+    assert status_of(GuidedError("x")) == status_of(OptionError("x")) == status_of(RequestError("x")) == 400
+    assert status_of(ValueError("x")) == status_of(TypeError("x")) == 500
+    assert isinstance(OptionError("x"), ValueError), "who caught ValueError goes on catching it"
+    assert SAY and body_of(OptionError("seed is -1"))["error"]["message"] == "seed is -1"
