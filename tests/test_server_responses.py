@@ -17,12 +17,13 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 from openai.lib.streaming.responses._responses import ResponseStreamState  # noqa: E402
 from openai.types.responses import Response, ResponseStreamEvent  # noqa: E402
 
+from guided.engine.request import Request  # noqa: E402
 from guided.engine.result import StreamEvent  # noqa: E402
+from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.answers import Answer  # noqa: E402
-from guided.server.deltas import CallArguments, CallBegin, ReasoningText, Text  # noqa: E402
-from guided.server.engine_thread import EngineStopped  # noqa: E402
-from guided.server.responses_events import ResponseEvents  # noqa: E402
+from guided.server.deltas import CallArguments, CallBegin, Reading, ReasoningText, Text  # noqa: E402
+from guided.server.responses_events import ResponseEvents, sent  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 
@@ -260,5 +261,41 @@ def test_an_error_in_the_middle():
             assert "response.output_text.delta" in {event["type"] for event in events}
 
     asyncio.run(whole())
-    failed = list(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO).fail(EngineStopped("it has stopped")))
-    assert checked(failed)[0]["message"] == "it has stopped"
+    failed = list(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO).fail(OptionError("seed is -1")))
+    assert checked(failed)[0]["message"] == "seed is -1" and failed[1]["response"]["error"]["code"] == "invalid_prompt"
+
+
+def test_who_stops_reading_cancels_the_request():
+    async def whole():
+        async with served() as (server, _):
+            [stream] = server.submit(None, [Request("x", options={"ignore_eos": True, "max_tokens": 500})])
+            events = ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO)
+            lines = sent(events, stream, Reading, 15.0)
+            begun = [await anext(lines) for _ in range(6)]
+            assert begun[-1].startswith("event: response.output_text.delta\ndata: {")
+            assert server.thread.requests == 1
+            await lines.aclose()
+            assert server.thread.requests == 0
+
+    asyncio.run(whole())
+
+
+def test_comments_while_nothing_comes():
+    class Silent:
+        cancelled = False
+
+        async def __aiter__(self):
+            await asyncio.Event().wait()
+            yield
+
+        def cancel(self):
+            self.cancelled = True
+
+    async def whole():
+        stream = Silent()
+        lines = sent(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, Reading, 0.001)
+        assert [(await anext(lines))[:7] for _ in range(4)] == ["event: ", "event: ", ": keep-", ": keep-"]
+        await lines.aclose()
+        assert stream.cancelled
+
+    asyncio.run(whole())
