@@ -180,7 +180,7 @@ def rendered(steps, finish_reason="stop", top=None):
         thinks = any(isinstance(delta, ReasoningText) for delta in deltas)
         out += events.read(StreamEvent(tuple(ids), "", logprobs=scores, reasoning=thinks), deltas)
         tokens += ids
-    logprobs = [TokenLogprobs(id, -0.25, [(id, -0.25)]) for id in tokens]
+    logprobs = [TokenLogprobs(id, -float(id), [(id, -0.25)]) for id in tokens]
     result = SimpleNamespace(**RESULT, tokens=tokens, logprobs=logprobs, finish_reason=finish_reason)
     out += events.end(SimpleNamespace(result=result))
     return checked(out)
@@ -238,9 +238,12 @@ def test_log_probabilities_are_of_the_text_alone():
     events = rendered([THINK, held, ([0xA4], [Text("ä")]), *CALL, ([103], []), SAY], top=1)
     deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]
     assert [[score["bytes"] for score in each] for each in deltas] == [[[0xC3], [0xA4]], [[103], [98]]]
+    marked = rendered([SAY, ([104], []), *CALL, SAY], top=1)  # 104 begins the call, and has no text
+    told = [event["logprobs"] for event in marked if event["type"] == "response.output_text.delta"]
+    assert [[score["bytes"] for score in each] for each in told] == [[[98]], [[98]]]
     first, last = [item for item in events[-1]["response"]["output"] if item["type"] == "message"]
     assert [score["logprob"] for score in first["content"][0]["logprobs"]] == [-0.5, -0.5]
-    assert [score["logprob"] for score in last["content"][0]["logprobs"]] == [-0.25, -0.25]  # as the result has them
+    assert [score["logprob"] for score in last["content"][0]["logprobs"]] == [-103, -98]  # as the result has them
 
 
 def test_a_call_that_is_cut_is_incomplete():
