@@ -248,9 +248,9 @@ class InputTokensRequest(_Checked):
                 self._named(told["message"]), param=self._named(told["param"]), code=told["code"]
             ) from error
 
-    def param(self, name: str) -> str | None:
-        """The name that a field of `chat` has here; None: it has none."""
-        return self._named(name) or None
+    def param(self, name: str | None) -> str | None:
+        """The name that a field of `chat` has here."""
+        return self._named(name) if name else None
 
     def _named(self, text: str) -> str:
         for name, here in _NAMES:

@@ -60,11 +60,13 @@ class Prepared:
     Attributes:
         parts: one for each prompt.
         text: what the text must be.
+        param: the field that errors of the specification are about; None: there is none, or they know it.
         new_reading: makes what reads a sample.
     """
 
     parts: Sequence[EngineRequest]
     text: Structured
+    param: str | None = None
     new_reading: NewReading = Reading
 
     @property
@@ -82,7 +84,7 @@ def prepared(server: Server, asked: ChatRequest | CompletionRequest) -> Prepared
     text = asked.asked(allow_special_tokens=server.settings.allow_special_tokens)
     is_chat = isinstance(asked, ChatRequest)
     parts = asked.requests(text, server.engine.model.config.context if is_chat else _SHORT_COMPLETION)
-    return Prepared(parts, text)
+    return Prepared(parts, text, text.param or None)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
@@ -90,7 +92,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     asked = read_request(kind, await server.json(request))
     server.check_model(asked.model)
     found = prepared(server, asked)
-    request.state.param = found.text.param or None
+    request.state.param = found.param
     streams = server.submit(request, found.parts, asked.priority)
     is_chat = isinstance(asked, ChatRequest)
     answer = Answer(is_chat, server.settings.model_name, server.engine.vocabulary, asked.top)

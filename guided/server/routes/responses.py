@@ -61,7 +61,7 @@ async def _answer(server: Server, request: Request) -> Response:
     chat = asked.chat()
     with asked.by_its_names():
         found = prepared(server, chat)
-        request.state.param = asked.param(found.text.param)
+        request.state.param = asked.param(found.param)
         [stream] = server.submit(request, found.parts, asked.priority)
         answer = Answer(True, server.settings.model_name, server.engine.vocabulary, asked.top)
         events = ResponseEvents(answer, asked.told())
