@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("pydantic", reason="pydantic is not installed")
 
-from guided.errors import BudgetError  # noqa: E402
+from guided.errors import BudgetError, SpecError, UnsupportedError  # noqa: E402
 from guided.server.errors import RequestError  # noqa: E402
 from guided.server.requests import TextRequest, read_request  # noqa: E402
 from guided.server.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
@@ -195,3 +195,16 @@ def test_errors_of_the_conversation_have_the_names_of_the_request(error, param, 
     assert message in caught.value.message
     assert asked.param("response_format.json_schema.schema") == "text.format.schema"
     assert asked.param("") is None
+
+
+@pytest.mark.parametrize("kind", [SpecError, UnsupportedError])
+def test_places_in_schemas_of_tools_are_those_of_the_request(kind):
+    for pointer, here in (
+        ("tools/0/function/parameters/properties/max_tokens", "tools/0/parameters/properties/max_tokens"),
+        ("/properties/tools/0/function", "/properties/tools/0/function"),
+    ):
+        error = kind("wrong", pointer=pointer, hint="write another")
+        with pytest.raises(kind) as caught, read().by_its_names():
+            raise error
+        assert (caught.value.pointer, error.pointer) == (here, pointer)
+        assert str(caught.value) == f"wrong (at {here})\nhint: write another"

@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from guided.errors import BudgetError, brief
+from guided.errors import BudgetError, SpecError, UnsupportedError, brief
 from guided.server.errors import RequestError, body_of
 from guided.server.requests import ChatRequest, StreamOptions, TextRequest, read_request
 from guided.server.responses_items import (
@@ -242,6 +243,10 @@ class InputTokensRequest(_Checked):
                 code=error.code,
                 status=error.status,
             ) from error
+        except (SpecError, UnsupportedError) as error:
+            flat = copy(error)  # that of a compiler, which may raise it again
+            flat.pointer = re.sub(r"^(tools/\d+)/function(?=/|$)", r"\1", error.pointer)
+            raise flat from error
         except BudgetError as error:
             told = body_of(error)["error"]
             raise RequestError(
