@@ -1,0 +1,191 @@
+"""A server on several machines: an application of Ray Serve. In: a model, settings, numbers of replicas. Out: what
+`serve.run` takes.
+
+A replica is an engine with its thread and the application of `guided.server`: the same routes, answers and errors as
+`guided serve` has. Ray Serve does the rest by its own means.
+
+| what | by |
+|---|---|
+| how many replicas there are | `num_replicas`, `autoscaling_config` |
+| whether one is well | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
+| the end of one | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application's own end |
+| too many requests | `max_ongoing_requests` of a replica, `max_queued_requests` of a proxy; past them 503 with `Retry-After` |
+| which replica is asked | the shorter queue of two; with `affinity` the one that had the session (see `ray_sessions`) |
+
+    serve.run(build("smollm2-135m-instruct", num_replicas=2))
+    serve run guided.integrations.ray_serve:app model=smollm2-135m-instruct num_replicas=2
+
+Ray is imported when `build` is called. Nothing is shared between replicas: each has its own weights and cache.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, PositiveInt, TypeAdapter
+
+from guided.engine import Engine
+from guided.errors import GuidedError
+from guided.keywords import check_keywords
+from guided.server.app import create_app
+from guided.server.engine_thread import EngineStopped
+from guided.server.settings import Settings
+
+__all__ = ["Arguments", "Replica", "app", "build"]
+
+_ROUTER: Final = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
+_ONGOING: Final = 64
+_QUEUED: Final = 256
+_DRAIN: Final = 30.0
+
+
+class Replica:
+    """An engine and its application, as Ray Serve runs them."""
+
+    def __init__(self, make_engine: Callable[[], Engine], settings: Settings, api_key_file: str | None = None) -> None:
+        """`api_key_file`: of the machine that the replica is on; its keys are in no configuration of Ray."""
+        if api_key_file is not None:
+            settings = replace(settings, api_keys=_keys(api_key_file))
+        self._engine = make_engine()
+        self._application = create_app(self._engine, settings)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Ray Serve asks for the application after the constructor, and runs its lifespan."""
+        return self._application
+
+    def check_health(self) -> None:
+        """Ray Serve calls it again and again. Raises EngineStopped: the replica is to be replaced."""
+        thread = self._application.state.server.thread
+        if not thread.alive:
+            raise EngineStopped(f"the engine has stopped: {thread.failure}")
+
+    def __del__(self) -> None:
+        """Ray Serve calls it once requests have been answered and the application's lifespan is over."""
+        if hasattr(self, "_engine"):  # the constructor may have failed
+            self._engine.close()
+
+
+def build(
+    model: str | os.PathLike[str] | Callable[[], Engine],
+    *,
+    settings: Settings | None = None,
+    engine: Mapping[str, Any] | None = None,
+    api_key_file: str | os.PathLike[str] | None = None,
+    affinity: bool = False,
+    **deployment: Any,
+) -> Any:
+    """An application of Ray Serve.
+
+    Args:
+        model: a name or a path that each replica's machine can load; or a function that makes the engine there.
+        settings: of the server (default: those of `guided serve`, named after the model).
+        engine: options of `Engine.from_pretrained`, such as `device`.
+        api_key_file: a key on each line, read by each replica.
+        affinity: requests of one session go to one replica while it has room (`ray_sessions`).
+        deployment: options of `serve.deployment`, such as `num_replicas`, `autoscaling_config`,
+            `ray_actor_options={"num_cpus": 4}` (a replica computes with so many threads) or `max_ongoing_requests`.
+
+    Returns:
+        A `ray.serve.Application`.
+
+    Raises:
+        GuidedError: Ray Serve is not installed, or options contradict each other.
+        ValueError, TypeError: Ray Serve refuses an option.
+    """
+    try:
+        from ray import serve
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise GuidedError("Ray Serve is not installed: pip install 'guided-decoding[ray]'") from None
+    if callable(model):
+        if engine:
+            raise GuidedError("options of the engine do not go with a function that makes it: give them there")
+        make_engine, settings = model, settings or Settings()
+    else:
+        make_engine = partial(Engine.from_pretrained, os.fspath(model), **engine or {})
+        settings = settings or Settings(model_name=Path(model).stem)
+    options: dict[str, Any] = {
+        "name": "guided",
+        "max_ongoing_requests": _ONGOING,
+        "max_queued_requests": _QUEUED,
+        "backpressure_config": {"retry_after_s": settings.retry_after},
+        "graceful_shutdown_timeout_s": _DRAIN,
+    }
+    if affinity:
+        if "request_router_config" in deployment:
+            raise GuidedError("affinity is a request_router_config of its own: give one of the two")
+        options["request_router_config"] = {"request_router_class": _ROUTER}
+    replica = serve.deployment(**options | deployment)(serve.ingress()(Replica))
+    return replica.bind(make_engine, settings, None if api_key_file is None else os.fspath(api_key_file))
+
+
+class Arguments(BaseModel):
+    """What `serve run guided.integrations.ray_serve:app` takes, besides the settings of the server.
+
+    Attributes:
+        model: a name or a path.
+        served_model_name: how requests name it.
+        api_key_file, affinity: see `build`.
+        num_replicas: or "auto": as many as are needed.
+        max_ongoing_requests: of a replica.
+        max_queued_requests: of a proxy; past them 503.
+        shutdown_timeout: seconds for open requests when a replica ends.
+        num_cpus, num_gpus: that a replica is given.
+        device, dtype, kv_dtype, adapter: see `Engine.from_pretrained`.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    served_model_name: str | None = None
+    api_key_file: str | None = None
+    affinity: bool = False
+    num_replicas: PositiveInt | Literal["auto"] = 1
+    max_ongoing_requests: PositiveInt = _ONGOING
+    max_queued_requests: int = _QUEUED
+    shutdown_timeout: float = _DRAIN
+    num_cpus: float = 1
+    num_gpus: float = 0
+    device: str = "auto"
+    dtype: str = "auto"
+    kv_dtype: str = "auto"
+    adapter: str | None = None
+
+
+def app(arguments: dict[str, Any]) -> Any:
+    """The application for `serve run` and for a configuration file of Ray Serve, whose `args` are `Arguments`.
+
+    Raises:
+        TypeError: there is no such argument. ValueError: a value cannot be read (pydantic's error says which).
+    """
+    of_settings = {field.name for field in fields(Settings)} - {"api_keys", "model_name", "max_queued_requests"}
+    check_keywords("app", arguments, {*Arguments.model_fields, *of_settings}, {"api_keys": "api_key_file"})
+    given = Arguments.model_validate({name: arguments[name] for name in arguments if name not in of_settings})
+    settings = {name: arguments[name] for name in arguments if name in of_settings}
+    settings["model_name"] = given.served_model_name or Path(given.model).stem
+    return build(
+        given.model,
+        settings=TypeAdapter(Settings).validate_python(settings),
+        engine=given.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
+        api_key_file=given.api_key_file,
+        affinity=given.affinity,
+        num_replicas=given.num_replicas,
+        max_ongoing_requests=given.max_ongoing_requests,
+        max_queued_requests=given.max_queued_requests,
+        graceful_shutdown_timeout_s=given.shutdown_timeout,
+        ray_actor_options={"num_cpus": given.num_cpus, "num_gpus": given.num_gpus},
+    )
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, Path(path).read_text("utf-8").splitlines())))
+    if not found:
+        raise GuidedError(f"{path} has no key")
+    return found
