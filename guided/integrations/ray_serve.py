@@ -133,7 +133,7 @@ class Arguments(BaseModel):
         model: a name or a path.
         served_model_name: how requests name it.
         api_key_file, affinity: see `build`.
-        num_replicas: or "auto": as many as are needed.
+        num_replicas: or "auto": as many as are needed; None: 1, or what a configuration file has.
         max_ongoing_requests: of a replica.
         max_queued_requests: of a proxy; past them 503.
         shutdown_timeout: seconds for open requests when a replica ends.
@@ -147,7 +147,7 @@ class Arguments(BaseModel):
     served_model_name: str | None = None
     api_key_file: str | None = None
     affinity: bool = False
-    num_replicas: PositiveInt | Literal["auto"] = 1
+    num_replicas: PositiveInt | Literal["auto"] | None = None
     max_ongoing_requests: PositiveInt = _ONGOING
     max_queued_requests: int = _QUEUED
     shutdown_timeout: float = _DRAIN
@@ -176,7 +176,7 @@ def app(arguments: dict[str, Any]) -> Any:
         engine=given.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
         api_key_file=given.api_key_file,
         affinity=given.affinity,
-        num_replicas=given.num_replicas,
+        **({} if given.num_replicas is None else {"num_replicas": given.num_replicas}),
         max_ongoing_requests=given.max_ongoing_requests,
         max_queued_requests=given.max_queued_requests,
         graceful_shutdown_timeout_s=given.shutdown_timeout,
