@@ -1,4 +1,4 @@
-"""What of the integration with Ray Serve needs no Ray: sessions of prompts, arguments, a replica, and Ray not being there."""
+"""What of the integration with Ray Serve needs no Ray: sessions of prompts, arguments, a replica, and no Ray at all."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 
-from guided.engine.request import Request  # noqa: E402
-from guided.errors import GuidedError  # noqa: E402
-from guided.integrations import ray_serve  # noqa: E402
-from guided.integrations.ray_sessions import SessionOfPrompt, beginning_of  # noqa: E402
-from guided.server.engine_thread import EngineStopped  # noqa: E402
-from guided.server.settings import Settings  # noqa: E402
-from tests.server_support import small_engine  # noqa: E402
+from guided.engine.request import Request
+from guided.errors import GuidedError
+from guided.integrations import ray_serve
+from guided.integrations.ray_sessions import SessionOfPrompt, beginning_of
+from guided.server.engine_thread import EngineStopped
+from guided.server.settings import Settings
+from tests.server_support import small_engine
 
 SYSTEM, USER = {"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello."}
 LATER = [{"role": "assistant", "content": "Hi."}, {"role": "user", "content": "Go on."}]
 OTHER = {"role": "user", "content": "Good-bye."}
 
 
-def passed_on(pieces: list[bytes], headers=(), path="/v1/chat/completions", gone=False) -> tuple[dict[bytes, bytes], bytes]:
+def passed_on(
+    pieces: list[bytes], headers=(), path="/v1/chat/completions", gone=False
+) -> tuple[dict[bytes, bytes], bytes]:
     """What of a request an application behind the middleware sees: its headers and its body."""
     found = {}
 
@@ -74,7 +76,9 @@ def test_prompts_of_other_routes():
     assert session({"input": [USER]}) == session({"input": [USER, *LATER]})
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 10_000, b"[]", b"{}", b'{"prompt": ""}', b'{"prompt": null}', b'"\xff"'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[" * 10_000, b"[]", b"{}", b'{"prompt": ""}', b'{"prompt": null}', b'"\xff"']
+)
 def test_a_body_without_a_prompt_is_passed_on_without_a_session(body):
     assert session(body) is None
 
@@ -146,4 +150,3 @@ def test_a_replica_reads_its_keys_and_tells_of_its_engine(tmp_path):
     (tmp_path / "keys").write_text("\n")
     with pytest.raises(GuidedError, match="has no key"):
         ray_serve.Replica(small_engine, Settings(), str(tmp_path / "keys"))
-

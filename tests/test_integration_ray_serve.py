@@ -190,7 +190,9 @@ def test_a_replica_whose_engine_has_failed_is_replaced(served):
 
 
 def test_too_many_requests_are_told_to_come_again(served):
-    tight = build(small_engine, name="tight", max_ongoing_requests=1, max_queued_requests=1, graceful_shutdown_wait_loop_s=0.1)
+    tight = build(
+        small_engine, name="tight", max_ongoing_requests=1, max_queued_requests=1, graceful_shutdown_wait_loop_s=0.1
+    )
     serve.run(tight, name="tight", route_prefix="/tight")
     found = list[httpx.Response]()
 

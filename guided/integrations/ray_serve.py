@@ -9,7 +9,7 @@ A replica is an engine with its thread and the application of `guided.server`: t
 | how many replicas there are | `num_replicas`, `autoscaling_config` |
 | whether one is well | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
 | the end of one | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application's own end |
-| too many requests | `max_ongoing_requests` of a replica, `max_queued_requests` of a proxy; past them 503 with `Retry-After` |
+| too many requests | `max_ongoing_requests` of a replica, `max_queued_requests` of a proxy; past them 503 |
 | which replica is asked | the shorter queue of two; with `affinity` the one that had the session (see `ray_sessions`) |
 
     serve.run(build("smollm2-135m-instruct", num_replicas=2))
